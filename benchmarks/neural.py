@@ -50,17 +50,18 @@ def epoch(rows, embedding, batch, device):
     """Seconds of an epoch after a short one to warm up."""
     import torch
 
+    from miscal.recalibrate import NeuralCalibration
     from miscal.recalibrate.by_columns import neural_network as network
 
     torch.manual_seed(0)
     g = network.FieldNetwork(SimpleNamespace(sizes=LEVELS, width=NUMBERS), embedding, HIDDEN, 1)
     shares = np.arange(1, 101) / 101.0
     model = network.Calibration(g, network.LinePlot(np.log(shares / (1.0 - shares)), 1), 1)
-    how = network.Training(1, 1e-3, batch, 1, device, 0, lambda *_: None)
-    with network.threads(model, how):
-        few = type(rows)(*(part[: 4 * batch] for part in vars(rows).values()))
-        network.train(model, few, None, how)
-        took = seconds(lambda: network.train(model, rows, None, how), device)
+    how = NeuralCalibration(epochs=1, batch=batch)
+    with network.threads(model, batch):
+        few = type(rows)(*(part[: 4 * batch] for part in rows))
+        network.train(model, few, None, how, device, lambda *_: None)
+        took = seconds(lambda: network.train(model, rows, None, how, device, lambda *_: None), device)
     dense = sum(p.numel() for p in g.layers.parameters())
     return took, dense, sum(p.numel() for p in model.parameters())
 

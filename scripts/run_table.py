@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from miscal import MiscalError, recalibrate  # noqa: E402
 from tests import databases  # noqa: E402
+from tests.laws.recalibrators import example  # noqa: E402
 
 PAGE = ROOT / "docs" / "how-to" / "run.md"
 HARD = [0.0, 1.0, 0.5, 5e-324, 1e-310, 1e-300, 1e-13, 1e-9, 1 - 1e-9, np.nextafter(1.0, 0.0)]
@@ -39,7 +40,7 @@ def fitted() -> list[Any]:
     y = (rng.random(2000) < np.where(X["state"] == "a", p**1.5, p)).astype(int)
     made = []
     for name in sorted(recalibrate.kinds()):
-        model = getattr(recalibrate, name)._examples()[0]  # noqa: SLF001
+        model = example(getattr(recalibrate, name))
         if "binary" not in model.responses:
             continue
         model.fit(p, y, X)

@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from miscal import MiscalError, recalibrate
-from miscal.recalibrate import Recalibrator
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from miscal import MiscalError, recalibrate  # noqa: E402
+from miscal.recalibrate import Recalibrator  # noqa: E402
+from tests.laws.recalibrators import example  # noqa: E402
 
 WAYS = ["JSON", "SQL", "ONNX", "fit in parts, on Spark", "apply in parts, on Spark"]
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "shipping.md"
+PAGE = ROOT / "docs" / "how-to" / "shipping.md"
 
 
 def fitted(name: str, classes: int) -> tuple[Recalibrator, np.ndarray, dict[str, Any]] | None:
@@ -27,7 +31,7 @@ def fitted(name: str, classes: int) -> tuple[Recalibrator, np.ndarray, dict[str,
     y = (p.cumsum(axis=1) < rng.random((400, 1))).sum(axis=1)
     X = {"floor": rng.integers(0, 3, 400), "state": rng.choice(["a", "b"], 400)}
     given = p[:, 1] if classes == 2 else p
-    made = getattr(recalibrate, name)._examples()[0]  # noqa: SLF001
+    made = example(getattr(recalibrate, name))
     if (made.two_classes_only or "binary" not in made.responses) and classes > 2:
         return None
     if "binary" not in made.responses:

@@ -130,9 +130,9 @@ class Model:
 
     def train(self, X, y, held, epochs):
         device = network.device_of("auto")
-        how = network.Training(epochs, 1e-3, 1024, 2, device, self.seed, lambda *_: None)
-        with network.threads(self.net, how):
-            network.train(self.net, self._rows(X, y), held, how)
+        how = NeuralCalibration(epochs=epochs, patience=2, random_state=self.seed)
+        with network.threads(self.net, how.batch):
+            network.train(self.net, self._rows(X, y), held, how, device, lambda *_: None)
 
     def _rows(self, X, y):
         codes, numbers = self.inputs.read(columns_of(X, len(y), "the model"), len(y))

@@ -222,14 +222,6 @@ def test_dirichlet_is_optimal(several, intercept_l2, reference):
     assert np.abs(found).max() <= 1e-10
 
 
-def test_dirichlet_of_rows_beyond_memory_finds_the_same_optimum(several, monkeypatch):
-    p, y, _ = several
-    kept = DirichletCalibration().fit(p, y)
-    monkeypatch.setattr("miscal.recalibrate.softmax.MOST_KEPT", 0)
-    made_anew = DirichletCalibration().fit(p, y)
-    np.testing.assert_allclose(made_anew.coefficients_, kept.coefficients_, atol=1e-9)
-
-
 # ----------------------------------------------------------------------------------------------------- without Newton
 def naive_isotonic(p, y, w):
     """At each distinct score: max over i <= k of min over j >= k of the mean of scores i..j."""

@@ -1,4 +1,4 @@
-"""Dirichlet calibration of many classes: the optimum, whether or not probabilities are kept on the way."""
+"""Dirichlet calibration of many classes: the optimum."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miscal.recalibrate import DirichletCalibration, softmax
+from miscal.recalibrate import DirichletCalibration
 
 CLASSES = 12
 
@@ -42,16 +42,8 @@ def gradient(made: DirichletCalibration, p: np.ndarray, y: np.ndarray, weight: n
     [{}, {"l2": 1e-5, "intercept_l2": 1e-2}, {"reference": False, "l2": 1e-2}],
     ids=["default", "intercepts apart", "no reference"],
 )
-def test_the_gradient_vanishes(
-    rows: tuple[np.ndarray, ...], options: dict[str, Any], weighted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gradient_vanishes(rows: tuple[np.ndarray, ...], options: dict[str, Any], weighted: bool) -> None:
     p, y, weight = rows
     weight = weight if weighted else np.ones(len(y))
-    kept = DirichletCalibration(**options).fit(p, y, sample_weight=weight)
-    monkeypatch.setattr(softmax, "MOST_KEPT", 0)
-    large = DirichletCalibration(**options).fit(p, y, sample_weight=weight)
-    for made in (kept, large):
-        assert np.linalg.norm(gradient(made, p, y, weight)) < 2e-13
-    # Strongly convex: the optimum is within the gradient's length over twice the penalty.
-    np.testing.assert_allclose(large.coefficients_, kept.coefficients_, rtol=0, atol=1e-7)
-    np.testing.assert_allclose(large.predict_proba(p), kept.predict_proba(p), rtol=0, atol=1e-8)
+    made = DirichletCalibration(**options).fit(p, y, sample_weight=weight)
+    assert np.linalg.norm(gradient(made, p, y, weight)) < 2e-13

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import whole
+from miscal.data.checks import Floats, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
-from miscal.pooling.encoding import Encoding, Floats, mean_and_spread
+from miscal.pooling.columns import Encoding, mean_and_spread
 from miscal.results import Table
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables

@@ -9,6 +9,7 @@ import numpy as np
 
 from miscal.data.errors import refusal, warn
 
+Weight = np.ndarray | None
 EMPTY = np.empty(0, np.int64)
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 
@@ -26,12 +27,7 @@ def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
 
 
 def quantile_edges(
-    values: np.ndarray,
-    bins: int,
-    weight: np.ndarray | None = None,
-    count: np.ndarray | None = None,
-    *,
-    apart: bool = False,
+    values: np.ndarray, bins: int, weight: Weight = None, count: Weight = None, *, apart: bool = False
 ) -> np.ndarray:
     """Edges that put about equally much in each bin; duplicates are merged, so ties are never split.
 
@@ -82,8 +78,8 @@ def edges_for(
     *,
     low: float,
     high: float,
-    weight: np.ndarray | None = None,
-    count: np.ndarray | None = None,
+    weight: Weight = None,
+    count: Weight = None,
     apart: bool = False,
 ) -> np.ndarray:
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""

@@ -60,12 +60,8 @@ class Ranges:
         return names + [MISSING] * self.missing
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "kind": "ranges",
-            "name": self.name,
-            "edges": [float(edge).hex() for edge in self.edges],
-            "missing": bool(self.missing),
-        }
+        edges = [float(edge).hex() for edge in self.edges]
+        return {"kind": "ranges", "name": self.name, "edges": edges, "missing": bool(self.missing)}
 
 
 @dataclass(frozen=True)

@@ -74,11 +74,9 @@ class Condition:
 
     def slots(self, names: Sequence[str]) -> np.ndarray:
         """Which of some levels of a nominal column belong."""
-        if self.levels is not None:
-            chosen = set(map(level_text, self.levels))
-            return np.array([name in chosen for name in names], bool)
-        out = set(map(level_text, self.excluded or ()))
-        return np.array([name not in out for name in names], bool)
+        only = self.levels is not None
+        said = set(map(level_text, (self.levels if only else self.excluded) or ()))
+        return np.array([(name in said) == only for name in names], bool)
 
     def numbers(self, values: np.ndarray) -> np.ndarray:
         """Truth value at each of some numbers, NaN where missing."""
@@ -144,12 +142,9 @@ class Condition:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Condition:
         """The inverse of `to_dict`."""
-        given: dict[str, Any] = {
-            name: tuple(content[name]) for name in ("levels", "excluded") if content.get(name) is not None
-        }
-        given |= {name: float(content[name]) for name in ("low", "high") if content.get(name) is not None}
-        missing = bool(content.get("missing", False))
-        return cls(str(content["column"]), str(content.get("kind", "numeric")), **given, missing=missing)
+        kinds = {"kind": str, "low": float, "high": float, "levels": tuple, "excluded": tuple, "missing": bool}
+        given: Any = {name: kind(content[name]) for name, kind in kinds.items() if content.get(name) is not None}
+        return cls(str(content["column"]), **given)
 
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
@@ -257,8 +252,7 @@ def moment_of(value: float) -> str | None:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(value * MICROSECONDS))
     except (OverflowError, ValueError):
         return None
-    text = moment.replace(tzinfo=None).isoformat()
-    return text.removesuffix("T00:00:00")
+    return moment.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
 
 
 def number_of(word: str) -> float | None:

@@ -96,20 +96,20 @@ class _Reader:
         return word
 
     def read(self) -> list[Condition]:
-        found = self.clause()
+        found = [self.clause()]
         while self.look()[0] != "end":
             self.expect("and")
-            found += self.clause()
+            found.append(self.clause())
         return found
 
-    def clause(self) -> list[Condition]:
+    def clause(self) -> Condition:
         if self.look() == ("mark", "("):
             self.take()
             found = self.clause()
             if self.look() == ("word", "or"):
                 self.take()
                 self.expect("missing")
-                found = [replace(one, missing=True) for one in found]
+                found = replace(found, missing=True)
             self.expect(")")
             return found
         if self.look(1)[1] in MIRROR and self.is_number(self.look()):
@@ -117,10 +117,9 @@ class _Reader:
             column = self.column()
             made = self.compared(column, MIRROR[sign], low)
             if self.look()[1] in MIRROR:
-                both = made.both(self.compared(column, self.take()[1], self.take()[1]))
-                made = made if both is None else both
-            return [made]
-        return [self.about(self.column())]
+                made = made.both(self.compared(column, self.take()[1], self.take()[1])) or made
+            return made
+        return self.about(self.column())
 
     def is_number(self, token: tuple[str, str]) -> bool:
         return token[0] == "word" and token[1] not in self.columns and number_of(token[1]) is not None
@@ -146,8 +145,7 @@ class _Reader:
             return self.among(name, [self.value()], negated=sign == "!=")
         if sign == "is":
             negated = self.look()[1] == "not"
-            if negated:
-                self.take()
+            self.place += negated
             self.expect("missing")
             return Condition(name, self.kind(name), levels=None if negated else (), missing=not negated)
         if sign == "not":
@@ -185,16 +183,12 @@ class _Reader:
 
     def among(self, name: str, words: list[str], *, negated: bool = False) -> Condition:
         kind, column = self.kind(name), self.columns[name]
-        levels: tuple[Level, ...] = tuple(words)
-        if kind in NOMINAL:
-            unknown = set(words) - set(map(str, getattr(column, "levels", words)))
-            if self.strict and unknown:
-                raise self.bad(f"{name!r} has no level {min(unknown)!r}")
-        else:
-            levels = self.numbers(name, words)
-        if negated:
-            return Condition(name, kind, excluded=levels, missing=True)
-        return Condition(name, kind, levels=levels)
+        levels = tuple(words) if kind in NOMINAL else self.numbers(name, words)
+        unknown = set(words) - set(map(str, getattr(column, "levels", words)))
+        if kind in NOMINAL and self.strict and unknown:
+            raise self.bad(f"{name!r} has no level {min(unknown)!r}")
+        said: Any = {"excluded": levels, "missing": True} if negated else {"levels": levels}
+        return Condition(name, kind, **said)
 
     def numbers(self, name: str, words: list[str]) -> tuple[Level, ...]:
         found = [number_of(word) for word in words]

@@ -133,11 +133,9 @@ class Definition(Conjunction):
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray | None = None) -> Condition:
     """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order."""
     places = one.cells if shuffle is None else shuffle
-    if one.nominal and places is not None:
-        return _among(one, (places >= low) & (places < high))
     if one.values.size == 0:
-        codes = np.arange(one.count)
-        return _among(one, (codes >= low) & (codes < high))
+        places = np.arange(one.count) if places is None or not one.nominal else places
+        return _among(one, (places >= low) & (places < high))
     missing = one.missing and high > one.known
     high = min(high, one.known)
     if low >= high:
@@ -153,9 +151,8 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
 def _among(one: Covariate, inside: np.ndarray) -> Condition:
     """Some levels, or all but some, whichever are fewer."""
     named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
-    levels, others = (
-        tuple(name for name, here in zip(named, which, strict=False) if here) for which in (inside, ~inside)
-    )
+    levels = tuple(name for name, here in zip(named, inside, strict=False) if here)
+    others = tuple(name for name, here in zip(named, inside, strict=False) if not here)
     missing = bool(one.missing and inside[-1])
     if not others and not missing:
         return Condition(one.name, one.kind)
@@ -165,32 +162,27 @@ def _among(one: Covariate, inside: np.ndarray) -> Condition:
     return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
 
 
-def conjunctions_of(
-    covariates: list[Covariate],
-    depth: int,
-    least: int,
-    parent: np.ndarray,
-    conditions: tuple[Condition, ...] = (),
-    first: int = 0,
-) -> Iterator[tuple[np.ndarray, Definition]]:
-    """All conjunctions of up to `depth` columns that hold at least `least` rows of a list: theirs, and what they are.
+Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are
 
-    conditions, first : those that made the list, and the first column that may be added
-    """
+
+def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: np.ndarray) -> Parts:
+    """All conjunctions of up to `depth` columns that hold at least `least` of some rows."""
     from miscal.kernels.subpopulation import part
 
-    for j in range(first, len(covariates)):
-        one = covariates[j]
-        starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
-        part(one.codes, one.count, parent, starts, sorted_rows)
-        for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
-            child = sorted_rows[starts[code] : starts[code + 1]]
-            if child.size == parent.size and conditions:
-                continue  # the column is constant here: nothing new
-            made = (*conditions, interval_condition(one, int(code), int(code) + 1))
-            yield child, Definition(made)
-            if len(made) < depth:
-                yield from conjunctions_of(covariates, depth, least, child, made, j + 1)
+    def within(parent: np.ndarray, conditions: tuple[Condition, ...], first: int) -> Parts:
+        for j, one in enumerate(covariates[first:], first):
+            starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
+            part(one.codes, one.count, parent, starts, sorted_rows)
+            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
+                child = sorted_rows[starts[code] : starts[code + 1]]
+                if child.size == parent.size and conditions:
+                    continue  # the column is constant here: nothing new
+                made = (*conditions, interval_condition(one, int(code), int(code) + 1))
+                yield child, Definition(made)
+                if len(made) < depth:
+                    yield from within(child, made, j + 1)
+
+    return within(rows, (), 0)
 
 
 def path_definitions(

@@ -8,39 +8,24 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# A new recalibrator is its file and its line here. The simplest stand first: so `choose` tries them.
-_KINDS = {
-    "Identity": "curves",
-    "SamplingCorrection": "curves",
-    "MeanScaling": "curves",
-    "PlattScaling": "curves",
-    "BetaCalibration": "curves",
-    "IsotonicLinePlotScaling": "shapes",
-    "IsotonicCalibration": "shapes",
-    "HistogramBinning": "shapes",
-    "ScalingBinning": "shapes",
-    "KernelCalibration": "curves",
-    "TemperatureScaling": "curves",
-    "VectorScaling": "softmax",
-    "StructuredScaling": "softmax",
-    "DirichletCalibration": "softmax",
-    "AugmentedLogistic": "by_columns.beside",
-    "AugmentedBeta": "by_columns.beside",
-    "VariableTree": "by_columns.variable_tree",
-    "GroupWise": "by_columns.groups",
-    "MulticalibrationBoost": "by_columns.boosting",
-    "Augmentation": "by_columns.beside",
-    "LocalRecalibration": "by_columns.local",
-    "NeuralCalibration": "by_columns.neural",
-    "Chain": "combined",
-    "Blend": "combined",
-    "Choose": "choosing",
-}
-_HOMES = _KINDS | {
-    "Recalibrator": "base",
-    "RecalibratedClassifier": "classifier",
-    "choose": "choosing",
-}
+# A new recalibrator is its file and its name here. The simplest stand first: so `choose` tries them.
+_FILES = (
+    ("curves", "Identity", "SamplingCorrection", "MeanScaling", "PlattScaling", "BetaCalibration"),
+    ("shapes", "IsotonicLinePlotScaling", "IsotonicCalibration", "HistogramBinning", "ScalingBinning"),
+    ("curves", "KernelCalibration", "TemperatureScaling"),
+    ("softmax", "VectorScaling", "StructuredScaling", "DirichletCalibration"),
+    ("by_columns.beside", "AugmentedLogistic", "AugmentedBeta"),
+    ("by_columns.variable_tree", "VariableTree"),
+    ("by_columns.groups", "GroupWise"),
+    ("by_columns.boosting", "MulticalibrationBoost"),
+    ("by_columns.beside", "Augmentation"),
+    ("by_columns.local", "LocalRecalibration"),
+    ("by_columns.neural", "NeuralCalibration"),
+    ("combined", "Chain", "Blend"),
+    ("choosing", "Choose"),
+)
+_KINDS = {name: home for home, *names in _FILES for name in names}
+_HOMES = _KINDS | {"Recalibrator": "base", "RecalibratedClassifier": "classifier", "choose": "choosing"}
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # the tables above are the one place for a new name
 

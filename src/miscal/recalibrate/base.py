@@ -8,23 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
 from miscal.data import checks
+from miscal.data.checks import Array, Floats
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate import declared
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
@@ -39,9 +36,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     by `state`: it is a dataclass, and `__init__`, the checks and JSON come from there. It writes `_fit`, and `_map`
     (or, with `uses_columns`, `_map_beside`), none of which may change it but `_fit`. One more line, in
     `recalibrate/__init__.py`, and it can be read from JSON, its laws are tested and its line stands in the docs; what
-    it may write besides: `_formula` (SQL, ONNX and one row quickly), `_candidates` (of `choose`), `_examples` (for the
-    laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
-    then leaves probabilities as they are.
+    it may write besides: `_formula` (SQL, ONNX and one row quickly) and `_candidates` (of `choose`). Where only one
+    class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator then leaves
+    probabilities as they are.
 
     With ``response="real"`` or ``"count"`` those whose `responses` say so are fitted to means that are no
     probabilities, and `predict` gives means.
@@ -71,11 +68,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
     against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
     divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
-    candidate_for: ClassVar[tuple[float, float]] = (
-        0,
-        0,
-    )  # fewest and most classes for which `choose` tries it as it is
-    broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
+    candidate_for: ClassVar[tuple[float, float]] = 0, 0  # fewest and most classes for which `choose` tries it as it is
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
 
@@ -145,9 +138,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             self._fit(self._pulled_in(sample))
         if sample.response != "binary":
             self.response_ = sample.response
-        self.classes_ = classes
-        self.identity_ = one_class
-        self.n_rows_ = sample.rows
+        self.classes_, self.identity_, self.n_rows_ = classes, one_class, sample.rows
         return self
 
     def _pulled_in(self, sample: Sample) -> Sample:
@@ -287,11 +278,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         fewest, most = cls.candidate_for
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
 
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        """Small ones that the laws are tested with."""
-        return [cls()]
-
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
         declared.check_all(self)
@@ -421,7 +407,9 @@ dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to 
 
 
 def pairs(probability: Floats) -> Floats:
-    """(n,) = P(class 1) as (n, 2)."""
+    """(n,) = P(class 1) as (n, 2); what has a column a class stays as it is."""
+    if probability.ndim == 2:
+        return probability
     out = np.empty((len(probability), 2))
     np.subtract(1.0, probability, out=out[:, 0])
     out[:, 1] = probability

@@ -10,26 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal import recalibrate
-from miscal.data.checks import number, whole
+from miscal.data.checks import Array, Floats, number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Array, Floats, Recalibrator
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.judging import (
-    Judged,
-    chance_of_growth,
-    difference,
-    judge,
-    mean_of,
-    measure,
-    mixed,
-    table_of,
-)
+from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed, table_of
 from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.results import Table
 
@@ -111,9 +102,7 @@ def choose(
     >>> choose(p, claims, response="count", exposure=years)
     MeanScaling() fitted on 3,000 rows: factor 1.41
     """
-    whole("cv", cv, 2)
-    if top_error is not None:
-        number("top_error", top_error, 0.0)
+    Choose(cv=cv, top_error=top_error).check_parameters()
     columns = columns_of(X, None, "choose") if X is not None else Columns({})
     given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
     rows = Predictions.validated(replace(given, response=response, exposure=exposure))
@@ -195,9 +184,8 @@ def _candidates(
     else:
         found = {type(each).__name__: each for each in given}
         if len(found) < len(given):
-            raise refusal(
-                "must have different names", where="'candidates'", hint="give a dict: {'my name': recalibrator}"
-            )
+            hint = "give a dict: {'my name': recalibrator}"
+            raise refusal("must have different names", where="'candidates'", hint=hint)
     for name, each in found.items():
         if not isinstance(each, Recalibrator):
             raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")
@@ -339,18 +327,13 @@ class Choose(Recalibrator):
     """
 
     pulls_in: ClassVar[bool] = False  # what is chosen does
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "folds are drawn of rows",
-        "order": "folds are drawn by the rows' places",
-    }
-
     by: Any = parameter(_names, default=None)
     allowed: Any = parameter(_names, default=None)
     candidates: Any = "auto"
     cv: int = parameter(whole, 2, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
     top_error: float | None = parameter(number, 0.0, default=None)
-    chosen_: list[Any] = state("inner")
+    chosen_: list[Recalibrator] = state("inner")
 
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
@@ -372,27 +355,18 @@ class Choose(Recalibrator):
         beside = sample.columns if len(sample.columns) else None
         if beside is None:
             options.update(by=None, allowed=None)
-        found: Any = choose(
-            sample.probability, sample.outcome, beside, sample_weight=sample.weight, top_error=self.top_error, **options
-        )
+        options |= {"sample_weight": sample.weight, "top_error": self.top_error}
+        found: Any = choose(sample.probability, sample.outcome, beside, **options)
         self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        found: Floats = self.chosen_[0].mapped(probability, columns)
-        return found
+        return self.chosen_[0].mapped(probability, columns)
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and bool(self.chosen_[0].keeps_ranking)
 
     def _formula(self) -> nodes.Formula:
-        found: nodes.Formula = self.chosen_[0].formula()
-        return found
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.curves import PlattScaling, TemperatureScaling
-
-        return [cls(candidates=[PlattScaling(), TemperatureScaling()], cv=2)]
+        return self.chosen_[0].formula()
 
     def _summary(self) -> str:
         return repr(self.chosen_[0])

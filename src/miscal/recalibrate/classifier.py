@@ -6,22 +6,23 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_feature_names,
     _check_method_params,
-    _check_n_features,
     _check_sample_weight,
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
+    validate_data,
 )
 
 from miscal.data.errors import refusal, warn
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import PlattScaling
+from miscal.recalibrate.declared import chosen_names, columns_of
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -138,8 +139,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self, estimator: Any, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]
     ) -> np.ndarray:
         """Probabilities of rows by classifiers that did not see them."""
-        from sklearn.model_selection import check_cv
-
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in splitter.split(X, y, **split_params):
@@ -155,16 +154,12 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        from miscal.recalibrate.declared import chosen_names, columns_of
-
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         columns = columns_of(X, rows, "RecalibratedClassifier")
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""
-        from sklearn.model_selection import check_cv
-
         splitter = check_cv(5 if isinstance(self.cv, str) else self.cv)
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
@@ -184,29 +179,22 @@ def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
     """Refuse what has no rows, is no table or has other columns, in the words that scikit-learn's users know."""
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) == 1:
-        raise refusal(
-            "must be a table (Expected 2D array, got 1D array instead)",
-            where="'X'",
-            got=f"its shape is {tuple(shape)}",
-            hint="Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one row",
-        )
+        what, got = "must be a table (Expected 2D array, got 1D array instead)", f"its shape is {tuple(shape)}"
+        hint = "Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one row"
+        raise refusal(what, where="'X'", got=got, hint=hint)
     if shape is not None and 0 in shape:
         missing = "sample(s)" if shape[0] == 0 else "feature(s)"
-        what = (
-            f"must not be empty: Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
-        )
-        raise refusal(what, where="'X'")
-    _check_feature_names(owner, X, reset=reset)
-    _check_n_features(owner, X, reset=reset)
+        found = f"Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
+        raise refusal(f"must not be empty: {found}", where="'X'")
+    validate_data(owner, X, reset=reset, skip_check_array=True)
 
 
 def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     """Probabilities with one column for every class; classes that a fold lacked have probability 0."""
     if not hasattr(estimator, "predict_proba"):
+        got = f"it is {type(estimator).__name__}"
         hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
-        raise refusal(
-            "must have predict_proba", where="'estimator'", got=f"it is {type(estimator).__name__}", hint=hint
-        )
+        raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
     probability = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     if np.array_equal(estimator.classes_, classes):
         return probability

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, Self
@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.checks import whole
+from miscal.data.checks import Array, Floats, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
@@ -90,15 +90,7 @@ class Chain(Recalibrator):
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
 
     def _formula(self) -> nodes.Formula:
-        found: nodes.Formula = reduce(nodes.then, [step.formula() for step in self.steps_])
-        return found
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.curves import PlattScaling
-
-        return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
+        return reduce(nodes.then, [step.formula() for step in self.steps_])
 
     def _summary(self) -> str:
         return ", then ".join(type(step).__name__ for step in self.steps_)
@@ -142,11 +134,6 @@ class Blend(Recalibrator):
     >>> Blend([Identity(), BetaCalibration()]).fit(p, rng.random(3000) < p**2)
     Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
     """
-
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "folds are drawn of rows",
-        "order": "folds are drawn by the rows' places",
-    }
 
     recalibrators: Any = parameter(check_recalibrators)
     cv: int = parameter(whole, 2, 1000, default=5)
@@ -212,13 +199,6 @@ class Blend(Recalibrator):
         for name, member in zip(names, self.members_, strict=True):
             found = nodes.Named(name.name, member.formula(), found)
         return found
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.curves import TemperatureScaling
-
-        return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 
     def _summary(self) -> str:
         """The members with their weights, the largest first."""

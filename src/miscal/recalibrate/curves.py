@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of
+from miscal.data.checks import Array, Floats, number, one_of
 from miscal.data.columns import Column
 from miscal.data.errors import refusal, warn
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import sigmoid
-from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
 from miscal.recalibrate.sample import HALF, LEAST, Sample, exp_held, unit_of
 from miscal.recalibrate.softmax import power_derivatives, softmax_map
 
@@ -75,8 +75,6 @@ class SamplingCorrection(Recalibrator):
     """
 
     two_classes_only: ClassVar[bool] = True
-    broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
-
     pulls_in: ClassVar[bool] = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
@@ -91,12 +89,9 @@ class SamplingCorrection(Recalibrator):
     def _keeps_ranking(self) -> bool:
         return True
 
-    def _formula(self) -> nodes.Ratio:
-        return nodes.Ratio(nodes.PROBABILITY, float(self.rate))
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        return [cls(rate=0.5)]
+    def _formula(self) -> nodes.Formula:
+        each = 1.0 / float(self.rate)  # 1 - each is exact, and so is what 0 and 1 become
+        return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
 
 
 class _Curve(Recalibrator):
@@ -265,17 +260,16 @@ class TemperatureScaling(Recalibrator):
         return True
 
     def _formula(self) -> nodes.Formula:
-        power = float(self.inverse_temperature_)
-        return nodes.powers(power, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [power], 0.0)
+        return nodes.powers(float(self.inverse_temperature_), self.n_classes_)
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"
 
 
-def powered(probability: Floats, power: float) -> Floats:
+def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
     """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
     if probability.ndim == 1:
-        return LOGIT.map(probability, np.array([power]), 0.0)
+        return LOGIT.map(probability, np.array([power]), shift)
     classes = probability.shape[1]
     return softmax_map(probability, np.full(classes, power), np.zeros(classes))
 
@@ -349,16 +343,14 @@ class KernelCalibration(Recalibrator):
         self.coefficients_ = np.array([found])
 
     def _map(self, probability: Floats) -> Floats:
-        if probability.ndim == 2:
-            return powered(probability, float(self.coefficients_[0, 0]))
-        return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
+        return powered(probability, *self.coefficients_[0].tolist())
 
     def _keeps_ranking(self) -> bool:
         return not self.against_rest or (self.is_fitted() and bool(self.coefficients_[0, 0] >= 0))
 
     def _formula(self) -> nodes.Formula:
-        slope, start = self.coefficients_[0].tolist()
-        return nodes.powers(slope, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [slope], start)
+        slope, shift = self.coefficients_[0].tolist()
+        return nodes.powers(slope, self.n_classes_, shift)
 
     def _summary(self) -> str:
         if self.base == "temperature":
@@ -494,18 +486,16 @@ class MeanScaling(Recalibrator):
         log = np.log(np.maximum(mean, self.low_))
         centre = float(np.average(log, weights=weight * np.maximum(mean, self.low_)))
         off, line = log - centre, np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
-        for _ in range(50):
-            expected = weight * exp_held(line[0] + line[1] * off)
-            slope = np.array([np.sum(weight * outcome - expected), off @ (weight * outcome - expected)])
-            bend = np.array([[expected.sum(), off @ expected], [off @ expected, (off * off) @ expected]])
-            if np.linalg.det(bend) <= 1e-12 * bend[0, 0] ** 2:
-                break
-            step = np.linalg.solve(bend, slope)
-            line += step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
-            line[1] = np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER)
-            if np.abs(step).max() < 1e-12:
-                break
-        return float(line[0] - line[1] * centre), float(line[1])
+        features, happened = np.stack([np.ones(len(off)), off]), weight * outcome
+
+        def evaluate(line: Floats) -> State:
+            expected = weight * exp_held(line @ features)
+            loss = float(expected.sum() - happened @ (line @ features))
+            return loss, features @ (expected - happened), (features * expected) @ features.T
+
+        line, _ = minimise(evaluate, line, np.zeros(2), factor * sample.total, np.ones(2, bool))
+        slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
+        return float(line[0] - slope * centre), slope
 
     def _map(self, probability: Floats) -> Floats:
         if self.form != "power":

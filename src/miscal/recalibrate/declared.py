@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,24 +33,14 @@ LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
-LATER = {
-    "judges",
-    "keep_certain",
-    "rescale",
-    "smooth",
-    "start",
-    "towards",
-}  # parameters that files of version 1.0 and before lack
+# Parameters that files of version 1.0 and before lack.
+LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "towards"}
 
 Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
 
 
 def parameter(
-    check: Callable[..., Any],
-    *limits: Any,
-    default: Any = dataclasses.MISSING,
-    kw_only: bool = False,
-    **more: Any,
+    check: Callable[..., Any], *limits: Any, default: Any = dataclasses.MISSING, kw_only: bool = False, **more: Any
 ) -> Any:
     """Declare a parameter of a recalibrator with its check, called with name, value and limits.
 
@@ -95,15 +86,13 @@ def is_whole(value: Any) -> bool:
 def columns_of(X: Any, rows: int | None, who: str) -> Columns:
     """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
-        raise refusal(
-            f"is needed by {who}", where="'X'", got="got nothing (None)", hint="pass a frame, a dict or an array"
-        )
+        hint = "pass a frame, a dict or an array"
+        raise refusal(f"is needed by {who}", where="'X'", got="got nothing (None)", hint=hint)
     named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
     made = Columns(named)
-    for name in made if rows is not None else ():
-        length = len(named[name])
-        if length != rows:
-            got = f"{length:,} against {rows:,}"
+    for name in made:
+        if rows is not None and len(named[name]) != rows:
+            got = f"{len(named[name]):,} against {rows:,}"
             raise refusal("must have as many rows as 'y_prob'", where=f"'X' column '{name}'", got=got)
     return made
 
@@ -125,16 +114,12 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
     if chosen is None:
         return known
     items: Sequence[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
-    names = []
     for item in items:
-        if isinstance(item, str):
-            if item not in known:
-                raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
-            names.append(item)
-        elif not -len(known) <= int(item) < len(known):
+        if isinstance(item, str) and item not in known:
+            raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
+        if not isinstance(item, str) and not -len(known) <= int(item) < len(known):
             raise refusal(f"must lie in 0..{len(known) - 1}", where="position in 'columns'", got=f"got {item}")
-        else:
-            names.append(known[int(item)])
+    names = [item if isinstance(item, str) else known[int(item)] for item in items]
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
     return names
@@ -211,14 +196,8 @@ def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
     """Read a recalibrator from JSON text, or refuse."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise _bad(f"it is a {type(text).__name__}, not text")
-    try:
+    with _refusing("it is not JSON"):
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
-    except MiscalError:
-        raise
-    except RecursionError as error:
-        raise _bad("it is nested too deeply") from error
-    except (ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise _bad(f"it is not JSON ({error})") from error
     if not isinstance(document, dict):
         raise _bad("it is not an object")
     schema = document.pop("schema", None)
@@ -235,14 +214,10 @@ def decode(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrato
         raise _bad("a recalibrator must have exactly 'class', 'params' and 'state'")
     kind = _class_named(document["class"], wanted)
     made = kind(**_parameters(kind, document["params"], depth))
-    try:
+    with _refusing("its parameters are wrong"):
         made.check_parameters()
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise error if isinstance(error, MiscalError) else _bad(f"its parameters are wrong ({error})")  # noqa: B904
-    state = document["state"]
-    if state is None:
-        return made
-    _fill(made, state, depth)
+    if document["state"] is not None:
+        _fill(made, document["state"], depth)
     return made
 
 
@@ -288,12 +263,10 @@ def _fill(made: Recalibrator, state: Any, depth: int) -> None:
             setattr(made, name, _value(name, state[name], field, len(labels), depth))
     if made.identity_:
         return
-    try:
+    with _refusing("its state is wrong"):
         made.check_each()
         if not made.several():
             made.check_state()
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise error if isinstance(error, MiscalError) else _bad(f"its state is wrong ({error})")  # noqa: B904
 
 
 def _fields(made: Recalibrator, state: dict[str, Any]) -> dict[str, Field]:
@@ -336,10 +309,8 @@ _KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", n
 
 def _array(name: str, value: Any, field: Field, sizes: dict[str, int]) -> Array:
     kinds, dtype = _KINDS[field.kind]
-    try:
+    with _refusing(f"'{name}' is not a table of numbers"):
         array = np.array(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _bad(f"'{name}' is not a table of numbers") from error
     if array.size == 0 and array.ndim == len(field.shape):
         array = array.astype(dtype)
     if array.dtype.kind not in kinds or array.ndim != len(field.shape):
@@ -379,6 +350,19 @@ def label_array(labels: Any) -> Array:
     made = np.empty(len(labels), dtype=object)
     made[:] = labels
     return made
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Whatever hostile text brings about is a refusal."""
+    try:
+        yield
+    except MiscalError:
+        raise
+    except RecursionError as error:
+        raise _bad("it is nested too deeply") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise _bad(f"{what} ({error})") from error
 
 
 def _no_constant(word: str) -> Any:

@@ -71,10 +71,8 @@ def fit_to(
     opening = opened(source, memory or DEFAULT)
     names = _names(model, opening)
     check_named([*roles.names, *names], opening.kinds, opening.words, opening.kinds)
-    kinds = {name: opening.kinds[name] for name in names}
-    rows = gather(
-        opening, roles, names, limit=rows_that_fit(memory or DEFAULT, kinds, opening.texts), target="positive"
-    )
+    limit = rows_that_fit(memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.texts)
+    rows = gather(opening, roles, names, limit=limit, target="positive")
     if rows.complete or names:
         p = rows.predictions
         model.fit(p.probability, p.outcome, p.columns if names else None, sample_weight=p.weight)
@@ -194,29 +192,22 @@ def _written(
     model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
 ) -> int:
     """Write under another name, then rename."""
+    import pyarrow as pa
+
     rows = 0
     chunks = ahead(lambda: source.batches(known))
     tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
     first = next(tables, None)
     if first is None:
         raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
-    schema = _plain_schema(first.schema)
+    # Text as text: batches have dictionaries of their own.
+    kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema)
+    schema = pa.schema(list(zip(first.schema.names, kinds, strict=True)))
     with writing([out]) as (temporary,), _writer(temporary, out.suffix.lower(), schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table.cast(schema))
             rows += table.num_rows
     return rows
-
-
-def _plain_schema(schema: Any) -> Any:
-    """Text as text: batches have dictionaries of their own."""
-    import pyarrow as pa
-
-    fields = [
-        pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
-        for field in schema
-    ]
-    return pa.schema(fields)
 
 
 def _writer(path: Path, suffix: str, schema: Any) -> Any:

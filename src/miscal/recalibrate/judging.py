@@ -16,7 +16,7 @@ from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.pooling.columns import range_pooling
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import blend_weights
 from miscal.recalibrate.curves import Identity
@@ -135,8 +135,7 @@ def _error(compared: Pair, column: Column, bins: int = 10) -> float:
     """The weighted mean size of the gaps of a column's levels or ranges."""
     from miscal.engines.memory import mean_tally
 
-    pooling = level_pooling(column) if column.nominal else range_pooling(column, bins, weight=compared.weight)
-    tally = mean_tally(compared, pooling)
+    tally = mean_tally(compared, range_pooling(column, bins, weight=compared.weight))
     return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
 
 

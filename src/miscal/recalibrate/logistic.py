@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from miscal.data.checks import Floats
+from miscal.data.checks import Array, Floats, Integers
 from miscal.data.errors import warn
 from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
@@ -40,12 +39,7 @@ SEPARATED = (
 
 
 def minimise(
-    evaluate: Evaluate,
-    start: Floats,
-    penalty: Floats,
-    total: float,
-    free: npt.NDArray[np.bool_],
-    target: Floats | float = 0.0,
+    evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: Array, target: Floats | float = 0.0
 ) -> tuple[Floats, bool]:
     """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
 
@@ -69,7 +63,7 @@ def minimise(
     return theta, flat[-1] > flat[0]
 
 
-def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
+def _newton_step(gradient: Floats, hessian: Floats, free: Array, total: float) -> tuple[Floats, int]:
     """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
 
     The Hessian is first scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
@@ -133,13 +127,13 @@ class Features:
         return out
 
 
-def between(knots: Floats, x: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
     """The knot below each number, and which part of the way to the next it has gone; outside below 0 or above 1."""
     place = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
     return place, (x - knots[place]) / np.diff(knots)[place]
 
 
-def residuals(x: Floats, outcome: npt.NDArray[Any], weight: Floats) -> tuple[Floats, Floats, Floats]:
+def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
     """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
     scratch, off, curvature, loss = (np.empty(len(x)) for _ in range(4))
     kernels.residuals(x, outcome.astype(np.float64), weight, scratch, off, curvature, loss)
@@ -162,21 +156,18 @@ class LogisticFit:
         if identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(features.count), False
 
-    def evaluator(self, rows: Sample) -> Evaluate:
+    def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
-        weight, outcome = rows.weight_or_empty, rows.outcome.astype(np.float64)
+        weight, arguments = rows.weight_or_empty, (*self.features.arguments, self.centre, self.scale, theta)
 
-        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
-            def work(start: int, stop: int) -> Floats:
-                part, y = rows.probability[start:stop], outcome[start:stop]
-                arguments = (*self.features.arguments, self.centre, self.scale, theta)
-                return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
+        def work(start: int, stop: int) -> Floats:
+            part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)
+            return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
 
-            return unpacked(np.sum(over_blocks(rows.rows, work), axis=0))
+        sums = np.sum(over_blocks(rows.rows, work), axis=0)
+        return float(sums[0, 0]), sums[1].copy(), np.triu(sums[2:]) + np.triu(sums[2:], 1).T
 
-        return evaluate
-
-    def minimum(self, free: npt.NDArray[np.bool_]) -> tuple[Floats, bool]:
+    def minimum(self, free: Array) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
         start, target = np.zeros(len(self.centre) + 1), np.zeros(len(self.centre) + 1)
         start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
@@ -186,9 +177,9 @@ class LogisticFit:
         if self.thin is not None:
             total = self.thin.total
             part = penalty * (total / self.rows.total)
-            warm, separated = minimise(self.evaluator(self.thin), start, part, total, free, target)
+            warm, separated = minimise(partial(self.evaluate, self.thin), start, part, total, free, target)
             start = start if separated else warm
-        return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free, target)
+        return minimise(partial(self.evaluate, self.rows), start, penalty, self.rows.total, free, target)
 
     def best(self, *, positive: bool) -> tuple[Floats, bool]:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
@@ -211,13 +202,7 @@ class LogisticFit:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
         held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
-        return self.evaluator(self.rows)(theta)[0] + 0.5 * self.l2 * held
-
-
-def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
-    """Loss, gradient and the full symmetric Hessian from the sums of a pass."""
-    upper = sums[2:]
-    return float(sums[0, 0]), sums[1].copy(), np.triu(upper) + np.triu(upper, 1).T
+        return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
 
 
 def fit_curve(
@@ -239,15 +224,3 @@ def fit_curve(
         warn(SEPARATED)
     coefficients = theta[1:] * fit.scale
     return coefficients, float(theta[0] - coefficients @ fit.centre)
-
-
-@cache
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # scikit-learn needs it too
-
-    return ThreadpoolController()
-
-
-def one_thread() -> Any:
-    """A context in which products of matrices take one thread: a fit of 50 columns takes a tenth of the time."""
-    return _controller().limit(limits=1, user_api="blas")

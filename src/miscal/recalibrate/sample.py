@@ -74,16 +74,11 @@ def exp_held(link: Floats) -> Floats:
     return np.asarray(np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST)))
 
 
-def log_losses(link: Floats, outcome: Floats) -> Floats:
-    """Log loss of each row."""
-    return np.asarray(np.logaddexp(0.0, link) - outcome * link)
-
-
 FAMILIES = {
     "binary": Family(
         link=lambda mean: logit(mean, EDGE),
         mean=sigmoid,
-        losses=log_losses,
+        losses=lambda link, outcome: np.asarray(np.logaddexp(0.0, link) - outcome * link),
         bend=lambda mean: mean * (1.0 - mean),
         ratio=False,
         objective="binary",
@@ -183,11 +178,8 @@ class Sample:
 
     def take(self, rows: Array) -> Sample:
         """Some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        columns = self.columns.take(rows)
-        return replace(
-            self, probability=self.probability[rows], outcome=self.outcome[rows], weight=weight, columns=columns
-        )
+        rest: Any = {"weight": None if self.weight is None else self.weight[rows], "columns": self.columns.take(rows)}
+        return replace(self, probability=self.probability[rows], outcome=self.outcome[rows], **rest)
 
     def thinned(self) -> Sample | None:
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
@@ -247,9 +239,8 @@ def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     order = rows[np.argsort(score[rows], kind="stable")]
     at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
     starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-    total, events, expected = (
-        np.cumsum(np.add.reduceat(part, starts)) for part in (weight, weight * happened[order], weight * at)
-    )
+    parts = weight, weight * happened[order], weight * at
+    total, events, expected = (np.cumsum(np.add.reduceat(part, starts)) for part in parts)
     at = at[starts]
     refuted = (at <= NEAR) & (events >= 1.0) & (gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
     found = np.flatnonzero(refuted | (at == 0.0))

@@ -6,14 +6,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import Floats, number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import logit, sigmoid
+from miscal.kernels.order import rising_rates
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
-from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import bins_or_edges, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
@@ -250,9 +252,6 @@ class IsotonicCalibration(_Rising):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
-        from miscal.kernels.order import rising_rates
-        from miscal.kernels.sorting import sorted_order
-
         order = sorted_order(sample.probability)
         sorted_scores = sample.probability[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
@@ -268,8 +267,6 @@ class IsotonicCalibration(_Rising):
 
     def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
         """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
-        from miscal.kernels.order import rising_rates
-
         moved, again, smooth = rates.copy(), np.empty(len(rates)), float(self.smooth)
         count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
         for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
@@ -349,8 +346,11 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self.knots_ = self._placed(sample)
-        self.values_ = fit_line(sample, self.knots_, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
+        self.knots_, clamp, l2 = self._placed(sample), self.outside == "clamp", max(float(self.l2), RIDGE)
+        start, thin = np.append(self.knots_[0], np.diff(self.knots_)), sample.thinned()  # the identity
+        if thin is not None:
+            start = LineFit(thin, self.knots_, clamp=clamp, l2=l2 * thin.total / sample.total).minimum(start)
+        self.values_ = np.cumsum(LineFit(sample, self.knots_, clamp=clamp, l2=l2).minimum(start))
 
     def _placed(self, rows: Sample) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
@@ -387,18 +387,8 @@ class IsotonicLinePlotScaling(_Rising):
         return f"{len(self.knots_)} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
 
 
-def fit_line(rows: Sample, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> Floats:
-    """Values at the knots that minimise the log loss among all that never decrease."""
-    steps = np.diff(knots)
-    start = np.append(knots[0], steps)  # the identity
-    thin = rows.thinned()
-    if thin is not None:
-        start = LineFit(thin, knots, clamp=clamp, l2=l2 * thin.total / rows.total).minimum(start)
-    return np.cumsum(LineFit(rows, knots, clamp=clamp, l2=l2).minimum(start))
-
-
 class LineFit:
-    """Newton's method on the first value and the increments, which may not fall below 0."""
+    """Values at knots of least log loss, by Newton's method on the first and the increments, which are not below 0."""
 
     def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
@@ -407,21 +397,19 @@ class LineFit:
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        values, rows, weight = np.cumsum(theta), self.rows, self.rows.weights
+        values, size, rows, weight = np.cumsum(theta), len(theta), self.rows, self.rows.weights
 
         def work(i: int, j: int) -> Floats:
             at, t = self.place[i:j], self.part[i:j]
             x = values[at] + t * (values[at + 1] - values[at])
             loss, off, bend = residuals(x, rows.outcome[i:j], weight[i:j])
 
-            def both(own: Floats, next_one: Floats) -> Floats:
-                return np.asarray(
-                    np.bincount(at, own, len(theta)) + np.bincount(at + 1, next_one, len(theta)), np.float64
-                )
+            def both(own: Floats, next_one: Floats) -> Any:
+                return np.bincount(at, own, size) + np.bincount(at + 1, next_one, size)
 
             u = 1.0 - t
-            side = np.bincount(at, bend * u * t, len(theta))
-            total = np.full(len(theta), weight[i:j] @ loss)
+            side = np.bincount(at, bend * u * t, size)
+            total = np.full(size, weight[i:j] @ loss)
             return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
 
         loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)

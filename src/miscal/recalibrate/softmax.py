@@ -12,16 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeAlias
+from functools import reduce
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from miscal.data.checks import number, one_of
+from miscal.data.checks import Array, Floats, number, one_of
 from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state, truth
 from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED
@@ -30,8 +31,7 @@ from miscal.recalibrate.sample import Sample
 Solve: TypeAlias = Callable[[Floats], Floats]
 
 BLOCK = 2048  # rows at a time
-TASK = 32 * BLOCK  # rows to a thread
-MOST_KEPT = 1 << 24  # numbers held between products with the Hessian
+TASK = 32  # blocks to a thread
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
@@ -40,8 +40,7 @@ LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 def logs_of(probability: Floats) -> Floats:
     """Logarithms of probabilities held at 1e-12 or more."""
-    logs: Floats = np.log(np.maximum(probability, LOGIT_CLIP))
-    return logs
+    return np.asarray(np.log(np.maximum(probability, LOGIT_CLIP)))
 
 
 def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
@@ -55,7 +54,7 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
 
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
     """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K); with `power`, ln p less ln(sum p^power) / power."""
-    matrix = pairs(probability) if probability.ndim == 1 else probability
+    matrix = pairs(probability)
     out = np.empty(matrix.shape)
 
     def work(start: int, stop: int) -> None:
@@ -69,18 +68,46 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
     return out
 
 
-def summed(rows: int, work: Callable[[int, int], tuple[Floats | float, ...]]) -> list[Floats]:
+@dataclass(eq=False)
+class Block:
+    """Some rows, one class a line: features, shares of the rows in the mean, and their classes."""
+
+    z: Floats  # (K, rows)
+    weight: Floats
+    own: Array
+    likely: Floats = field(default_factory=lambda: np.empty(0))  # of the free classes, at the point last evaluated
+
+    @property
+    def at(self) -> tuple[Array, Array]:
+        """Where each row's own class stands."""
+        return self.own, np.arange(len(self.own))
+
+
+def blocks_of(
+    sample: Sample, centre: Floats | float = 0.0, scale: Floats | float = 1.0, *, normal: bool = False
+) -> list[Block]:
+    """The rows in blocks, z = (ln p - centre) scale; with `normal` less the logarithm of the sum of exp z."""
+    made = []
+    for start in range(0, sample.rows, BLOCK):
+        part = pairs(sample.probability[start : start + BLOCK])
+        z: Floats = (logs_of(np.ascontiguousarray(part.T)) - np.reshape(centre, (-1, 1))) * np.reshape(scale, (-1, 1))
+        if normal:
+            z -= softmax(z, 0)[1]
+        weight = np.ones(len(part)) if sample.weight is None else sample.weight[start : start + BLOCK]
+        made.append(Block(z, weight / sample.total, sample.outcome[start : start + BLOCK]))
+    return made
+
+
+def summed(blocks: list[Block], work: Callable[[Block], tuple[Floats | float, ...]]) -> tuple[Any, ...]:
     """Sum what `work` gives for each block, part by part, in the order of the blocks."""
 
-    def many(start: int, stop: int) -> list[Floats]:
-        sums = [np.array(part) for part in work(start, min(start + BLOCK, stop))]
-        for at in range(start + BLOCK, stop, BLOCK):
-            for i, part in enumerate(work(at, min(at + BLOCK, stop))):
-                sums[i] += part
-        return sums
+    def both(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(a + b for a, b in zip(one, two, strict=True))
 
-    parts = over_blocks(rows, many, TASK)
-    return [np.sum([part[i] for part in parts], axis=0) for i in range(len(parts[0]))]
+    def many(start: int, stop: int) -> tuple[Any, ...]:
+        return reduce(both, map(work, blocks[start:stop]))
+
+    return reduce(both, over_blocks(len(blocks), many, TASK))
 
 
 @dataclass(eq=False)
@@ -98,14 +125,11 @@ class SoftmaxFit:
     centre: Floats | float = 0.0
     scale: Floats | float = 1.0
     normal: bool = False
-    known: dict[int, Floats] = field(default_factory=dict, init=False)  # z of each block
-    likely: dict[int, Floats] = field(default_factory=dict, init=False)  # probabilities at the last point
 
     def __post_init__(self) -> None:
-        self.centre, self.scale = np.reshape(self.centre, (-1, 1)), np.reshape(self.scale, (-1, 1))
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
-        self.keeping = self.sample.rows * self.sample.n_classes <= MOST_KEPT
+        self.blocks = blocks_of(self.sample, self.centre, self.scale, normal=self.normal)
 
     def fitted(self, start: Floats) -> tuple[Floats, bool]:
         """The minimum, and whether the classes are separated; of many rows, from that of a part of them."""
@@ -114,25 +138,6 @@ class SoftmaxFit:
             warm, separated = replace(self, sample=part).minimum(start)
             start = start if separated else warm
         return self.minimum(start)
-
-    def features(self, start: int, stop: int) -> Floats:
-        """The z of some rows, (K, rows)."""
-        if start in self.known:
-            return self.known[start]
-        part = self.sample.probability[start:stop]
-        matrix = np.ascontiguousarray((pairs(part) if part.ndim == 1 else part).T)
-        made: Floats = (logs_of(matrix) - self.centre) * self.scale
-        if self.normal:
-            made -= softmax(made, 0)[1]
-        if self.keeping:
-            self.known[start] = made
-        return made
-
-    def weight(self, start: int, stop: int) -> Floats:
-        """Shares of some rows in the mean."""
-        weight = self.sample.weight
-        part = np.ones(stop - start) if weight is None else weight[start:stop]
-        return part / self.sample.total
 
     def moved(self, theta: Floats, z: Floats) -> Floats:
         """W z + b of the free classes."""
@@ -143,60 +148,41 @@ class SoftmaxFit:
         first = np.einsum("ij,ij->i", off, z[: self.free])[:, None] if self.diagonal else off @ z.T
         return np.concatenate([first, off.sum(axis=1)[:, None]], axis=1)
 
-    def scores(self, theta: Floats, start: int, stop: int) -> Floats:
-        """W z + b of all classes."""
-        made = np.zeros((self.sample.n_classes, stop - start))
-        made[: self.free] = self.moved(theta, self.features(start, stop))
-        return made
-
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
-        kept: dict[int, Floats] = {}
 
-        def work(start: int, stop: int) -> tuple[float, Floats]:
-            weight, own, at = self.weight(start, stop), self.sample.outcome[start:stop], np.arange(stop - start)
-            scores = self.scores(theta, start, stop)
+        def work(block: Block) -> tuple[float, Floats]:
+            scores = np.zeros(block.z.shape)
+            scores[: self.free] = self.moved(theta, block.z)
             likely, log_sum = softmax(scores, 0)
-            if self.keeping:
-                kept[start] = likely[: self.free].copy()
-            loss = float(weight @ (log_sum - scores[own, at]))
-            likely[own, at] -= 1.0
-            return loss, self.gathered(likely[: self.free] * weight, self.features(start, stop))
+            block.likely = likely[: self.free].copy()
+            likely[block.at] -= 1.0
+            loss = float(block.weight @ (log_sum - scores[block.at]))
+            return loss, self.gathered(likely[: self.free] * block.weight, block.z)
 
-        loss, gradient = summed(self.sample.rows, work)
+        loss, gradient = summed(self.blocks, work)
         off = theta - self.target
-        self.theta, self.likely = theta, kept
         return float(loss) + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
-
-    def probabilities(self, start: int, stop: int) -> Floats:
-        """Of the free classes, at the point last evaluated."""
-        if start in self.likely:
-            return self.likely[start]
-        return softmax(self.scores(self.theta, start, stop), 0)[0][: self.free]
 
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
 
-        def work(start: int, stop: int) -> tuple[Floats]:
-            z, likely = self.features(start, stop), self.probabilities(start, stop)
-            change = self.moved(direction, z)
-            change -= np.einsum("ij,ij->j", likely, change)
-            change *= likely
-            change *= self.weight(start, stop)
-            return (self.gathered(change, z),)
+        def work(block: Block) -> tuple[Floats]:
+            change = self.moved(direction, block.z)
+            change -= np.einsum("ij,ij->j", block.likely, change)
+            change *= block.likely
+            change *= block.weight
+            return (self.gathered(change, block.z),)
 
-        return summed(self.sample.rows, work)[0] + self.penalty * direction
-
-    def near_inverse(self) -> Solve:
-        """A function that nearly solves with the Hessian."""
-        return self._diagonal_inverse() if self.diagonal else self._product_inverse()
+        return np.asarray(summed(self.blocks, work)[0] + self.penalty * direction)
 
     def _diagonal_inverse(self) -> Solve:
-        def work(start: int, stop: int) -> tuple[Floats]:
-            z, likely = self.features(start, stop), self.probabilities(start, stop)
-            return (self.gathered(likely * (1.0 - likely) * self.weight(start, stop), z * z),)
+        """A function that nearly solves with the Hessian."""
 
-        own = summed(self.sample.rows, work)[0] + self.penalty
+        def work(block: Block) -> tuple[Floats]:
+            return (self.gathered(block.likely * (1.0 - block.likely) * block.weight, block.z * block.z),)
+
+        own = summed(self.blocks, work)[0] + self.penalty
         inverse = 1.0 / np.maximum(own, 1e-12 * max(float(own.max()), 1e-288))
         return lambda gradient: inverse * gradient
 
@@ -207,14 +193,14 @@ class SoftmaxFit:
         both sums are diagonal the penalty is one more diagonal.
         """
 
-        def work(start: int, stop: int) -> tuple[Floats, Floats, float]:
-            likely, weight = self.probabilities(start, stop), self.weight(start, stop)
-            features = np.concatenate([self.features(start, stop), np.ones((1, stop - start))])
+        def work(block: Block) -> tuple[Floats, Floats, float]:
+            likely, weight = block.likely, block.weight
+            features = np.concatenate([block.z, np.ones((1, len(weight)))])
             spread = weight * (likely * (1.0 - likely)).sum(axis=0)
             between = np.diag(likely @ weight) - (likely * weight) @ likely.T
             return between, (features * spread) @ features.T, float(spread.sum())
 
-        between, within, spread = summed(self.sample.rows, work)
+        between, within, spread = summed(self.blocks, work)
         own, classes = np.linalg.eigh(between)
         other, directions = np.linalg.eigh(within / max(float(spread), 1e-300))
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
@@ -230,7 +216,8 @@ class SoftmaxFit:
             if length <= SMALL_GRADIENT:
                 return np.zeros(theta.shape), True
             small = max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT)
-            step = _conjugate_gradients(self.product, state[1], self.near_inverse(), small)
+            near_inverse = self._diagonal_inverse() if self.diagonal else self._product_inverse()
+            step = _conjugate_gradients(self.product, state[1], near_inverse, small)
             longest.append(float(np.abs(step).max()))
             return step, False
 
@@ -260,37 +247,24 @@ def _conjugate_gradients(product: Solve, gradient: Floats, near_inverse: Solve, 
 
 def power_derivatives(sample: Sample) -> Callable[[float], tuple[float, float]]:
     """Slope and curvature, at a power b, of the mean log loss of P_k = p_k^b / sum_j p_j^b."""
-    rows = _as_is(sample)
+    blocks = blocks_of(sample)
 
     def derivatives(power: float) -> tuple[float, float]:
-        def work(start: int, stop: int) -> tuple[float, float]:
-            logs, weight, own = rows.features(start, stop), rows.weight(start, stop), sample.outcome[start:stop]
-            weighted = softmax(power * logs, 0)[0] * logs
+        def work(block: Block) -> tuple[float, float]:
+            weighted = softmax(power * block.z, 0)[0] * block.z
             mean = weighted.sum(axis=0)
-            spread = np.einsum("ij,ij->j", weighted, logs) - mean * mean
-            return float(weight @ (mean - logs[own, np.arange(len(own))])), float(weight @ spread)
+            spread = np.einsum("ij,ij->j", weighted, block.z) - mean * mean
+            return float(block.weight @ (mean - block.z[block.at])), float(block.weight @ spread)
 
-        slope, curvature = summed(sample.rows, work)
-        return float(slope), float(curvature)
+        slope, curvature = summed(blocks, work)
+        return slope, curvature
 
     return derivatives
 
 
-def _as_is(sample: Sample) -> SoftmaxFit:
-    """The rows alone, for their features and weights."""
-    nothing = np.zeros((sample.n_classes, 2))
-    return SoftmaxFit(sample, nothing, nothing)
-
-
 def moments(sample: Sample) -> tuple[Floats, Floats]:
     """Mean of each ln p, and 1 / its standard deviation (0 where it is constant)."""
-    rows = _as_is(sample)
-
-    def work(start: int, stop: int) -> tuple[Floats, Floats]:
-        logs, weight = rows.features(start, stop), rows.weight(start, stop)
-        return logs @ weight, (logs * logs) @ weight
-
-    centre, second = summed(sample.rows, work)
+    centre, second = summed(blocks_of(sample), lambda each: (each.z @ each.weight, (each.z * each.z) @ each.weight))
     variance = second - centre * centre
     moving = variance > 1e-12 * (1.0 + centre * centre)
     return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)

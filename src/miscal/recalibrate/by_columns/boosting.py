@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import one_of, whole
+from miscal.data.checks import Floats, Integers, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import sigmoid
-from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_columns, cut_numbers
+from miscal.pooling.columns import Encoding
+from miscal.recalibrate.base import Recalibrator, as_rows, pairs
+from miscal.recalibrate.by_columns.variable_tree import CutColumns, Tree, coded, cut_columns, cut_numbers
 from miscal.recalibrate.declared import Field, chosen_names, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Family, Sample
 
 MOST_ROUNDS = 40
@@ -58,27 +59,14 @@ class _Boosted:
     def grow(self) -> None:
         """One more round."""
         features = np.vstack([self.numbers, self.logit])
-        for tree, read in self.grower((features, self.outcome, self.weight, self.logit), self.family):
-            self._add(tree, read)
+        for nodes_of_tree in self.grower((features, self.outcome, self.weight, self.logit), self.family):
+            self.roots.append(len(self.table))
+            _append(self.table, *nodes_of_tree)
         self.ends.append(len(self.roots))
         self.scales.append(1.0)
         new = self.advance(self.numbers, self.logit)
         self.scales[-1] = best_scale(new, self.outcome, self.weight) if self.rescale else 1.0
         self.logit = new * self.scales[-1]
-
-    def _add(self, tree: Any, read: Callable[[Any], Any]) -> None:
-        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
-        self.roots.append(len(self.table))
-        waiting: list[tuple[Any, list[float], int]] = [(tree, [], 0)]
-        while waiting:
-            node, parent, side = waiting.pop()
-            if parent:
-                parent[side] = len(self.table)
-            found = read(node)
-            made = [*found[:2], -1, -1, 0.0] if isinstance(found, tuple) else [0, 0.0, -1, -1, found]
-            if isinstance(found, tuple):
-                waiting += [(found[3], made, 3), (found[2], made, 2)]
-            self.table.append(made)
 
     def trees(self) -> tuple[Tree, Floats, Integers]:
         """The nodes, the values of the leaves, and the roots."""
@@ -92,6 +80,19 @@ class _Boosted:
         return advanced(self.trees(), first, self.ends[-1], numbers, logits) * self.scales[-1]
 
 
+def _append(table: list[list[float]], node: Any, read: Callable[[Any], Any]) -> None:
+    """Append a node and those below it; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
+    found = read(node)
+    if not isinstance(found, tuple):
+        table.append([0, 0.0, -1, -1, found])
+        return
+    made = [*found[:2], -1, -1, 0.0]
+    table.append(made)
+    for side in (2, 3):
+        made[side] = len(table)
+        _append(table, found[side], read)
+
+
 def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
     from miscal.kernels.logistic import add_trees
@@ -103,32 +104,22 @@ def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, number
 
 
 def best_scale(logits: Floats, outcome: Floats, weight: Floats) -> float:
-    """The factor of the logit with the least log loss, between 1/2 and 2 (Newton's method)."""
-    scale = 1.0
-    for _ in range(20):
-        probability = sigmoid(scale * logits)
-        slope = float(np.sum(weight * (probability - outcome) * logits))
-        bend = float(np.sum(weight * probability * (1.0 - probability) * logits * logits))
-        if bend <= 0.0:
-            break
-        step = slope / bend
-        scale = min(max(scale - step, 0.5), 2.0)
-        if abs(step) < 1e-10:
-            break
-    return scale
+    """The factor of the logit with the least log loss, between 1/2 and 2."""
+
+    def evaluate(scale: Floats) -> State:
+        loss, off, bend = residuals(scale * logits, outcome, weight)
+        return float(weight @ loss), np.array([off @ logits]), np.array([[bend @ (logits * logits)]])
+
+    found, _ = minimise(evaluate, np.ones(1), np.zeros(1), float(weight.sum()), np.ones(1, bool))
+    return float(np.clip(found[0], 0.5, 2.0))
 
 
 def grower(engine: str) -> Callable[..., Trees]:
     """The function that grows trees: by LightGBM where it is installed, unless one is named."""
-    if engine == "sklearn":
-        return by_sklearn
-    try:
-        import lightgbm  # noqa: F401
-    except ImportError as error:
-        if engine == "lightgbm":
-            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
-        return by_sklearn
-    return by_lightgbm
+    installed = find_spec("lightgbm") is not None
+    if engine == "lightgbm" and not installed:
+        raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
+    return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
 def by_lightgbm(rows: Rows, family: Family, *, leaves: int, min_rows: int, seed: int) -> Trees:
@@ -256,11 +247,6 @@ class MulticalibrationBoost(CutColumns):
 
     against_rest: ClassVar[bool] = True
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "min_rows counts rows",
-        "order": "the folds that choose the rounds are drawn by the rows' places",
-    }
-
     rounds: Any = parameter(_check_rounds, default="auto")
     engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
@@ -330,14 +316,13 @@ class MulticalibrationBoost(CutColumns):
         start, rescale, family = self._begun(), self._rescales(sample), sample.family
         models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by, start, rescale) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        begun = [
-            _begin(model.encodings, part.columns, part.probability, start, family)
-            for model, part in zip(models, held, strict=True)
-        ]
-        numbers, outside = [each for each, _ in begun], [at for _, at in begun]
-        weight, outcome = (
-            np.concatenate(each) for each in zip(*((h.weights, 1.0 * h.outcome) for h in held), strict=True)
-        )
+        numbers, outside = [], []
+        for model, part in zip(models, held, strict=True):
+            beside, logits = _begin(model.encodings, part.columns, part.probability, start, family)
+            numbers.append(beside)
+            outside.append(logits)
+        weight = np.concatenate([part.weights for part in held])
+        outcome = np.concatenate([1.0 * part.outcome for part in held])
         first = family.link(np.concatenate([part.probability for part in held]))
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
@@ -380,11 +365,9 @@ class MulticalibrationBoost(CutColumns):
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
-            trees = [
-                tree.formula(root, [*columns, so_far], lambda node: nodes.Linear((), values[node]))
-                for root in self.roots_[ends[i] : ends[i + 1]].tolist()
-            ]
-            total = nodes.Linear(((scale, so_far), *((scale, each) for each in trees)), 0.0)
+            made = tree.formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
+            trees = [(scale, made[root]) for root in self.roots_[ends[i] : ends[i + 1]].tolist()]
+            total = nodes.Linear(((scale, so_far), *trees), 0.0)
             value = nodes.Named(so_far.name, value, total)
         return self.family().after(value)
 
@@ -396,10 +379,6 @@ class MulticalibrationBoost(CutColumns):
             return {cls.__name__: cls(judges=2)}
         finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        return [cls(rounds=1)]
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.rounds_ == 0

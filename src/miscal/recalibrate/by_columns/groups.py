@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import Array, Floats, number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
-from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows
+from miscal.pooling.columns import Encoding
+from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
 from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
@@ -70,11 +70,6 @@ class GroupWise(ByColumns):
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "min_rows and the strength of pooling count rows",
-        "order": "the halves that choose the strength are drawn by the rows' places",
-    }
-
     recalibrator: Any = parameter(_check_recalibrator)
     columns: Any = parameter(check_chosen, default=None)
     min_rows: int = parameter(whole, 1, default=50)
@@ -209,12 +204,6 @@ class GroupWise(ByColumns):
         inner = PlattScaling() if response == "binary" else MeanScaling()
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.curves import PlattScaling
-
-        return [cls(PlattScaling(), min_rows=10)]
 
     def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
         unseen = np.flatnonzero((codes < 0).any(axis=1))

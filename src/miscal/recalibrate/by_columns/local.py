@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of
+from miscal.data.checks import Array, Floats, number, one_of
 from miscal.data.columns import Columns
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, as_rows, pairs
+from miscal.pooling.columns import Encoding
+from miscal.recalibrate.base import ByColumns, as_rows, pairs
 from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
@@ -123,10 +123,10 @@ class LocalRecalibration(ByColumns):
         else:
             self._remember(near.nearness(sample.columns, names, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
-        score, observed = _scored(sample, top=self.top_)
+        score, label = _seen(sample.probability, top=self.top_)
         self.edges_ = np.asarray(edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
-        self.observed_ = observed.astype(np.int64)
+        self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weight_or_empty.copy()
         self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
         raw = self._raw_features(sample.columns)
@@ -159,18 +159,12 @@ class LocalRecalibration(ByColumns):
         """Observed rate around each row, or its own score, and whether there is any row to learn from."""
         from miscal.kernels.neighbours import local_sums
 
-        score = _score(probability, top=self.top_)
+        score = _seen(probability, top=self.top_)[0]
         weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
         place = bin_index(score, self.edges_).astype(np.int64)
-        sums = local_sums(
-            self.features_,
-            self.bin_,
-            np.column_stack([weight, weight * self.observed_]),
-            np.array([float(self.bandwidth)]),
-            kernel=self.kernel,
-            queries=(self._reduced(self._raw_features(columns)), place),
-            device=self.device,
-        ).values[0]
+        summed, width = np.column_stack([weight, weight * self.observed_]), np.array([float(self.bandwidth)])
+        asked: Any = {"queries": (self._reduced(self._raw_features(columns)), place), "device": self.device}
+        sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked).values[0]
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
         mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
@@ -185,20 +179,12 @@ class LocalRecalibration(ByColumns):
         return f"{len(self.edges_) - 1} bins ({self.empty_bins_} empty), {self.features_.shape[1]} features"
 
 
-def _score(probability: Floats, *, top: bool) -> Floats:
+def _seen(probability: Floats, *, top: bool) -> tuple[Floats, Any]:
+    """What is binned, and the class that it is the probability of."""
     if not top:
-        return probability
-    whole = np.maximum(probability, 1.0 - probability) if probability.ndim == 1 else probability.max(axis=1)
-    return np.ascontiguousarray(whole)
-
-
-def _scored(sample: Sample, *, top: bool) -> tuple[Floats, Array]:
-    """What is binned, and what is averaged."""
-    score = _score(sample.probability, top=top)
-    if not top:
-        return score, sample.outcome
-    label = sample.probability > 0.5 if sample.probability.ndim == 1 else sample.probability.argmax(axis=1)
-    return score, sample.outcome == label
+        return probability, 1
+    matrix = pairs(probability)
+    return matrix.max(axis=1), matrix.argmax(axis=1)
 
 
 def spread_rest(probability: Floats, confidence: Floats) -> Floats:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import Array, Floats, number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
-from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, pairs
+from miscal.pooling.columns import Encoding
+from miscal.recalibrate.base import ByColumns, pairs
 from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
@@ -27,6 +26,7 @@ from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 
 BLOCK = 1 << 14  # rows predicted at a time
+KNOTS = 100  # at shares k/(K + 1): of their log-odds, or for several classes of their logarithms
 LEAST_HELD = 200  # rows below which none are held out
 OTHER, MISSING = 0, 1  # places in a table of embeddings: unseen levels, missing values; then come the levels
 FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
@@ -128,11 +128,6 @@ class NeuralCalibration(ByColumns):
     True
     """
 
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "batches are drawn of rows",
-        "order": "batches are drawn by the rows' places",
-    }
-
     # ------------------------------------------------------------------------------------------------------- fit
     embedding: int = parameter(whole, 1, 4096, default=16)
     hidden: Any = parameter(_check_widths, default=(200, 200))
@@ -162,18 +157,17 @@ class NeuralCalibration(ByColumns):
         inputs = Inputs.learned(sample.columns, names, nominal)
         self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
-        self.knots_ = _knots(outputs)
+        shares = np.arange(1, KNOTS + 1) / (KNOTS + 1.0)
+        self.knots_ = np.log(shares / (1.0 - shares)) if outputs == 1 else np.log(shares)
         device = network.device_of(self.device)
-        rows = self._rows(inputs, sample.probability, sample.columns, sample.outcome, sample.weight)
+        rows = self._rows(inputs, sample)
         with network.own_stream(int(self.random_state)), network.telling(self.progress) as told:
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
             model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
-            rate, seed = float(self.learning_rate), int(self.random_state)
-            how = network.Training(int(self.epochs), rate, int(self.batch), int(self.patience), device, seed, told)
-            with network.threads(model, how):
-                fitted, checked = network.train(model, rows, self._held(sample.rows), how)
+            with network.threads(model, int(self.batch)):
+                fitted, checked = network.train(model, rows, self._held(sample.rows), self, device, told)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
@@ -185,14 +179,11 @@ class NeuralCalibration(ByColumns):
             return np.arange(rows - rows // 10, rows)
         return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[: rows // 10])
 
-    def _rows(
-        self, inputs: Inputs, probability: Floats, columns: Columns, outcome: Array, weight: Floats | None
-    ) -> Any:
-        codes, numbers = inputs.read(columns, len(probability))
-        place, part = self.places(probability)
-        mean = np.ones(len(probability)) if weight is None else weight / weight.mean()
-        labels = outcome.astype(np.int64)
-        return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, mean.astype(np.float32))
+    def _rows(self, inputs: Inputs, sample: Sample) -> Any:
+        codes, numbers = inputs.read(sample.columns, sample.rows)
+        place, part = self.places(sample.probability)
+        labels, weight = sample.outcome.astype(np.int64), sample.weights / sample.weights.mean()
+        return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32))
 
     def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
@@ -226,8 +217,8 @@ class NeuralCalibration(ByColumns):
         parts = self.parts()
         if parts is None:
             network = _networks()
-            nothing = np.zeros(len(probability), np.int64)
-            rows = self._rows(inputs, probability, columns, nothing, None)
+            nothing = np.zeros(len(probability))
+            rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
             return self.probabilities(network.outputs_of(self._model, rows, network.device_of("cpu")))
         values, tables, layers = parts
         codes, numbers = inputs.read(columns, len(probability))
@@ -235,9 +226,8 @@ class NeuralCalibration(ByColumns):
         maps = np.arange(len(values))
 
         def work(start: int, stop: int) -> None:
-            x = np.concatenate(
-                [*(table[codes[start:stop, j]] for j, table in enumerate(tables)), numbers[start:stop]], axis=1
-            )
+            embedded = [table[codes[start:stop, j]] for j, table in enumerate(tables)]
+            x = np.concatenate([*embedded, numbers[start:stop]], axis=1)
             for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
                 x = np.maximum(x @ weight.T + bias, 0.0)
             place, part = self.places(probability[start:stop])
@@ -266,17 +256,11 @@ class NeuralCalibration(ByColumns):
         inputs = self._inputs()
         words = [nodes.level_of(each, range(MISSING, len(each.levels) + 1), OTHER) for each in inputs.embedded]
         embedded = tuple(zip(words, tables, strict=True))
-        numbers = tuple(
-            (nodes.Number(each.name, -nodes.LARGEST, nodes.LARGEST, np.nan), each.mean, 1.0 / each.spread)
-            for each in inputs.numeric
-        )
+        given = [nodes.Number(each.name, -nodes.LARGEST, nodes.LARGEST, np.nan) for each in inputs.numeric]
+        numbers = tuple((one, each.mean, 1.0 / each.spread) for one, each in zip(given, inputs.numeric, strict=True))
         line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
         network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
         return Inputs(self._encodings())
@@ -301,11 +285,8 @@ class NeuralCalibration(ByColumns):
         return shapes
 
     def _tensors(self) -> list[npt.NDArray[np.float32]]:
-        texts, shapes = list(self.weights_), self._shapes()
-        return [
-            np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4").reshape(shape)
-            for text, shape in zip(texts, shapes, strict=True)
-        ]
+        flat = [np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_]
+        return [each.reshape(shape) for each, shape in zip(flat, self._shapes(), strict=True)]
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""
@@ -320,17 +301,10 @@ class NeuralCalibration(ByColumns):
             raise ValueError("'weights_' must be finite")
 
     def _summary(self) -> str:
-        loss = self.held_losses_ if len(self.held_losses_) else self.losses_
-        words = "held-out log loss" if len(self.held_losses_) else "log loss"
-        best = int(np.argmin(loss)) if len(self.held_losses_) else len(loss) - 1
-        epochs = best if len(self.held_losses_) else best + 1
-        return f"{epochs} epochs, {words} {loss[best]:.4g}"
-
-
-def _knots(outputs: int, number: int = 100) -> Floats:
-    """Knots at the shares k/(K + 1): of their log-odds, or for several classes of their logarithms."""
-    shares = np.arange(1, number + 1) / (number + 1.0)
-    return np.asarray(np.log(shares / (1.0 - shares)) if outputs == 1 else np.log(shares))
+        if not len(self.held_losses_):
+            return f"{len(self.losses_)} epochs, log loss {self.losses_[-1]:.4g}"
+        best = int(np.argmin(self.held_losses_))
+        return f"{best} epochs, held-out log loss {self.held_losses_[best]:.4g}"
 
 
 def _networks() -> Any:

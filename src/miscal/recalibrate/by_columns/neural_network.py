@@ -6,28 +6,26 @@ import copy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from miscal.data.checks import Array
 from miscal.data.errors import refusal
 from miscal.kernels.threads import thread_count
 
 if TYPE_CHECKING:
-    from miscal.recalibrate.by_columns.neural import Inputs
+    from miscal.recalibrate.by_columns.neural import Inputs, NeuralCalibration
 
+Told = Callable[[int, int], None]  # of the rows seen so far, and of all rows to see
 CHUNK = 1 << 18  # rows that are brought to the device at a time
 THREADED = 2e8  # products in a batch from which several threads help
-Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """What is trained on; arrays stay in memory and go to the device in chunks."""
 
     codes: Array  # (n, categories) int32
@@ -37,15 +35,11 @@ class Rows:
     outcome: Array  # (n,) class indices
     weight: Array  # (n,) float32 with mean 1
 
-    def __len__(self) -> int:
-        return len(self.outcome)
-
     def chunks(self, rows: Array, device: torch.device, batch: int = CHUNK) -> Iterator[tuple[torch.Tensor, ...]]:
         """Some rows on the device, so many at a time."""
-        arrays = (self.codes, self.numbers, self.place, self.part, self.outcome, self.weight)
         for start in range(0, rows.size, CHUNK):
             here = rows[start : start + CHUNK]
-            made = [torch.from_numpy(np.ascontiguousarray(each[here])).to(device) for each in arrays]
+            made = [torch.from_numpy(np.ascontiguousarray(each[here])).to(device) for each in self]
             yield from zip(*(torch.split(each, batch) for each in made), strict=True)
 
 
@@ -131,11 +125,11 @@ def own_stream(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def threads(model: nn.Module, how: Training) -> Iterator[None]:
+def threads(model: nn.Module, batch: int) -> Iterator[None]:
     """Small batches on one thread: beside a busy process, threads that wait for each other cost twenty times more."""
     before = torch.get_num_threads()
     dense = sum(p.numel() for name, p in model.named_parameters() if "tables" not in name)
-    torch.set_num_threads(1 if dense * how.batch < THREADED else min(before, thread_count()))
+    torch.set_num_threads(1 if dense * batch < THREADED else min(before, thread_count()))
     try:
         yield
     finally:
@@ -143,7 +137,7 @@ def threads(model: nn.Module, how: Training) -> Iterator[None]:
 
 
 @contextmanager
-def telling(progress: Any) -> Iterator[Callable[[int, int], None]]:
+def telling(progress: Any) -> Iterator[Told]:
     """A bar on the terminal, or nothing."""
     if progress is not True and not (progress == "auto" and sys.stderr.isatty()):
         yield lambda seen, total: None  # noqa: ARG005
@@ -156,48 +150,39 @@ def telling(progress: Any) -> Iterator[Callable[[int, int], None]]:
         yield lambda seen, total: bar.update(task, completed=seen, total=total)
 
 
-@dataclass(frozen=True)
-class Training:
-    """How to train."""
-
-    epochs: int
-    learning_rate: float
-    batch: int
-    patience: int
-    device: torch.device
-    seed: int
-    told: Callable[[int, int], None]  # rows seen so far, all rows to see
-
-
-def train(model: Calibration, rows: Rows, held: Array | None, how: Training) -> tuple[list[float], list[float]]:
+def train(
+    model: Calibration, rows: Rows, held: Array | None, how: NeuralCalibration, device: torch.device, told: Told
+) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
+
+    `how` says how many, how large and how fast.
 
     Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
     latter is the loss before training.
     """
-    model.to(how.device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=how.learning_rate, fused=how.device.type == "cuda")
-    rng = np.random.default_rng(how.seed)
-    own = np.arange(len(rows)) if held is None else np.setdiff1d(np.arange(len(rows)), held)
+    model.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
+    rng = np.random.default_rng(int(how.random_state))
+    own = np.setdiff1d(np.arange(len(rows.outcome)), [] if held is None else held)
     fitted: list[float] = []
-    checked = [] if held is None else [mean_loss(model, rows, held, how.device)]
+    checked = [] if held is None else [mean_loss(model, rows, held, device)]
     best = None if held is None else copy.deepcopy(model.state_dict())
     for epoch in range(how.epochs):
         model.train()
-        total = torch.zeros((), device=how.device)
+        total = torch.zeros((), device=device)
         seen = epoch * own.size
-        for batch in rows.chunks(rng.permutation(own), how.device, how.batch):
+        for batch in rows.chunks(rng.permutation(own), device, int(how.batch)):
             optimizer.zero_grad(set_to_none=True)
             loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
             loss.backward()
             optimizer.step()
             total += loss.detach() * len(batch[4])
             seen += len(batch[4])
-            how.told(seen, how.epochs * own.size)
+            told(seen, how.epochs * own.size)
         fitted.append(float(total) / own.size)
         if held is None:
             continue
-        checked.append(mean_loss(model, rows, held, how.device))
+        checked.append(mean_loss(model, rows, held, device))
         place = int(np.argmin(checked))
         if place == len(checked) - 1:
             best = copy.deepcopy(model.state_dict())
@@ -223,7 +208,7 @@ def outputs_of(model: Calibration, rows: Rows, device: torch.device) -> Array:
     """Log-odds of all rows, in chunks."""
     model.to(device).eval()
     with torch.no_grad():
-        chunks = rows.chunks(np.arange(len(rows)), device)
+        chunks = rows.chunks(np.arange(len(rows.outcome)), device)
         return np.concatenate([model(*chunk[:4]).double().cpu().numpy() for chunk in chunks])
 
 

@@ -7,20 +7,18 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from miscal.data.checks import number, whole
+from miscal.data.checks import Array, Floats, Integers, number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
-from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
+from miscal.pooling.columns import Encoding
+from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
 
-Integers = npt.NDArray[np.int64]
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
 PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 
@@ -55,12 +53,13 @@ def cut_numbers(
 
 def cut_columns(encodings: list[Encoding], missing: Callable[[Encoding], float]) -> list[nodes.Node]:
     """Each column as the number that trees cut; `missing` says what a missing number becomes."""
-    return [
-        nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
-        if each.nominal
-        else nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
-        for each in encodings
-    ]
+
+    def number_of(each: Encoding) -> nodes.Node:
+        if each.nominal:
+            return nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
+        return nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
+
+    return [number_of(each) for each in encodings]
 
 
 class Tree(NamedTuple):
@@ -71,17 +70,14 @@ class Tree(NamedTuple):
     left: Integers
     right: Integers
 
-    def parts(self, numbers: list[Floats], rows: int) -> Iterator[tuple[int, Integers]]:
-        """Each leaf with the rows that fall in it."""
-        waiting = [(0, np.arange(rows))]
-        while waiting:
-            node, here = waiting.pop()
-            if self.left[node] < 0:
-                yield node, here
-                continue
-            goes_left = numbers[self.column[node]][here] <= self.threshold[node]
-            waiting.append((int(self.right[node]), here[~goes_left]))
-            waiting.append((int(self.left[node]), here[goes_left]))
+    def parts(self, numbers: list[Floats], rows: Integers, node: int = 0) -> Iterator[tuple[int, Integers]]:
+        """Each leaf below a node with those of the rows that fall in it."""
+        if self.left[node] < 0:
+            yield node, rows
+            return
+        goes_left = numbers[self.column[node]][rows] <= self.threshold[node]
+        yield from self.parts(numbers, rows[goes_left], self.left[node])
+        yield from self.parts(numbers, rows[~goes_left], self.right[node])
 
     def check(self, columns: int) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
@@ -94,24 +90,13 @@ class Tree(NamedTuple):
         if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
             raise ValueError("the trees cut a column that is not there")
 
-    def formula(self, root: int, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> nodes.Node:
-        """One of the trees, as cuts; they are made from the last."""
-        column, threshold, left, right = self
-        waiting, order = [root], []
-        while waiting:
-            node = waiting.pop()
-            order.append(node)
-            if left[node] >= 0:
-                waiting += [left[node], right[node]]
+    def formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
+        """Each node as cuts, made from the last: children come after their parents."""
         made: dict[int, nodes.Node] = {}
-        for node in reversed(order):
-            if left[node] < 0:
-                made[node] = leaf(node)
-            else:
-                made[node] = nodes.Cut(
-                    columns[column[node]], float(threshold[node]), made[left[node]], made[right[node]]
-                )
-        return made[root]
+        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self, strict=True)))):
+            inner = left >= 0
+            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
+        return made
 
 
 def grow(
@@ -296,17 +281,17 @@ class VariableTree(CutColumns):
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         numbers = cut_numbers(self._encodings(), columns)
+        leaves: Any = self.leaves_
         out = np.empty((len(probability), self.n_classes_))
-        for node, rows in self._tree().parts(numbers, len(probability)):
-            leaf = self.leaves_[node]
-            if rows.size and leaf is not None:
-                out[rows] = leaf.mapped(leaf.checked(probability[rows]))
+        for node, rows in self._tree().parts(numbers, np.arange(len(probability))):
+            if rows.size:
+                out[rows] = leaves[node].mapped(leaves[node].checked(probability[rows]))
         return out
 
     def _formula(self) -> nodes.Formula:
         leaves: Any = self.leaves_
         columns = cut_columns(self._encodings(), lambda _: nodes.LARGEST)
-        return self._tree().formula(0, columns, lambda node: leaves[node].formula())
+        return self._tree().formulas(columns, lambda node: leaves[node].formula())[0]
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003

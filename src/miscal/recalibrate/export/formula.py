@@ -21,7 +21,7 @@ import numpy as np
 
 from miscal.data.checks import Floats
 from miscal.data.errors import MiscalError, refusal
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -110,14 +110,12 @@ class Held(Node):
 
 
 class Log(Node):
-    """Natural logarithm of the node, or of one minus it."""
+    """Natural logarithm."""
 
     inner: Node
-    of_rest: bool = False
 
     def __call__(self, row: Row, at: Names) -> float:
-        inner = self.inner(row, at)
-        return math.log1p(-inner) if self.of_rest else math.log(inner)
+        return math.log(self.inner(row, at))
 
 
 class Linear(Node):
@@ -184,15 +182,16 @@ class Line(Node):
         return values[place] + slope * (score - knots[place])
 
 
-class Ratio(Node):
-    """node / (node + (1 - node) / rate)."""
+class Both(Node):
+    """Two nodes multiplied, or the first divided by the second: the sign is * or /."""
 
-    inner: Node
-    rate: float
+    one: Node
+    sign: str
+    two: Node
 
     def __call__(self, row: Row, at: Names) -> float:
-        inner = self.inner(row, at)
-        return inner / (inner + (1.0 - inner) / self.rate)
+        one, two = self.one(row, at), self.two(row, at)
+        return one * two if self.sign == "*" else one / two
 
 
 class Number(Node):
@@ -245,21 +244,6 @@ class Cut(Node):
     def __call__(self, row: Row, at: Names) -> float:
         chosen = self.left if self.column(row, at) <= self.threshold else self.right
         return chosen(row, at)
-
-
-class Polynomial(Node):
-    """Σ factors[i] · node^(i + 1)."""
-
-    inner: Node
-    factors: tuple[float, ...]
-
-    def __call__(self, row: Row, at: Names) -> float:
-        x = self.inner(row, at)
-        total, power = 0.0, 1.0
-        for factor in self.factors:
-            power *= x
-            total += factor * power
-        return total
 
 
 class Match(Node, eq=False):
@@ -371,7 +355,12 @@ def logit() -> Linear:
 
 def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
     """Terms of own · ln p - rest · ln(1 - p)."""
-    return (own, Log(inner)), (-rest, Log(inner, of_rest=True))
+    return (own, Log(inner)), (-rest, Log(rest_of(inner)))
+
+
+def rest_of(inner: Node) -> Linear:
+    """1 - p."""
+    return Linear(((-1.0, inner),), 1.0)
 
 
 def curve(features: Any, factors: Sequence[float], intercept: float, beside: Sequence[Node] = ()) -> Sigmoid:
@@ -386,10 +375,18 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
     return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
 
 
+def polynomial(inner: Node, factors: Sequence[float]) -> Node:
+    """Σ factors[i] · node^(i + 1), from the highest power down: databases refuse products of small numbers."""
+    *lower, factor = factors
+    found = Linear(((factor, inner),), lower.pop() if lower else 0.0)
+    for each in reversed(lower):
+        found = Linear(((1.0, Both(inner, "*", found)),), each)
+    return Both(inner, "*", found) if len(factors) > 1 else found
+
+
 def logs_of_classes(event: Node) -> tuple[Log, Log]:
     """Ln p and ln(1 - p), each of p and 1 - p held at 1e-12 or more: 1 - (1 - 1e-12) would be 0.99998e-12."""
-    rest = Linear(((-1.0, event),), 1.0)
-    return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest, LOGIT_CLIP, 1.0))
+    return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest_of(event), LOGIT_CLIP, 1.0))
 
 
 def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Sigmoid | Softmax:
@@ -414,9 +411,11 @@ def _log_of_powers(own: Node, other: Node, power: float) -> Cut:
     return Cut(PROBABILITY, 0.5, beyond(other, own), beyond(own, other))
 
 
-def powers(power: float, n_classes: int) -> Softmax:
-    """Probabilities of several classes to a power, divided by their sum."""
-    return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softmax:
+    """Probabilities to a power, divided by their sum; of two classes with a shift of the logit."""
+    if n_classes > 2:
+        return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+    return Sigmoid(Linear(log_terms(held_score(), power, power), shift))
 
 
 def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
@@ -449,16 +448,15 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[f
         y_prob = float(checked[0])
     if not mean and not 0.0 <= y_prob <= 1.0:
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
+    score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
-            score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
             event = formula({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score})
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
             return (event,) if mean else (1.0 - event, event)
-    given = np.array([float(y_prob)])
-    return _general(recalibrator, given if mean else settled(given), x)
+    return _general(recalibrator, np.array([score]), x)
 
 
 def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:

@@ -43,21 +43,12 @@ def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
     graph.nodes.append(helper.make_node("Cast", [kept], ["recalibrated"], to=outside))
     classes = recalibrator.n_classes_
     rows = ["rows", classes] if classes > 2 else ["rows"]
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "recalibrator",
-            [
-                helper.make_tensor_value_info("probability", outside, rows),
-                *(helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in graph.inputs.items()),
-            ],
-            [helper.make_tensor_value_info("recalibrated", outside, ["rows", classes])],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)],
-        ir_version=8,
-        producer_name="miscal",
-    )
+    vector = helper.make_tensor_value_info
+    inputs = [vector("probability", outside, rows), *(vector(*each, ["rows"]) for each in graph.inputs.items())]
+    outputs = [vector("recalibrated", outside, ["rows", classes])]
+    whole = helper.make_graph(graph.nodes, "recalibrator", inputs, outputs, graph.constants)
+    versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(whole, opset_imports=versions, ir_version=8, producer_name="miscal")
     checker.check_model(model)
     return bytes(model.SerializeToString())
 
@@ -186,8 +177,7 @@ class Graph:
         return self.add("Clip", [self.write(node.inner), node.low, node.high])
 
     def _log(self, node: nodes.Log) -> str:
-        inner = self.write(node.inner)
-        return self.add("Log", [self.add("Sub", [1.0, inner]) if node.of_rest else inner])
+        return self.add("Log", [self.write(node.inner)])
 
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
@@ -220,10 +210,8 @@ class Graph:
         start = self.add("Sub", [score, self.add("Gather", [knots[:-1], place])])
         return self.add("Add", [self.add("Gather", [values[:-1], place]), self.add("Mul", [slope, start])])
 
-    def _ratio(self, node: nodes.Ratio) -> str:
-        inner = self.write(node.inner)
-        rest = self.add("Div", [self.add("Sub", [1.0, inner]), node.rate])
-        return self.add("Div", [inner, self.add("Add", [inner, rest])])
+    def _both(self, node: nodes.Both) -> str:
+        return self.add({"*": "Mul", "/": "Div"}[node.sign], [self.write(node.one), self.write(node.two)])
 
     def _number(self, node: nodes.Number) -> str:
         def write() -> str:
@@ -245,15 +233,6 @@ class Graph:
         test = self.add("LessOrEqual", [self.write(node.column), node.threshold])
         return self.add("Where", [test, self.write(node.left), self.write(node.right)])
 
-    def _polynomial(self, node: nodes.Polynomial) -> str:
-        inner = self.write(node.inner)
-        power, total = inner, ""
-        for i, factor in enumerate(node.factors):
-            power = self.add("Mul", [power, inner]) if i else inner
-            term = self.add("Mul", [factor, power])
-            total = self.add("Add", [total, term]) if i else term
-        return total
-
     def _match(self, node: nodes.Match) -> str:
         """The place of each row's key among the cases, then the value of that case."""
         keys = list(node.cases)
@@ -267,14 +246,10 @@ class Graph:
         return self.constant(math.nan)
 
     def _network(self, node: nodes.Network) -> str:
-        parts = [
-            self.add(
-                "Gather",
-                [np.asarray(table, dtype=np.float64), _codes(self, level.name, level.kind, list(level.values))],
-            )
-            for level, table in node.embedded
-        ]
-        values, flags = [], []
+        parts, values, flags = [], [], []
+        for level, table in node.embedded:
+            codes = _codes(self, level.name, level.kind, list(level.values))
+            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), codes]))
         for number, centre, scale in node.numbers:
             column = self.input(number.name, DOUBLE)
             absent = self.add("IsNaN", [column])
@@ -312,40 +287,29 @@ def _each_row(graph: Graph, node: Any) -> str:
 def _codes(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
     levels = [level for level in levels if level is not None]
-    write: dict[type | None, Any] = {bool: _truth_codes, str: _word_codes, float: _number_codes, int: _whole_codes}
-    if kind not in write:
-        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got="its levels are of mixed types")
-    return graph.once(("codes", name, tuple(levels)), lambda: str(write[kind](graph, name, levels)))
+    return graph.once(("codes", name, tuple(levels)), lambda: _coded(graph, name, kind, levels))
 
 
-def _truth_codes(graph: Graph, name: str, levels: list[bool]) -> str:
-    table = np.full(2, UNSEEN, dtype=np.int64)
-    for i, level in enumerate(levels):
-        table[int(level)] = FIRST + i
-    return graph.add("Gather", [table, graph.add("Cast", [graph.input(name, BOOL)], to=INT64)])
-
-
-def _word_codes(graph: Graph, name: str, levels: list[str]) -> str:
-    if "" in levels:
+def _coded(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
+    got, hint = "its levels are of mixed types", ""
+    if kind is bool:
+        return _equal_codes(graph, graph.add("Cast", [graph.input(name, BOOL)], to=INT64), np.array(levels, np.int64))
+    if kind is float:
+        column = graph.input(name, DOUBLE)
+        code = _equal_codes(graph, column, np.array(levels, np.float64))
+        return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
+    if kind is int:  # whole numbers that doubles would merge: an input that has no missing values
+        if all(isinstance(level, int) and -nodes.WHOLE <= level < nodes.WHOLE for level in levels):
+            return _equal_codes(graph, graph.input(name, INT64), np.array(levels, np.int64))
+        got, hint = "its levels are not all 64-bit integers", "fit it as text"
+    if kind is str:
+        if "" not in levels:
+            codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *range(FIRST, FIRST + len(levels))]}
+            return graph.add(
+                "LabelEncoder", [graph.input(name, STRING)], **codes, default_int64=UNSEEN, domain="ai.onnx.ml"
+            )
         got = "the empty string, which stands for missing in ONNX, is a level"
-        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got)
-    keys, values = ["", *levels], [MISSING, *range(FIRST, FIRST + len(levels))]
-    options = {"keys_strings": keys, "values_int64s": values, "default_int64": UNSEEN, "domain": "ai.onnx.ml"}
-    return graph.add("LabelEncoder", [graph.input(name, STRING)], **options)
-
-
-def _number_codes(graph: Graph, name: str, levels: list[float]) -> str:
-    column = graph.input(name, DOUBLE)
-    code = _equal_codes(graph, column, np.array(levels, dtype=np.float64))
-    return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
-
-
-def _whole_codes(graph: Graph, name: str, levels: list[int]) -> str:
-    """Of whole numbers that doubles would merge: an input that has no missing values."""
-    if any(not isinstance(level, int) or not -nodes.WHOLE <= level < nodes.WHOLE for level in levels):
-        got = "its levels are not all 64-bit integers"
-        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint="fit it as text")
-    return _equal_codes(graph, graph.input(name, INT64), np.array(levels, dtype=np.int64))
+    raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint=hint)
 
 
 def _equal_codes(graph: Graph, column: str, levels: np.ndarray) -> str:

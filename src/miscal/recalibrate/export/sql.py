@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +58,8 @@ def _refuse_alike(names: set[str], dialect: Dialect) -> None:
     for name in sorted(names):
         other = seen.setdefault(name.casefold(), name)
         if other != name and not dialect.cased:
-            got = f"it is '{other}' in another case, and to this database the same"
-            raise refusal(
-                "cannot be written in SQL", where=f"the column '{name}'", got=got, hint="rename one and refit"
-            )
+            where, got = f"the column '{name}'", f"it is '{other}' in another case, and to this database the same"
+            raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
 
 
 def _where_valid(body: str, names: Sequence[str], dialect: Dialect, means: str) -> str:
@@ -78,6 +76,11 @@ def _where_valid(body: str, names: Sequence[str], dialect: Dialect, means: str) 
         tests.append(f"ABS({total} - 1.0) <= {dialect.digits(SUM_TOLERANCE)}")
     text = f"(CASE WHEN {' AND '.join(tests)} THEN {body} END)"
     return dialect.as_double(text) if dialect.exact else text
+
+
+def _case(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
+    """The value of the first test that holds."""
+    return f"(CASE{''.join(f' WHEN {test} THEN {value}' for test, value in cases)} ELSE {otherwise} END)"
 
 
 def _limited(text: str, most: int, name: str) -> str:
@@ -192,8 +195,7 @@ class Dialect:
         return self.between(self.write(node.inner), node.low, node.high)
 
     def _log(self, node: nodes.Log) -> str:
-        inner = self.write(node.inner)
-        return f"LN(1.0 - {inner})" if node.of_rest else f"LN({inner})"
+        return f"LN({self.write(node.inner)})"
 
     def _linear(self, node: nodes.Linear) -> str:
         terms = [
@@ -211,11 +213,8 @@ class Dialect:
     def _steps(self, node: nodes.Steps) -> str:
         inner = self.write(node.inner)
         values = [inner if value is None else self.digits(value) for value in node.values]
-        cases = "".join(
-            f" WHEN {inner} <= {self.digits(edge)} THEN {value}"
-            for edge, value in zip(node.edges, values, strict=False)
-        )
-        return f"(CASE{cases} ELSE {values[-1]} END)" if cases else values[-1]
+        tests = [f"{inner} <= {self.digits(edge)}" for edge in node.edges]
+        return _case(zip(tests, values[:-1], strict=True), values[-1]) if tests else values[-1]
 
     def _line(self, node: nodes.Line) -> str:
         inner, knots, values = self.write(node.inner), node.knots, node.values
@@ -224,13 +223,11 @@ class Dialect:
             return self.digits(values[0])
         pieces = [_piece(self, inner, knots, values, place) for place in range(last)]
         low, high = (pieces[0], pieces[-1]) if node.continued else (self.digits(values[0]), self.digits(values[last]))
-        cases = [f" WHEN {inner} < {self.digits(knots[0])} THEN {low}"]
-        cases += [f" WHEN {inner} < {self.digits(knots[place + 1])} THEN {pieces[place]}" for place in range(last)]
-        return f"(CASE{''.join(cases)} ELSE {high} END)"
+        tests = [f"{inner} < {self.digits(knot)}" for knot in knots]
+        return _case(zip(tests, [low, *pieces], strict=True), high)
 
-    def _ratio(self, node: nodes.Ratio) -> str:
-        inner = self.write(node.inner)
-        return f"({inner} / ({inner} + (1.0 - {inner}) / {self.digits(node.rate)}))"
+    def _both(self, node: nodes.Both) -> str:
+        return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
 
     def _number(self, node: nodes.Number) -> str:
         value = self.as_double(self.quoted(node.name))
@@ -238,15 +235,13 @@ class Dialect:
             value = self.digits(node.low)
         elif node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
             value = self.between(value, node.low, node.high)
-        return f"(CASE WHEN {self.absent(node.name)} THEN {self.digits(node.missing)} ELSE {value} END)"
+        return _case([(self.absent(node.name), self.digits(node.missing))], value)
 
     def _level(self, node: nodes.Level) -> str:
         name = self.quoted(node.name)
-        cases = [f" WHEN {self.gone(node.name, node.kind)} THEN {self.digits(node.missing)}"]
-        cases += [
-            f" WHEN {name} = {self.level(level)} THEN {self.digits(value)}" for level, value in node.values.items()
-        ]
-        return f"(CASE{''.join(cases)} ELSE {self.digits(node.unseen)} END)"
+        known = [(f"{name} = {self.level(level)}", self.digits(value)) for level, value in node.values.items()]
+        missing = self.gone(node.name, node.kind), self.digits(node.missing)
+        return _case([missing, *known], self.digits(node.unseen))
 
     def absent(self, name: str) -> str:
         """Whether a number is missing; NaN counts, which some databases sort above all numbers and others nowhere."""
@@ -260,14 +255,7 @@ class Dialect:
         test = _test(node.column, node.threshold, self)
         if test in ("TRUE", "FALSE"):
             return self.write(node.left if test == "TRUE" else node.right)
-        return f"(CASE WHEN {test} THEN {self.write(node.left)} ELSE {self.write(node.right)} END)"
-
-    def _polynomial(self, node: nodes.Polynomial) -> str:
-        """From the highest power down: products of small numbers, which some databases refuse, stay few."""
-        inner, (*lower, text) = self.write(node.inner), [self.digits(factor) for factor in node.factors]
-        for factor in reversed(lower):
-            text = f"({factor} + {inner} * {text})"
-        return f"({inner} * {text})"
+        return _case([(test, self.write(node.left))], self.write(node.right))
 
     def _match(self, node: nodes.Match) -> str:
         gone = [self.gone(name, kind) for name, kind in zip(node.names, node.kinds, strict=True)]
@@ -275,11 +263,8 @@ class Dialect:
         def same(j: int, level: Any) -> str:
             return gone[j] if level is None else f"{self.quoted(node.names[j])} = {self.level(level)}"
 
-        cases = [
-            f" WHEN {' AND '.join(same(j, level) for j, level in enumerate(key))} THEN {self.write(value)}"
-            for key, value in node.cases.items()
-        ]
-        return f"(CASE{''.join(cases)} ELSE {self.write(node.otherwise)} END)"
+        tests = [" AND ".join(same(j, level) for j, level in enumerate(key)) for key in node.cases]
+        return _case(zip(tests, map(self.write, node.cases.values()), strict=True), self.write(node.otherwise))
 
     def _refused(self, _: nodes.Refused) -> str:
         return "NULL"
@@ -299,25 +284,13 @@ class Dialect:
         return self.values[node.name]
 
 
+TICKED = Dialect(quote="`", within=(("\\", "\\\\"), ("`", "\\`")), escapes=True, widest=nodes.WHOLE)
 DIALECTS = {
     "duckdb": Dialect(),
     "postgres": Dialect(double="DOUBLE PRECISION", exact=True, let=FENCED, cased=True, floor=1e-300),
     "sqlite": Dialect(double="REAL", least="MIN", greatest="MAX", widest=nodes.WHOLE),
-    "spark": Dialect(
-        quote="`",
-        within=(("`", "``"),),
-        escapes=True,
-        let="ELEMENT_AT(TRANSFORM(ARRAY({value}), {name} -> {body}), 1)",
-        widest=nodes.WHOLE,
-    ),
-    "bigquery": Dialect(
-        quote="`",
-        within=(("\\", "\\\\"), ("`", "\\`")),
-        escapes=True,
-        double="FLOAT64",
-        let="(SELECT {body} FROM UNNEST([{value}]) AS {name})",
-        widest=nodes.WHOLE,
-    ),
+    "spark": replace(TICKED, within=(("`", "``"),), let="ELEMENT_AT(TRANSFORM(ARRAY({value}), {name} -> {body}), 1)"),
+    "bigquery": replace(TICKED, double="FLOAT64", let="(SELECT {body} FROM UNNEST([{value}]) AS {name})"),
     "snowflake": Dialect(escapes=True, number="TO_DOUBLE('{}')", exact=True, let="", cased=True),
 }
 
@@ -328,7 +301,7 @@ def _each(parts: nodes.Each, writers: Sequence[Dialect]) -> Iterator[str]:
     values = [writer.write(node) for node, writer in zip(parts.maps, writers, strict=True)]
     total, given = f"({' + '.join(values)})", f"({' + '.join(columns)})"
     for value, column in zip(values, columns, strict=True):
-        whole = f"(CASE WHEN {total} > 0 THEN {value} / {total} ELSE {column} / {given} END)"
+        whole = _case([(f"{total} > 0", f"{value} / {total}")], f"{column} / {given}")
         yield whole if parts.divided else value
 
 
@@ -341,14 +314,14 @@ def _softmax(parts: nodes.Softmax, writers: Sequence[Dialect]) -> Iterator[str]:
         heated = " + ".join(f"EXP({sql.digits(parts.power)} * {log})" for log in logs)
         logs = [*logs, f"LN({heated})"]
         slopes = np.column_stack([slopes, -slopes.sum(axis=1) / parts.power])
+
+    def against(j: int, k: int) -> str:
+        factors = zip(slopes[j] - slopes[k], logs, strict=True)
+        terms = [f"{sql.digits(factor)} * {log}" for factor, log in factors if factor]
+        return sql.exp(" + ".join([sql.digits(parts.shifts[j] - parts.shifts[k]), *terms]))
+
     for k in range(len(writers)):
-        rest = []
-        for j in range(len(writers)):
-            if j != k:
-                off = slopes[j] - slopes[k]
-                terms = [f"{sql.digits(factor)} * {log}" for factor, log in zip(off, logs, strict=True) if factor]
-                shift = sql.digits(parts.shifts[j] - parts.shifts[k])
-                rest.append(sql.exp(" + ".join([shift, *terms])))
+        rest = [against(j, k) for j in range(len(writers)) if j != k]
         yield f"(1.0 / (1.0 + {' + '.join(rest)}))"
 
 
