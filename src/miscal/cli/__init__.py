@@ -21,18 +21,9 @@ from miscal.data.errors import MiscalError, MiscalWarning, visible
 
 __all__ = ["OneLine", "main"]
 
-# Which module of this folder a command lives in; it is imported when asked for.
-COMMANDS = {
-    "apply": "recalibrate",
-    "audit": "audit",
-    "check": "check",
-    "demo": "audit",
-    "fit": "recalibrate",
-    "merge": "audit",
-    "page": "audit",
-    "recalibrate": "recalibrate",
-    "tally": "audit",
-}
+# The commands of each module of this folder, which is imported when one is asked for.
+MODULES = {"audit": "audit demo merge page tally", "check": "check", "recalibrate": "apply fit recalibrate"}
+COMMANDS = {command: module for module, commands in MODULES.items() for command in commands.split()}
 DEFECT, INTERRUPTED = 3, 130
 # Options that are parameters of the same name.
 SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
@@ -202,8 +193,7 @@ def is_terminal(stream: Any) -> bool:
 
 def say(text: str = "") -> None:
     """Print a line or more, or go on without."""
-    lost = _printed(sys.stdout, text)
-    if lost is not None:
+    if (lost := _printed(sys.stdout, text)) is not None:
         unprinted(lost)
 
 

@@ -16,41 +16,33 @@ from miscal.data.outputs import prepared
 
 __all__ = ["check"]
 FAILED = 1  # and nothing else ends so
-GATES = (
-    "max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_ratio_off", "max_findings",
-    "no_new_findings",
-)  # fmt: skip
+LIMITS = {
+    "max_multicalibration_sigma": "Largest error of a subpopulation, in deviations of noise.",
+    "max_expected": "Largest expected calibration error along the score.",
+    "max_kuiper": "Largest Kuiper calibration error.",
+    "max_gap": "Largest |predicted - happened| over all rows.",
+    "max_ratio_off": "Largest |happened / predicted - 1| over all rows.",
+}
+GATES = " ".join(LIMITS).replace("_", "-") + " max-field max-findings no-new-findings"
 
 
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.table_options()
-@common.MEANS
-@common.TIME
-@common.EVERY
-@common.MEMORY
-@common.MAX_LEVELS
-@click.option("--config", type=common.PATH, help="TOML file of gates; else miscal.toml or pyproject.toml.")
-@click.option(
-    "--max-multicalibration-sigma", type=float, help="Largest error of a subpopulation, in deviations of noise."
+@common.options(
+    f"{common.TABLE} time every memory max-levels config {GATES} junit annotations out json",
+    memory=common.IN_PARTS,
+    config={"type": common.PATH, "help": "TOML file of gates; else miscal.toml or pyproject.toml."},
+    **{gate: {"type": float, "help": said} for gate, said in LIMITS.items()},
+    max_field={"multiple": True, "help": "Largest error over a column, such as state=0.02; repeat."},
+    max_findings={"type": int, "help": "Most findings beyond noise."},
+    no_new_findings={
+        "flags": ["--no-new-findings", "--baseline", "no_new_findings"],
+        "type": click.Path(),
+        "help": "An earlier audit (of --save or --json); findings it lacks fail.",
+    },
+    junit={"type": common.PATH, "help": "JUnit XML to write."},
+    annotations={"is_flag": True, "help": "Print failures as workflow annotations."},
 )
-@click.option("--max-expected", type=float, help="Largest expected calibration error along the score.")
-@click.option("--max-kuiper", type=float, help="Largest Kuiper calibration error.")
-@click.option("--max-gap", type=float, help="Largest |predicted - happened| over all rows.")
-@click.option("--max-ratio-off", type=float, help="Largest |happened / predicted - 1| over all rows.")
-@click.option("--max-field", multiple=True, help="Largest error over a column, such as state=0.02; repeat.")
-@click.option("--max-findings", type=int, help="Most findings beyond noise.")
-@click.option(
-    "--no-new-findings",
-    "--baseline",
-    "no_new_findings",
-    type=click.Path(),
-    help="An earlier audit (of --save or --json); findings it lacks fail.",
-)
-@click.option("--junit", type=common.PATH, help="JUnit XML to write.")
-@click.option("--annotations", is_flag=True, help="Print failures as workflow annotations.")
-@click.option("--out", type=common.PATH, help="Page to write.")
-@common.JSON
 @click.pass_context
 def check(
     context: click.Context, /, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
@@ -63,7 +55,8 @@ def check(
     from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
-    gates = _gates(config, {name: options.pop(name) for name in GATES}, options.pop("max_field"), most)
+    given = {name: options.pop(name) for name in GATES.replace("-", "_").split()}
+    gates = _gates(config, given, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
@@ -104,14 +97,14 @@ def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     return {"columns": [name for name in gates.max_field if name not in taken]}
 
 
-def _gates(config: Path | None, flags: dict[str, Any], fields: tuple[str, ...], most: float) -> Any:
+def _gates(config: Path | None, flags: dict[str, Any], most: float) -> Any:
     """The gates of the file, and those of the options over them."""
     from miscal.auditing.gates import Gates, gate_value, read_gates
 
     known = read_gates(config, most=most)
-    given = {name: value for name, value in flags.items() if value is not None}
+    fields = {**known.get("max_field", {}), **_limits(flags.pop("max_field"))}
+    given = {name: value for name, value in {**flags, "max_field": fields}.items() if value is not None}
     known |= {name: gate_value(name, value, f"--{name.replace('_', '-')}", most) for name, value in given.items()}
-    known["max_field"] = {**known.get("max_field", {}), **gate_value("max_field", _limits(fields), "--max-field", most)}
     gates = Gates(**known)
     if gates == Gates():
         hint = "give --max-expected, --max-field, ... or miscal.toml"

@@ -10,7 +10,7 @@ import click
 
 from miscal.cli import options as common
 from miscal.cli import say
-from miscal.cli.terminal import waiting, written
+from miscal.cli.terminal import progress_bar, written
 from miscal.data.errors import refusal, visible
 from miscal.data.outputs import prepared
 
@@ -24,15 +24,17 @@ METHODS = {
 
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.table_options(suppressing=False)
-@common.MEANS
-@click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
-@click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
-@click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows choose, half judge.")
-@click.option("--out", type=common.PATH, help="Repaired table, .parquet or .csv.  [default: FILE-repaired]")
-@click.option("--model", type=common.PATH, help="JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]")
-@click.option("--page", type=common.PATH, help="Page of before and after.  [default: FILE-repair.html]")
-@click.option("--json", "json_path", type=common.PATH, help="JSON of before and after.")
+@common.options(
+    f"{common.TABLE} allowed score-only folds out model page json",
+    suppress_below={"hidden": True},
+    allowed={"multiple": True, "help": "Column that the repair may use; repeat. Those audited by default."},
+    score_only={"is_flag": True, "help": "The repair may use no column, only the score."},
+    folds={"default": 0, "help": "Cross-fit over so many folds; by default half the rows choose, half judge."},
+    out="Repaired table, .parquet or .csv.  [default: FILE-repaired]",
+    model={"type": common.PATH, "help": "JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]"},
+    page={"type": common.PATH, "help": "Page of before and after.  [default: FILE-repair.html]"},
+    json="JSON of before and after.",
+)
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -56,11 +58,11 @@ def recalibrate(
         raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
-    with waiting("Choosing, fitting and judging a repair") as status:
+    with progress_bar() as progress:
+        progress("Choosing, fitting and judging a repair", 0, 1)
 
         def told(share: float, name: str) -> None:
-            if status is not None:
-                status.update(f"Judging {name} ({share:.0%} of the candidates done)")
+            progress(f"Judging {name} ({share:.0%} of the candidates done)", share, 1)
 
         done = repair_table(file, allowed=limited, folds=folds, progress=told, **made)
     done.write(table=out, model=model, page=page, json=json_path)
@@ -83,11 +85,12 @@ def _columns(file: Path) -> str:
 @click.command()
 @click.argument("model", type=common.PATH)
 @click.argument("file", is_eager=True)
-@common.probability("--prediction", "probability", required=True)
-@common.LOGIT
-@click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
-@click.option("--out", type=common.PATH, help=".parquet or .csv to write.  [default: FILE-COLUMN]")
-@common.CEILING
+@common.options(
+    "probability! logit column out memory",
+    probability={"flags": ["--probability", "--prediction", "probability"]},
+    column={"default": "recalibrated", "show_default": True, "help": "Name of the new column."},
+    out=".parquet or .csv to write.  [default: FILE-COLUMN]",
+)
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
@@ -102,16 +105,14 @@ def apply(
 
 @click.command()
 @click.argument("file", is_eager=True)
-@click.option("--method", required=True, type=click.Choice(list(METHODS)), help="What is fitted.")
-@click.option("--bins", type=int, help="Number of bins, of histogram and scaling-binning.")
-@click.option("--group", multiple=True, help="Column within whose levels it is fitted; repeat, coarsest first.")
-@common.outcome(required=True)
-@click.option("--probability", required=True, help="Column of the probability.")
-@common.LOGIT
-@common.POSITIVE
-@common.WEIGHT
-@click.option("--out", required=True, type=common.PATH, help="Model to write, such as model.json.")
-@common.CEILING
+@common.options(
+    "method! bins group outcome! probability! logit positive weight out! memory",
+    method={"type": click.Choice(list(METHODS)), "help": "What is fitted."},
+    bins={"type": int, "help": "Number of bins, of histogram and scaling-binning."},
+    group={"multiple": True, "help": "Column within whose levels it is fitted; repeat, coarsest first."},
+    probability={"multiple": False, "callback": None, "help": "Column of the probability."},
+    out="Model to write, such as model.json.",
+)
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package

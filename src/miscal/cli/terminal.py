@@ -6,7 +6,7 @@ import io
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def written(**files: Path | None) -> str:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar() -> Iterator[Callable[[str, float, float], None]]:
     """A bar while the work goes on, only on a terminal, which it leaves as it was."""
     if not is_terminal(sys.stderr):
         yield lambda *_: None
@@ -59,16 +59,6 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
         yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
-
-
-def waiting(text: str) -> AbstractContextManager[Any]:
-    """A sign of life on a terminal, for work that cannot say how far it is."""
-    if not is_terminal(sys.stderr):
-        return nullcontext()
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return console.status(text) if console.is_terminal else nullcontext()
 
 
 def inert(text: str) -> str:
