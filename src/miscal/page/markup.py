@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import html
 import re
+import tomllib
 from collections.abc import Iterable
 from importlib import resources
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
@@ -114,3 +115,10 @@ def asset(file: str) -> str:
     """Style, script or glossary as it will stand inside the page, with plain line ends, which the hashes depend on."""
     text = resources.files("miscal.page").joinpath(file).read_text(encoding="utf-8")
     return "\n".join(text.splitlines()).strip()
+
+
+@functools.cache
+def prose(section: str) -> dict[str, Any]:
+    """What the page says in its own words in a section, by name."""
+    words: dict[str, Any] = tomllib.loads(asset("prose.toml"))[section]
+    return words
