@@ -15,7 +15,6 @@ from miscal.page.gap_figures import way
 from miscal.page.json import Floats, floats
 from miscal.page.marks import At, Figure, Scale, known, nice, placed, rate_ends
 from miscal.page.markup import Safe, ellipsis
-from miscal.page.words import CHANGED, period_words
 
 _LEFT, _RIGHT, _SIDE, _TOP, _BOTTOM = 54.0, 404.0, 466.0, 24.0, 364.0
 _SIZE = (480.0, 406.0)
@@ -228,7 +227,7 @@ def _dot(
     class_ = way(periods.gap[i], beyond)
     whisker = marks.segment(x, y.at(ends[0]), x, y.at(ends[1]), f"whisker {class_}")
     said = (
-        f"{period_words(periods.label[i])}\n{words.percent(periods.predicted[i])} predicted, "
+        f"{words.period_words(periods.label[i])}\n{words.percent(periods.predicted[i])} predicted, "
         f"{words.percent(periods.observed[i])} happened\n{words.count(periods.rows[i])} rows, gap "
         f"{words.points(periods.gap[i])}\n{words.p_value(periods.p_value[i], 'adjusted p')}"
     )
@@ -241,7 +240,7 @@ def _signs(result: Entry, periods: Cells, x: Floats, y: Scale) -> list[Safe]:
     """The word of every step that changed, above or below its dot, the largest changes first; none over another."""
     sizes = np.nan_to_num(np.abs(floats(result.table["change"])))
     became = dict(zip(result.cells.label, zip(result.table["verdict"], sizes, strict=True), strict=True))
-    steps = [(i, *became[label]) for i, label in enumerate(periods.label) if became[label][0] in CHANGED]
+    steps = [(i, *became[label]) for i, label in enumerate(periods.label) if became[label][0] in words.CHANGED]
     wanted: list[tuple[str, list[At]]] = []
     for i, verdict, _ in sorted(steps, key=lambda step: -step[2])[:_MOST_SIGNS]:
         top = y.at(float(np.nanmax([periods.gap[i], periods.gap_high[i]]))) - 7
@@ -257,7 +256,7 @@ def _bottom(labels: list[str], x: Floats) -> list[Safe]:
     drawn = [marks.segment(_LEFT, _FLOOR, _END, _FLOOR, "axis")]
     year = ""
     for i in range(0, len(labels), step):
-        parts = period_words(labels[i]).split(" ")
+        parts = words.period_words(labels[i]).split(" ")
         drawn.append(marks.segment(x[i], _FLOOR, x[i], _FLOOR + 4, "axis"))
         short = " ".join([*parts[:-2], parts[-2][:3]]) if len(parts) > 1 else labels[i][:10]
         drawn.append(marks.text(x[i], _FLOOR + 19, short, "tick", "middle"))

@@ -180,11 +180,19 @@ class Display:
         y_true, y_prob, sample_weight : as in `miscal.metrics`
         by : what rows are pooled by: the values of a column, or a frame or dict of columns; nothing by score and by
             variation
-        options : `response` and `exposure` as in `Predictions`; the others go to the `by_` function of the word
+        options : `response`, `exposure`, `positive` and `classes` as in `Predictions`; the others go to the `by_` function of the word
         """
-        given: dict[str, Any] = {name: options.pop(name) for name in ("response", "exposure") if name in options}
-        given |= {"weight": sample_weight, "columns": {} if by is None else _columns(by, cls.word)}
-        return cls._measured(Predictions(y_true, y_prob, **given), options, kind, ax)
+        about = ("response", "exposure", "positive", "classes")
+        given: dict[str, Any] = {name: options.pop(name) for name in about if name in options}
+        columns = {} if by is None else _columns(by, cls.word)
+        if bool(columns) != cls.pools:
+            what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
+            raise refusal(what, where=cls.__name__, got=f"'by' names {len(columns)}")
+        p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **given)
+        names = list(p.columns)
+        pooled = names[:1] if len(names) == 1 else [names] if names else []
+        measure = getattr(import_module("miscal"), f"by_{cls.word}")
+        return cls(measure(p, *pooled, **options), kind).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -211,27 +219,15 @@ class Display:
         if not hasattr(estimator, "predict_proba"):
             got = f"it is {type(estimator).__name__}"
             raise refusal("must be a fitted classifier with predict_proba", where="'estimator'", got=got)
-        columns = _columns(X, cls.word) if cls.pools else {}
         names = [by] if isinstance(by, str) else list(by) if isinstance(by, (list, tuple)) else []
-        if names and all(isinstance(name, str) for name in names):
+        if by is None or (names and all(isinstance(name, str) for name in names)):
+            columns = _columns(X, cls.word) if cls.pools else {}
             check_named(names, columns, "'X'", columns)
-            columns, by = {name: columns[name] for name in names}, None
-        if by is not None:
-            columns = _columns(by, cls.word)
+            by = {name: columns[name] for name in names or columns} or None
         classes = list(estimator.classes_)
-        given = {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
-        p = Predictions(y, estimator.predict_proba(X), weight=sample_weight, columns=columns, **given)
-        return cls._measured(p, options, kind, ax)
-
-    @classmethod
-    def _measured(cls, p: Predictions, options: dict[str, Any], kind: str | None, ax: Any) -> Self:
-        names = list(p.columns)
-        if bool(names) != cls.pools:
-            what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
-            raise refusal(what, where=cls.__name__, got=f"'by' names {len(names)}")
-        pooled = [] if not names else [names[0] if len(names) == 1 else names]
-        measure = getattr(import_module("miscal"), f"by_{cls.word}")
-        return cls(measure(p, *pooled, **options), kind).plot(ax)
+        options |= {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
+        options |= {"kind": kind, "ax": ax, "sample_weight": sample_weight}
+        return cls.from_predictions(y, estimator.predict_proba(X), by, **options)
 
     def frame(self) -> Table:
         """Exactly what is drawn."""

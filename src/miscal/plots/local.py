@@ -46,10 +46,9 @@ class LocalMap(View):
         rows = np.bincount(local.cells, minlength=count)
         mass = np.bincount(local.cells, local.weight, count)
         with np.errstate(invalid="ignore", divide="ignore"):
-            gap = np.abs(np.bincount(local.cells, local.weight * local.residual, count) / mass)
-        least = min(FEWEST, int(rows.max()))
-        gap[rows < least] = np.nan
-        return int(np.nanargmin(gap)), int(np.nanargmax(gap))
+            self.gaps = np.bincount(local.cells, local.weight * local.residual, count) / mass
+        size = np.where(rows < min(FEWEST, int(rows.max())), np.nan, np.abs(self.gaps))
+        return int(np.nanargmin(size)), int(np.nanargmax(size))
 
     def frame(self) -> Table:
         """The rows of the two bins: their bin, place, signed local gap."""
@@ -88,10 +87,8 @@ class LocalMap(View):
         return self
 
     def _average(self, which: str) -> tuple[float, str]:
-        local, cell = self.local, self.best if which == "best" else self.worst
-        inside = local.cells == cell
-        gap = float(np.average(local.residual[inside], weights=local.weight[inside]))
-        return gap, f"scores {local.edges[cell]:.2g} to {local.edges[cell + 1]:.2g}"
+        edges, cell = self.local.edges, self.best if which == "best" else self.worst
+        return float(self.gaps[cell]), f"scores {edges[cell]:.2g} to {edges[cell + 1]:.2g}"
 
     def _map(self, ax: Any, drawn: Table, which: str, limit: float, **style: Any) -> Any:
         inside = np.flatnonzero(drawn["bin"] == which)

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from miscal.page import words
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
-from miscal.page.words import finite
 
 Kind = Literal["number", "name", "words", "markup"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
@@ -81,7 +80,7 @@ def _entry(item: object) -> object:
         return ellipsis(item, 400)
     if item is None or isinstance(item, int):
         return item
-    number = finite(item)
+    number = words.finite(item)
     return None if math.isnan(number) else float(f"{number:.6g}")
 
 
@@ -197,6 +196,6 @@ def _cell(column: Column, i: int) -> Safe:
         return tag("th", tag("a", shown, href=f"#{link}") if link else shown, scope="row")
     if column.kind == "words":
         return tag("td", name(value, 100), class_="words", data_label=column.heading)
-    number = finite(value)
+    number = words.finite(value)
     key = None if math.isnan(number) else f"{number:.9g}"
     return tag("td", column.text(i), class_="number", data_label=column.heading, data_key=key)

@@ -13,7 +13,6 @@ from miscal.page.markup import Safe, asset, clean, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
 from miscal.page.walk_figures import period_gaps, period_rates
-from miscal.page.words import KIND, changed_words, periods_said
 
 MOST_SAID = 8
 MOST_LISTED = 120
@@ -24,14 +23,14 @@ _TIME, _SAID = prose("periods"), prose("closing")
 
 def periods(document: Document) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    return section("periods", "Along time", [_one(result, document.level) for result in document.of(KIND)])
+    return section("periods", "Along time", [_one(result, document.level) for result in document.of(words.KIND)])
 
 
 def _one(result: Entry, level: float) -> Safe:
     said = []  # what became of a step, set off from the numbers
-    for what, colon, numbers in (text.partition(": ") for text in changed_words(result, MOST_SAID)):
+    for what, colon, numbers in (text.partition(": ") for text in words.changed_words(result, MOST_SAID)):
         said.append(tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None))
-    left = len(changed_words(result)) - len(said)
+    left = len(words.changed_words(result)) - len(said)
     drawn = [
         figure(period_rates(result, level), _TIME["rates"]),
         figure(period_gaps(result, level), _TIME["gaps"]),
@@ -41,7 +40,7 @@ def _one(result: Entry, level: float) -> Safe:
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
         "div",
-        lead(periods_said(result)),
+        lead(words.periods_said(result)),
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,

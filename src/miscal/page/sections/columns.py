@@ -15,7 +15,6 @@ from miscal.page.markup import Safe, ellipsis, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet, slug
 from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
-from miscal.page.words import finite
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
@@ -146,7 +145,7 @@ def _one(result: Entry) -> Safe:
 
 def _judged(result: Entry) -> str:
     """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
-    table, noise = result.table, finite(result.extra.get("null_mean"))
+    table, noise = result.table, words.finite(result.extra.get("null_mean"))
     first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
     said = f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
     said += f" ({first if first != FULL else 'the whole table'}); {words.p_value(result.p_value)}."
@@ -182,7 +181,7 @@ def neighbourhoods(document: Document) -> Safe:
 
 def _worst(row: dict[str, object]) -> tuple[bool, float]:
     """Groups that can be judged first, by what their difference is at least."""
-    least = max(finite(row.get("low")), -finite(row.get("high")))
+    least = max(words.finite(row.get("low")), -words.finite(row.get("high")))
     return str(row.get("note")).startswith("too small"), math.inf if math.isnan(least) else -least
 
 

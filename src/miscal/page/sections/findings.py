@@ -134,15 +134,12 @@ def _brief(finding: Finding) -> str:
 
 def strength(finding: Finding) -> str:
     """Whether it is beyond noise, and whether the score alone explains it."""
-    if finding.kind == "score" and not finding.whole:
-        return finding.judged
-    if finding.whole:
-        return (
-            finding.judged
-            if finding.at_least > 0 or finding.score_ranges
-            else f"{finding.judged} Off along the score more than on average."
-        )
-    return finding.judged if finding.specific else f"{finding.judged} Within noise once the score alone is corrected."
+    more = ""
+    if finding.whole and not (finding.at_least > 0 or finding.score_ranges):
+        more = " Off along the score more than on average."
+    if finding.kind != "score" and not finding.specific:
+        more = " Within noise once the score alone is corrected."
+    return finding.judged + more
 
 
 def ranking(heads: Sequence[Finding]) -> list[Column]:
@@ -311,7 +308,7 @@ def _rows(finding: Finding) -> Safe | None:
 
 def form_of(finding: Finding) -> str:
     """How it is wrong, in the words of the filter."""
-    return str(getattr(finding, "form", "")) or ("too high" if finding.gap > 0 else "too low")
+    return finding.form or ("too high" if finding.gap > 0 else "too low")
 
 
 def marked(finding: Finding) -> dict[str, object]:

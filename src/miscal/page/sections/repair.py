@@ -14,14 +14,7 @@ from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, columns_of, figure, folded, lead, quiet, section, sheet
 
 MOST_COLUMNS = 4
-_KEPT = {
-    "--response": "response",
-    "--exposure": "exposure",
-    "--positive": "positive",
-    "--weight": "weight_column",
-    "--count": "count_column",
-    "--cluster": "cluster",
-}
+_KEPT = ("response", "exposure", "positive", "weight_column", "count_column", "cluster")  # which are options too
 _signed, _four_digits = partial(words.number, sign=True), partial(words.number, digits=4)
 _ADVICE = prose("advice")
 
@@ -82,7 +75,8 @@ def _command(verb: str, document: Document, *words: str) -> str:
     options = ["--outcome", document.outcome]
     role = "--prediction" if document.response else "--probability"
     options += [word for column in document.probabilities for word in (role, column)]
-    options += [word for option, key in _KEPT.items() if data.get(key) for word in (option, str(data[key]))]
+    kept = [(f"--{key.removesuffix('_column')}", str(data[key])) for key in _KEPT if data.get(key)]
+    options += [word for pair in kept for word in pair]
     options += ["--logit"] if data.get("logit") else []
     options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
