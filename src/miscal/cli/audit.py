@@ -18,12 +18,7 @@ __all__ = ["audit", "demo", "merge", "page", "tally"]
 
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.options(
-    f"{common.TABLE} time every out json save baseline memory max-levels",
-    out=common.PAGE,
-    save="File that keeps the whole audit for --baseline.",
-    memory=common.IN_PARTS,
-)
+@common.options("audit")
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
@@ -51,12 +46,7 @@ def _audited(data: Any, options: dict[str, Any]) -> Any:
 
 @click.command()
 @click.argument("audit", type=common.PATH)
-@common.options(
-    "out json save baseline suppress-below",
-    out=common.PAGE,
-    save="File that keeps the audit, hiding what this page hides.",
-    suppress_below={"default": None, "help": f"{common.HIDE}  [default: as when audited]"},
-)
+@common.options("page")
 def page(
     audit: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
     suppress_below: int | None,
@@ -73,7 +63,7 @@ def page(
 
 
 @click.command()
-@common.options("out effort seed", out={"default": "miscal-demo", "show_default": True, "help": "Folder to write."})
+@common.options("demo")
 def demo(out: Path, effort: str, seed: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
@@ -96,11 +86,7 @@ def demo(out: Path, effort: str, seed: int) -> None:
 
 @click.command()
 @click.argument("file", is_eager=True)
-@common.options(
-    "out! like outcome! probability! logit positive weight count by ignore memory max-levels",
-    out="File to write, such as day1.tally.",
-    like={"type": common.PATH, "help": "Tally whose edges are used, so that both can be added."},
-)
+@common.options("tally")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.auditing.column_choice import MAX_LEVELS
@@ -123,7 +109,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=common.PATH)
-@common.options("out!", out="File to write, such as month.tally.")
+@common.options("merge")
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
     from miscal.carriers.summary import Summary

@@ -16,33 +16,12 @@ from miscal.data.outputs import prepared
 
 __all__ = ["check"]
 FAILED = 1  # and nothing else ends so
-LIMITS = {
-    "max_multicalibration_sigma": "Largest error of a subpopulation, in deviations of noise.",
-    "max_expected": "Largest expected calibration error along the score.",
-    "max_kuiper": "Largest Kuiper calibration error.",
-    "max_gap": "Largest |predicted - happened| over all rows.",
-    "max_ratio_off": "Largest |happened / predicted - 1| over all rows.",
-}
-GATES = " ".join(LIMITS).replace("_", "-") + " max-field max-findings no-new-findings"
+LIMITS = ("multicalibration_sigma", "expected", "kuiper", "gap", "ratio_off", "field", "findings")  # each a limit, max_
 
 
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.options(
-    f"{common.TABLE} time every memory max-levels config {GATES} junit annotations out json",
-    memory=common.IN_PARTS,
-    config={"type": common.PATH, "help": "TOML file of gates; else miscal.toml or pyproject.toml."},
-    **{gate: {"type": float, "help": said} for gate, said in LIMITS.items()},
-    max_field={"multiple": True, "help": "Largest error over a column, such as state=0.02; repeat."},
-    max_findings={"type": int, "help": "Most findings beyond noise."},
-    no_new_findings={
-        "flags": ["--no-new-findings", "--baseline", "no_new_findings"],
-        "type": click.Path(),
-        "help": "An earlier audit (of --save or --json); findings it lacks fail.",
-    },
-    junit={"type": common.PATH, "help": "JUnit XML to write."},
-    annotations={"is_flag": True, "help": "Print failures as workflow annotations."},
-)
+@common.options("check")
 @click.pass_context
 def check(
     context: click.Context, /, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
@@ -55,7 +34,7 @@ def check(
     from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
-    given = {name: options.pop(name) for name in GATES.replace("-", "_").split()}
+    given = {name: options.pop(name) for name in (*(f"max_{each}" for each in LIMITS), "no_new_findings")}
     gates = _gates(config, given, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)

@@ -24,17 +24,7 @@ METHODS = {
 
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.options(
-    f"{common.TABLE} allowed score-only folds out model page json",
-    suppress_below={"hidden": True},
-    allowed={"multiple": True, "help": "Column that the repair may use; repeat. Those audited by default."},
-    score_only={"is_flag": True, "help": "The repair may use no column, only the score."},
-    folds={"default": 0, "help": "Cross-fit over so many folds; by default half the rows choose, half judge."},
-    out="Repaired table, .parquet or .csv.  [default: FILE-repaired]",
-    model={"type": common.PATH, "help": "JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]"},
-    page={"type": common.PATH, "help": "Page of before and after.  [default: FILE-repair.html]"},
-    json="JSON of before and after.",
-)
+@common.options("recalibrate")
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -85,12 +75,7 @@ def _columns(file: Path) -> str:
 @click.command()
 @click.argument("model", type=common.PATH)
 @click.argument("file", is_eager=True)
-@common.options(
-    "probability! logit column out memory",
-    probability={"flags": ["--probability", "--prediction", "probability"]},
-    column={"default": "recalibrated", "show_default": True, "help": "Name of the new column."},
-    out=".parquet or .csv to write.  [default: FILE-COLUMN]",
-)
+@common.options("apply")
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
@@ -105,14 +90,7 @@ def apply(
 
 @click.command()
 @click.argument("file", is_eager=True)
-@common.options(
-    "method! bins group outcome! probability! logit positive weight out! memory",
-    method={"type": click.Choice(list(METHODS)), "help": "What is fitted."},
-    bins={"type": int, "help": "Number of bins, of histogram and scaling-binning."},
-    group={"multiple": True, "help": "Column within whose levels it is fitted; repeat, coarsest first."},
-    probability={"multiple": False, "callback": None, "help": "Column of the probability."},
-    out="Model to write, such as model.json.",
-)
+@common.options("fit")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package

@@ -180,7 +180,8 @@ class Display:
         y_true, y_prob, sample_weight : as in `miscal.metrics`
         by : what rows are pooled by: the values of a column, or a frame or dict of columns; nothing by score and by
             variation
-        options : `response`, `exposure`, `positive` and `classes` as in `Predictions`; the others go to the `by_` function of the word
+        options : `response`, `exposure`, `positive` and `classes` as in `Predictions`; the others go to the `by_`
+            function of the word
         """
         about = ("response", "exposure", "positive", "classes")
         given: dict[str, Any] = {name: options.pop(name) for name in about if name in options}
