@@ -21,9 +21,8 @@ from miscal.data.errors import MiscalError, MiscalWarning, visible
 
 __all__ = ["OneLine", "main"]
 
-# The commands of each module of this folder, which is imported when one is asked for.
-MODULES = {"audit": "audit demo merge page tally", "check": "check", "recalibrate": "apply fit recalibrate"}
-COMMANDS = {command: module for module, commands in MODULES.items() for command in commands.split()}
+# They live in `miscal.cli.commands`, which is imported when one is asked for.
+COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "page", "recalibrate", "tally")
 DEFECT, INTERRUPTED = 3, 130
 # Options that are parameters of the same name.
 SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
@@ -44,7 +43,7 @@ class OneLine(click.Group):
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            command: click.Command = getattr(import_module(f"miscal.cli.{COMMANDS[cmd_name]}"), cmd_name)
+            command: click.Command = getattr(import_module("miscal.cli.commands"), cmd_name)
             return command
         return super().get_command(context, cmd_name)
 
