@@ -24,9 +24,8 @@ METHODS = {
 }  # fmt: skip
 
 
-@click.command()
+@common.command
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.options("audit")
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
@@ -37,7 +36,7 @@ def audit(
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
-    found = _audited(file, made)
+    found = _audited(file, **made)
     if before is not None:
         found, below = found.with_comparison(before), max(below, before.hidden_below)
     leave(found.hiding(below), out, json_path, saved)
@@ -45,16 +44,15 @@ def audit(
         say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
 
 
-def _audited(data: Any, options: dict[str, Any]) -> Any:
+def _audited(data: Any, **options: Any) -> Any:
     from miscal.auditing.audit import audit
 
     with progress_bar() as progress:
         return audit(data, progress=progress, **options)
 
 
-@click.command()
+@common.command
 @click.argument("audit", type=common.PATH)
-@common.options("page")
 def page(
     audit: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
     suppress_below: int | None,
@@ -70,31 +68,22 @@ def page(
     leave(found.hiding(hidden if suppress_below is None else suppress_below), out, json_path, saved)
 
 
-@click.command()
-@common.options("demo")
+@common.command
 def demo(out: Path, effort: str, seed: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
 
     say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
     say("The event: a flight arrives more than 15 minutes late.")
-    options = {
-        "outcome": "late",
-        "probability": "probability",
-        "ignore": ["month", "day", "minute"],
-        "effort": effort,
-        "time": "date",
-        "random_state": seed,
-        "source": "Flights from New York, July to December 2013",
-    }
     page, json_path = out / "report.html", out / "report.json"
     prepared({"--out": page, "--json": json_path})
-    leave(_audited(flights(), options), page, json_path, None)
+    roles = {"outcome": "late", "probability": "probability", "time": "date", "ignore": ["month", "day", "minute"]}
+    source = "Flights from New York, July to December 2013"
+    leave(_audited(flights(), effort=effort, random_state=seed, source=source, **roles), page, json_path, None)
 
 
-@click.command()
+@common.command
 @click.argument("file", is_eager=True)
-@common.options("tally")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.auditing.column_choice import MAX_LEVELS
@@ -115,9 +104,8 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
         say(f"Left out: {entry['where']} ({entry['reason']}).")
 
 
-@click.command()
+@common.command
 @click.argument("files", nargs=-1, required=True, type=common.PATH)
-@common.options("merge")
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
     from miscal.carriers.summary import Summary
@@ -140,12 +128,10 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
     say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")
 
 
-@click.command()
+@common.command
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.options("check")
-@click.pass_context
 def check(
-    context: click.Context, /, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
+    file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
     json_path: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
@@ -164,7 +150,7 @@ def check(
     if out is None and json_path is None and file.suffix != ".tally":
         made |= _only_asked(gates, made)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
-    found = _audited(file, made)
+    found = _audited(file, **made)
     shown = found.suppressed(below) if below else found
     outcomes = judge(found.document, gates, baseline, shown.document)
     if junit is not None:
@@ -180,7 +166,7 @@ def check(
             say(annotation(outcome, str(file)))
     if not failed:
         say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
-    context.exit(FAILED if failed else 0)
+    click.get_current_context().exit(FAILED if failed else 0)
 
 
 def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
@@ -225,9 +211,8 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
     return made
 
 
-@click.command()
+@common.command
 @click.argument("file", type=common.PATH, is_eager=True)
-@common.options("recalibrate")
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -275,10 +260,9 @@ def _columns(file: Path) -> str:
     return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
 
 
-@click.command()
+@common.command
 @click.argument("model", type=common.PATH)
 @click.argument("file", is_eager=True)
-@common.options("apply")
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
@@ -291,9 +275,8 @@ def apply(
     say(f"{rows:,} rows. Table: {out}")
 
 
-@click.command()
+@common.command
 @click.argument("file", is_eager=True)
-@common.options("fit")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,24 +34,20 @@ TABLE = "outcome probability logit positive weight count cluster by ignore effor
 TABLE += " prediction response exposure"
 
 
-def options(name: str) -> Callable[[Any], Any]:
-    """The options of a command, as options.toml has them."""
-
-    def decorate(command: Any) -> Any:
-        own = OPTIONS[name]
-        for asked in reversed(own["options"].replace("TABLE", TABLE).split()):
-            word = asked.rstrip("!")
-            given = {**OPTIONS["all"].get(word, {}), **own.get(word, {})}
-            if "type" in given:
-                kind = given["type"]
-                given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
-            if word == "probability" and given["multiple"]:
-                given["callback"] = _matched
-            flags = given.pop("flags", [f"--{word}"])
-            command = click.option(*flags, required=asked != word, **given)(command)
-        return command
-
-    return decorate
+def command(function: Any) -> click.Command:
+    """A command that takes the options under its name in options.toml."""
+    own = OPTIONS[function.__name__]
+    for asked in reversed(own["options"].replace("TABLE", TABLE).split()):
+        word = asked.rstrip("!")
+        given = {**OPTIONS["all"].get(word, {}), **own.get(word, {})}
+        if "type" in given:
+            kind = given["type"]
+            given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
+        if word == "probability" and given["multiple"]:
+            given["callback"] = _matched
+        flags = given.pop("flags", [f"--{word}"])
+        function = click.option(*flags, required=asked != word, **given)(function)
+    return click.command()(function)
 
 
 def table_path(path: Path | None, file: str | Path, word: str) -> Path:
