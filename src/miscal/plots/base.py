@@ -48,6 +48,12 @@ class View(ABC):
     ax_: Axes
     figure_: Figure
     columns: ClassVar[tuple[str, ...]] = ()
+    size: ClassVar[tuple[float, float]]
+    a_row: ClassVar[float]
+
+    def __init_subclass__(cls, size: tuple[float, float] = (5.2, 5.0), a_row: float = 0.0) -> None:
+        """Inches of a figure of its own, and how many more it is high for each row that is drawn."""
+        cls.size, cls.a_row = size, a_row
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -60,9 +66,19 @@ class View(ABC):
         """Which cells are drawn: those that have rows."""
         return self.result.table["rows"] > 0
 
-    @abstractmethod
-    def plot(self, ax: Any = None, **style: Any) -> Any:
+    def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw, on new axes or on those given; visual arguments only."""
+        drawn = self.frame()
+        self.draw(self._start(ax, self.inches(drawn)), drawn, **style)
+        return self
+
+    @abstractmethod
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+        """Draw what `frame` gives on some axes."""
+
+    def inches(self, drawn: Table) -> tuple[float, float]:
+        """How wide and how high a figure of its own is."""
+        return self.size[0], self.size[1] + self.a_row * drawn.rows
 
     @property
     def means(self) -> bool:
@@ -73,7 +89,7 @@ class View(ABC):
         """A rate or a gap in words."""
         return f"{value:{'+.3g' if form.startswith('+') else '.3g'}}" if self.means else f"{value:{form}}"
 
-    def _start(self, ax: Any, size: tuple[float, float] = (5.2, 5.0)) -> Any:
+    def _start(self, ax: Any, size: tuple[float, float]) -> Any:
         if ax is None:
             _, ax = pyplot().subplots(figsize=size, layout="constrained")
         self.ax_ = ax
