@@ -194,7 +194,7 @@ def _figures(entry: Entry, level: float) -> list[Safe]:
     if entry.kind == "score":
         return [figure(reliability(entry, level)), *([figure(cumulative(entry.walk))] if entry.walk else [])]
     if entry.kind == "neighbourhood" and entry.grid is not None:
-        return [figure(neighbourhood(entry))]
+        return [figure(neighbourhood(entry.grid, entry.columns))]
     ranged = entry.kind in ("variable", "variation") and "low" in entry.table
     return [] if entry.kind == "class" else [figure((variable if ranged else field_levels)(entry, level))]
 

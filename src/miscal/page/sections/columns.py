@@ -174,7 +174,7 @@ def neighbourhoods(document: Document) -> Safe:
         if result.grid is not None:
             said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
             said = f"{said}, {words.p_value(result.p_value)}."
-            drawn.append(figure(neighbourhood(result), said, heading=" and ".join(result.columns)))
+            drawn.append(figure(neighbourhood(result.grid, result.columns), said, heading=" and ".join(result.columns)))
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 
