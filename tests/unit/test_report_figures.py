@@ -100,8 +100,8 @@ def test_a_figure_is_well_formed_described_and_within_its_frame(name: str) -> No
         assert -1 <= float(dot.attrib["cx"]) <= width + 1
         assert -1 <= float(dot.attrib["cy"]) <= height + 1
     assert "nan" not in figure.svg
-    assert figure.table
-    assert len({len(column) for column in figure.table.values()}) == 1
+    assert figure.table or name in ("gap", "funnel")  # whose numbers stand beside them
+    assert len({len(column) for column in figure.table.values()}) <= 1
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES.keys() - {"cumulative"}))

@@ -193,7 +193,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     ]
     drawn_ones = f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = drawn_ones if len(ranked) < len(every) else ""
-    return Figure("funnel", title, _levels_said(every, level), frame, drawn, every.table(), note)
+    return Figure("funnel", title, _levels_said(every, level), frame, drawn, note=note)
 
 
 def _funnel(levels: Cells, size: Floats, x: Scale, y: Scale) -> Safe:

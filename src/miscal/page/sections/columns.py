@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from miscal.page import words
 from miscal.page.column_figures import field_funnel, field_levels, variable
@@ -104,8 +103,8 @@ def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
     searched = f"{entry.column} {_KINDS[entry.kind]} {entry.worst[0]}"
     made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
-        funnel = replace(field_funnel(entry, level), table={})  # its data stand beside the levels
-        made.append(figure(funnel, _SAID["funnel"], heading=f"{entry.column}: all levels", searched=searched))
+        heading = f"{entry.column}: all levels"
+        made.append(figure(field_funnel(entry, level), _SAID["funnel"], heading=heading, searched=searched))
     return made
 
 
