@@ -82,16 +82,12 @@ def shown_lines(document: Document) -> list[str]:
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
         rest.append(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
-    if document.clean:
-        listed = ", ".join(place.where for place in document.clean[:SHOWN])
-        more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
-        rest.append(f"Tested and clean: {listed}{more}.")
+    clean = [place.where for place in document.clean]
+    rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
     small = [place for place in document.too_small if place.rows == document.rows and place.reason != BLIND]
     aside = [f"{place.where or NAMELESS} ({place.reason})" for place in small]
-    if aside:
-        more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
-        rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
+    rest += [f"Set aside: {words.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):

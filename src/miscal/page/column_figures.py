@@ -115,7 +115,7 @@ def _edge(value: float) -> str:
     """An edge as the axis writes it: large numbers shortened."""
     if abs(value) < 1e-300:
         return "0"
-    return marks.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
+    return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
 
 
 def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:

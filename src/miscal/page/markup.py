@@ -51,15 +51,8 @@ def escape(text: object) -> Safe:
 
 def join(*children: Child) -> Safe:
     """Concatenate children, escaping those that are plain text; None is nothing."""
-    parts: list[str] = []
-    for child in children:
-        if child is None:
-            continue
-        if isinstance(child, str):
-            parts.append(escape(child))
-        else:
-            parts.extend(escape(item) for item in child if item is not None)
-    return Safe("".join(parts))
+    every = (item for child in children for item in ([child] if isinstance(child, str) else child or ()))
+    return Safe("".join(escape(item) for item in every if item is not None))
 
 
 def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
