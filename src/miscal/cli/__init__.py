@@ -106,10 +106,9 @@ def tracker() -> str:
     """Where defects are reported, as the installed package says."""
     from importlib.metadata import PackageNotFoundError, metadata
 
-    try:
+    known: list[str] = []
+    with suppress(PackageNotFoundError):
         known = metadata("miscal").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        known = []
     listed = [each.removeprefix("Issues, ") for each in known if each.startswith("Issues, ")]
     return listed[0] if listed else "the issue tracker of miscal"
 

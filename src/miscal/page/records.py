@@ -210,13 +210,10 @@ def _measure(value: object) -> Measure:
 
 def _measures(score: object) -> dict[str, Measure]:
     """The numbers of the score, each with what "details" says of it."""
-    given = mapping(score)
-    details = mapping(given.get("details"))
-    numbers = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
-    return {
-        str(name): _measure({**mapping(details.get(name)), **numbers.get(name, {})})
-        for name in {*numbers, *details} - {"details"}
-    }
+    given = dict(mapping(score))
+    details = mapping(given.pop("details", None))
+    about = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
+    return {name: _measure({**mapping(details.get(name)), **about.get(name, {})}) for name in {*about, *details}}
 
 
 READERS |= {

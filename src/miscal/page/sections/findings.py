@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -283,13 +284,9 @@ def clause(finding: Finding, dialect: str) -> str:
 
 def clauses(every: Iterable[Finding], dialect: str) -> list[object]:
     """The clauses of findings, until their bytes are spent; then empty ones."""
-    made: list[object] = []
-    left = SQL_BYTES
-    for finding in every:
-        text = clause(finding, dialect) if left > 0 else ""
-        left -= len(text)
-        made.append(text)
-    return made
+    texts = [clause(finding, dialect) for finding in every]
+    before = accumulate(map(len, texts), initial=0)
+    return [text if spent < SQL_BYTES else "" for text, spent in zip(texts, before, strict=False)]
 
 
 def _rows(finding: Finding) -> Safe | None:
