@@ -235,7 +235,7 @@ def _series(place: int) -> tuple[str, Any]:
     return SERIES[(place - 1) % len(SERIES)], "-" if place <= len(SERIES) else (0, (4, 2))
 
 
-class RepairedSubpopulationsDisplay(View):
+class RepairedSubpopulationsDisplay(View, size=(6.8, 1.3), a_row=0.5):
     """Multi-calibration error of several predictions of the same rows, such as before and after a repair.
 
     The bar is the error, the tick what calibrated predictions would show on average, the line the 95% interval.
@@ -259,10 +259,8 @@ class RepairedSubpopulationsDisplay(View):
             }
         )
 
-    def plot(self, ax: Any = None, **style: Any) -> RepairedSubpopulationsDisplay:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a bar each."""
-        drawn = self.frame()
-        ax = self._start(ax, (6.8, 0.5 * drawn.rows + 1.3))
         place = np.arange(drawn.rows)
         ax.barh(place, drawn["value"], height=0.56, color=SERIES[0], alpha=0.85, **style)
         ax.hlines(place, drawn["low"], drawn["high"], color=INK, linewidth=1, label="95% interval")
@@ -281,7 +279,6 @@ class RepairedSubpopulationsDisplay(View):
         ax.set_xlim(0, 1.32 * top)
         ax.set_xlabel("Multi-calibration error", color=INK)
         ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        return self
 
 
 class ChoiceDisplay:

@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from miscal.auditing.audit import audit
-from miscal.cli import main
+from miscal.cli import COMMANDS, main
+from miscal.cli.commands import METHODS
+from miscal.cli.options import OPTIONS, TABLE
 from miscal.data.errors import MiscalError
 from tests.commands import run
 
@@ -120,3 +122,12 @@ def test_a_field_of_too_many_levels_is_set_aside_with_the_reason(
 def test_max_levels_is_a_whole_number(table: Path) -> None:
     with pytest.raises(MiscalError, match="'max_levels' must be a whole number above 0"):
         audit(table, outcome="y", probability="p", memory="600MB", max_levels=0)
+
+
+def test_every_option_of_the_table_belongs_to_a_command() -> None:
+    taken = {name: OPTIONS[name]["options"].replace("TABLE", TABLE).replace("!", "").split() for name in COMMANDS}
+    assert OPTIONS.keys() == {"all", *COMMANDS}
+    assert OPTIONS["all"].keys() <= {option for options in taken.values() for option in options}
+    for name, options in taken.items():
+        assert OPTIONS[name].keys() <= {"options", *options}
+    assert OPTIONS["fit"]["method"]["type"] == list(METHODS)

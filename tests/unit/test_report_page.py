@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -440,3 +441,13 @@ def test_the_method_says_which_noise_it_was(data: dict[str, Any], said: str) -> 
     page = to_html({**SAMPLE, "data": {**SAMPLE["data"], **data}})
     assert said in page
     assert page.count("drawn from the predictions themselves") == (not data)
+
+
+def test_all_of_the_prose_is_said() -> None:
+    prose = tomllib.loads(asset("prose.toml"))
+    code = "".join(path.read_text(encoding="utf-8") for path in Path(miscal.__file__).parent.glob("page/**/*.py"))
+    shown = to_html(RICH)
+    for name in ("numbers", "repaired", "headings"):  # by the keys of what is shown
+        prose.pop(name)
+    assert {key for said in prose.values() for key in said if not re.search(f"""["']{key}["']""", code)} == set()
+    assert prose["closing"]["clean"] in shown

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.findings import Finding, known, listed
+from miscal.auditing.findings import Finding, known
 from miscal.data.errors import nearest, refusal, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
@@ -145,7 +145,7 @@ def judge(
     shown : the document without what is hidden; by default everything may be named
     """
     audit = read_document(document)
-    hidden = Hidden(document, shown or document)
+    hidden = Hidden(audit, read_document(shown) if shown else audit)
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
         for key, label in LIMITS.items()
@@ -211,12 +211,12 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Hidd
 class Hidden:
     """The places of an audit that may not be named: small ones, and those that would give them away."""
 
-    def __init__(self, document: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
-        below = shown.get("settings", {}).get("suppress_below", 0)
+    def __init__(self, audit: Document, shown: Document) -> None:
+        below = shown.settings.get("suppress_below", 0)
         self.word = f"of fewer than {below} rows, or beside such"
-        every, named = ({one["where"] for one in listed(each.get("findings", ()))} for each in (document, shown))
+        every, named = ({finding.where for finding in each.real} for each in (audit, shown))
         self.findings = every - named if below else set()
-        tables = [result["table"] for result in shown.get("sections", {}).get("subpopulation", []) if below]
+        tables = [result.table for result in shown.of("subpopulation") if below]
         rows = [pair for table in tables for pair in zip(table["label"], table.get("rows", ()), strict=False)]
         self.labels = {label for label, many in rows if many is None}
 

@@ -21,18 +21,8 @@ from miscal.data.errors import MiscalError, MiscalWarning, visible
 
 __all__ = ["OneLine", "main"]
 
-# Which module of this folder a command lives in; it is imported when asked for.
-COMMANDS = {
-    "apply": "recalibrate",
-    "audit": "audit",
-    "check": "check",
-    "demo": "audit",
-    "fit": "recalibrate",
-    "merge": "audit",
-    "page": "audit",
-    "recalibrate": "recalibrate",
-    "tally": "audit",
-}
+# They live in `miscal.cli.commands`, which is imported when one is asked for.
+COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "page", "recalibrate", "tally")
 DEFECT, INTERRUPTED = 3, 130
 # Options that are parameters of the same name.
 SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
@@ -53,7 +43,7 @@ class OneLine(click.Group):
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            command: click.Command = getattr(import_module(f"miscal.cli.{COMMANDS[cmd_name]}"), cmd_name)
+            command: click.Command = getattr(import_module("miscal.cli.commands"), cmd_name)
             return command
         return super().get_command(context, cmd_name)
 
@@ -116,10 +106,9 @@ def tracker() -> str:
     """Where defects are reported, as the installed package says."""
     from importlib.metadata import PackageNotFoundError, metadata
 
-    try:
+    known: list[str] = []
+    with suppress(PackageNotFoundError):
         known = metadata("miscal").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        known = []
     listed = [each.removeprefix("Issues, ") for each in known if each.startswith("Issues, ")]
     return listed[0] if listed else "the issue tracker of miscal"
 
@@ -202,8 +191,7 @@ def is_terminal(stream: Any) -> bool:
 
 def say(text: str = "") -> None:
     """Print a line or more, or go on without."""
-    lost = _printed(sys.stdout, text)
-    if lost is not None:
+    if (lost := _printed(sys.stdout, text)) is not None:
         unprinted(lost)
 
 

@@ -1,8 +1,9 @@
-"""Options that several commands share, each written once."""
+"""The options of the commands, as options.toml has them, and what the library is given of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -10,51 +11,7 @@ import click
 
 from miscal.data.errors import refusal
 
-Option = Callable[[Any], Any]
 PATH = click.Path(path_type=Path)
-
-LOGIT = click.option("--logit", is_flag=True, help="The probability columns hold logits.")
-POSITIVE = click.option("--positive", help="The label that is the event.")
-WEIGHT = click.option("--weight", help="Column of sampling weights.")
-COUNT = click.option("--count", help="Column of trials; the outcome then counts events.")
-CLUSTER = click.option("--cluster", help="Column of clusters: rows of one cluster are not independent.")
-BY = click.option("--by", multiple=True, help="Column to look at; repeat. All by default.")
-IGNORE = click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
-EFFORT = click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
-SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the simulations.")
-PREDICTION = click.option("--prediction", help="Column of the predicted mean, in the place of --probability.")
-RESPONSE = click.option(
-    "--response", default="binary", type=click.Choice(["binary", "real", "count"]),
-    help="What is predicted: an event, a number, or a count.  [default: binary]",
-)  # fmt: skip
-EXPOSURE = click.option("--exposure", help="Column of exposures; the prediction is a rate a unit of it.")
-TIME = click.option("--time", help="Column of dates or years: judges each week, month, ..., and what changed.")
-EVERY = click.option(
-    "--every",
-    type=click.Choice(["week", "month", "quarter", "year"]),
-    help="Period of --time; by how long the table lasts if not given.",
-)
-CEILING = click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
-MEMORY = click.option("--memory", help="Read the table in parts and stay below this much memory, such as 600MB or 1GB.")
-MAX_LEVELS = click.option(
-    "--max-levels",
-    type=click.IntRange(min=1),
-    help="A field with more levels is set aside.  [default: 1000000]",
-)
-PAGE = click.option("--out", default="report.html", show_default=True, type=PATH, help="Page to write.")
-JSON = click.option("--json", "json_path", type=PATH, help="JSON to write.")
-BASELINE = click.option("--baseline", type=PATH, help="An earlier audit (of --save or --json) to compare with.")
-
-
-def outcome(*, required: bool = False) -> Option:
-    """The column of the outcome."""
-    return click.option("--outcome", required=required, help="Column of the outcome.")
-
-
-def probability(*names: str, required: bool = False) -> Option:
-    """The columns of the probability, by that name or by others too."""
-    text = "Column of the probability; repeat, or a pattern such as 'p_*'."
-    return click.option("--probability", *names, required=required, multiple=True, callback=_matched, help=text)
 
 
 def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,30 +26,28 @@ def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...])
     return tuple(dict.fromkeys(each for name in names for each in (named_by(name, known) if "*" in name else [name])))
 
 
-def suppress_below(default: int | None = 0, said: str = "", *, hidden: bool = False) -> Option:
-    """What is too small to be shown."""
-    words = "Keep cells of fewer rows out of page, JSON and CSV." + said
-    return click.option("--suppress-below", default=default, type=click.IntRange(min=0), help=words, hidden=hidden)
+OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").read_text(encoding="utf-8"))
+TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
+TYPES |= {f"from {least}": click.IntRange(min=least) for least in (0, 1)}
+# What the columns of a table are and how widely to look; what is predicted, where that is no event.
+TABLE = "outcome probability logit positive weight count cluster by ignore effort suppress-below seed"
+TABLE += " prediction response exposure"
 
 
-def together(*options: Option) -> Option:
-    """Several options as one decorator, listed by --help in this order."""
-
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def table_options(*, suppressing: bool = True) -> Option:
-    """What the columns of a table are and how widely to look."""
-    hidden = suppress_below(hidden=not suppressing)
-    return together(outcome(), probability(), LOGIT, POSITIVE, WEIGHT, COUNT, CLUSTER, BY, IGNORE, EFFORT, hidden, SEED)
-
-
-MEANS = together(PREDICTION, RESPONSE, EXPOSURE)  # what is predicted, where that is no event
+def command(function: Any) -> click.Command:
+    """A command that takes the options under its name in options.toml."""
+    own = OPTIONS[function.__name__]
+    for asked in reversed(own["options"].replace("TABLE", TABLE).split()):
+        word = asked.rstrip("!")
+        given = {**OPTIONS["all"].get(word, {}), **own.get(word, {})}
+        if "type" in given:
+            kind = given["type"]
+            given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
+        if word == "probability" and given["multiple"]:
+            given["callback"] = _matched
+        flags = given.pop("flags", [f"--{word}"])
+        function = click.option(*flags, required=asked != word, **given)(function)
+    return click.command()(function)
 
 
 def table_path(path: Path | None, file: str | Path, word: str) -> Path:

@@ -6,7 +6,7 @@ import io
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def written(**files: Path | None) -> str:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar() -> Iterator[Callable[[str, float, float], None]]:
     """A bar while the work goes on, only on a terminal, which it leaves as it was."""
     if not is_terminal(sys.stderr):
         yield lambda *_: None
@@ -59,16 +59,6 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
         yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
-
-
-def waiting(text: str) -> AbstractContextManager[Any]:
-    """A sign of life on a terminal, for work that cannot say how far it is."""
-    if not is_terminal(sys.stderr):
-        return nullcontext()
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return console.status(text) if console.is_terminal else nullcontext()
 
 
 def inert(text: str) -> str:
@@ -92,16 +82,12 @@ def shown_lines(document: Document) -> list[str]:
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
         rest.append(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
-    if document.clean:
-        listed = ", ".join(place.where for place in document.clean[:SHOWN])
-        more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
-        rest.append(f"Tested and clean: {listed}{more}.")
+    clean = [place.where for place in document.clean]
+    rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
     small = [place for place in document.too_small if place.rows == document.rows and place.reason != BLIND]
     aside = [f"{place.where or NAMELESS} ({place.reason})" for place in small]
-    if aside:
-        more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
-        rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
+    rest += [f"Set aside: {words.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):

@@ -115,7 +115,7 @@ def _edge(value: float) -> str:
     """An edge as the axis writes it: large numbers shortened."""
     if abs(value) < 1e-300:
         return "0"
-    return marks.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
+    return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
 
 
 def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
@@ -193,7 +193,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     ]
     drawn_ones = f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = drawn_ones if len(ranked) < len(every) else ""
-    return Figure("funnel", title, _levels_said(every, level), frame, drawn, every.table(), note)
+    return Figure("funnel", title, _levels_said(every, level), frame, drawn, note=note)
 
 
 def _funnel(levels: Cells, size: Floats, x: Scale, y: Scale) -> Safe:

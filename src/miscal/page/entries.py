@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -210,12 +210,9 @@ class Entry:
             high = np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
         return [span(*pair, self.write_edge) for pair in zip(low.tolist(), high.tolist(), strict=True)]
 
-    @property
-    def write_edge(self) -> Callable[[float], str]:
-        """How to write an edge of this column: as a date where it is one."""
-        if self.is_date:
-            return lambda days: str(np.datetime64(int(np.floor(days + 1e-6)), "D"))
-        return edge
+    def write_edge(self, value: float) -> str:
+        """An edge of this column in words: as a date where it is one."""
+        return str(np.datetime64(int(np.floor(value + 1e-6)), "D")) if self.is_date else edge(value)
 
     @cached_property
     def worst(self) -> tuple[str, float]:

@@ -16,7 +16,6 @@ from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
 _PAIRS_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0
-RANGE = ("low", "high", "rows", "predicted", "observed", "events_off")
 _SQUARE_LEFT, _SQUARE_RIGHT = 54.0, 466.0
 
 
@@ -121,8 +120,7 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     if math.isnan(predicted) or math.isnan(observed):
         return Figure("gap", title, "There is nothing to draw.", (320, 66))
     x = Scale(*(domain or card_domain([finding])), 10.0, 310.0)
-    within = not finding.real or low <= 0 <= high
-    class_ = "noise" if within else "over" if predicted > observed else "under"
+    class_ = way(predicted - observed, finding.real and not low <= 0 <= high)
     a, b, y = x.at(predicted), x.at(observed), 32.0
     drawn = [
         *marks.upright(x, 20, 44, 70.0),
@@ -135,7 +133,7 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     ]
     rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
     description = f"{rates}, gap {words.points(predicted - observed)}."
-    return Figure("gap", title, description, (320, 66), drawn, {"predicted": [predicted], "observed": [observed]})
+    return Figure("gap", title, description, (320, 66), drawn)
 
 
 def range_card(finding: Finding) -> Figure:
@@ -157,8 +155,7 @@ def range_card(finding: Finding) -> Figure:
         ]
     drawn.append(marks.bottom(x, bottom, "", marks.rates, 70.0))
     title = f"{ellipsis(finding.where, 100)}: two ranges of its scores, predicted and happened"
-    table: dict[str, list[object]] = {key: [getattr(one, key) for one in ranges] for key in RANGE}
-    return Figure("gap", title, f"{finding.shape}.", (320, bottom + 22), drawn, table)
+    return Figure("gap", title, f"{finding.shape}.", (320, bottom + 22), drawn)
 
 
 def _names(predicted: float, observed: float) -> list[Safe]:

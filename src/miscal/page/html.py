@@ -21,10 +21,10 @@ from miscal.page.column_figures import field_levels, variable
 from miscal.page.entries import Entry, read_entry
 from miscal.page.gap_figures import reliability
 from miscal.page.json import SCHEMA, Columns, floats, write_text
-from miscal.page.markup import Child, Safe, asset, ellipsis, join, tag
+from miscal.page.markup import Child, Safe, asset, ellipsis, join, prose, tag
 from miscal.page.records import in_its_words, read_document
 from miscal.page.sections import closing, columns, findings, repair, score
-from miscal.page.sections.blocks import HEADINGS, columns_of, figure, quiet, sheet
+from miscal.page.sections.blocks import WRITTEN, columns_of, figure, quiet, sheet
 from miscal.page.sections.findings import Closer
 from miscal.page.verdict import verdict
 from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
@@ -32,7 +32,6 @@ from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 #: Bytes for the figures of columns, and for all sections: pages stay below 1.5 MB.
 FIGURE_BYTES, PAGE_BYTES = 600_000, 1_380_000
 COLUMNS_AT = 5  # the place of that section
-_PRINTED = "On paper: the first rows of each table, the first figures, and what was open. The file itself has the rest."
 
 
 @in_its_words
@@ -82,7 +81,7 @@ def to_html(document: object) -> str:
         tag("main", score.hero(audit), score.key_numbers(audit), [content for _, _, content in parts]),
         tag(
             "footer",
-            tag("p", _PRINTED, class_="paper"),
+            tag("p", prose("page")["printed"], class_="paper"),
             f"Made by miscal {audit.version}. This file is complete: it loads nothing and sends nothing.",
         ),
         tag("div", id="tooltip", role="status", hidden=True),
@@ -132,18 +131,12 @@ MOST = 4  # cards, and figures of columns
 MOST_ROWS = 20
 MOST_SAID = 10
 _JUDGED = ("value", "noise_floor", "predicted", "observed", "gap", "gap_low", "gap_high", "deviations", "p_adjusted")
-_WHOLE = "The worst places. audit.to_html(path) writes the whole page, which sorts and searches."
-_OWN = """.tools, .search, .filters, .copy { display: none; } th button::after { content: none; }
-main { padding: .5rem 1.25rem 1.5rem; margin: 0; }
-main > section, main > .hero { padding-top: 1.5rem; } .tiles { margin-top: 1.5rem; }
-.hero h1 { font-size: 1.6rem; } .pair > figure:only-child { max-width: 34rem; } .grid { margin-top: 1.5rem; }
-"""
 
 
 def _framed(*children: Child) -> Safe:
     """In the page's style for what stands inside one element; what it says of the document is said of that element."""
     style = asset("page.css").replace(":root", ":scope").replace("\nbody {", "\n:scope {")
-    own = Safe(f"@scope (.miscal) {{\n{style}\n{_OWN}\n}}")
+    own = Safe(f"@scope (.miscal) {{\n{style}\n{asset('notebook.css')}\n\n}}")
     return tag("div", tag("style", own), tag("main", *children), class_="miscal")
 
 
@@ -160,7 +153,7 @@ def audit_html(document: object) -> str:
         findings.findings(audit, MOST),
         [tag("div", _figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
         tag("div", [made for entry in drawn for made in _figures(entry, audit.level)], class_="grid"),
-        quiet(_WHOLE),
+        quiet(prose("page")["notebook"]),
     )
 
 
@@ -201,7 +194,7 @@ def _figures(entry: Entry, level: float) -> list[Safe]:
     if entry.kind == "score":
         return [figure(reliability(entry, level)), *([figure(cumulative(entry.walk))] if entry.walk else [])]
     if entry.kind == "neighbourhood" and entry.grid is not None:
-        return [figure(neighbourhood(entry))]
+        return [figure(neighbourhood(entry.grid, entry.columns))]
     ranged = entry.kind in ("variable", "variation") and "low" in entry.table
     return [] if entry.kind == "class" else [figure((variable if ranged else field_levels)(entry, level))]
 
@@ -215,7 +208,7 @@ def _cells(entry: Entry) -> Safe:
     shown = order[:MOST_ROWS].tolist()
     taken = table.take(shown)
     taken["where"] = [cells.label[i] for i in shown]
-    named = [name for name in ("where", "rows", *_JUDGED) if name in taken and name in HEADINGS]
+    named = [name for name in ("where", "rows", *_JUDGED) if name in taken and name in WRITTEN]
     more = quiet(f"{len(order) - len(shown):,} more in .table") if len(order) > len(shown) else None
     return tag("div", sheet("Cells", columns_of(Columns(taken), *named)), more)
 

@@ -16,7 +16,6 @@ from miscal.page.sections.columns import column_list, entries
 from miscal.page.sections.findings import strength
 from miscal.page.sections.score import HEADINGS, number_rows
 from miscal.page.verdict import verdict
-from miscal.page.words import KIND, changed_words, periods_said
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
@@ -43,7 +42,7 @@ def to_markdown(document: object) -> str:
         _numbers(audit),
         _findings(audit),
         "\n".join(f"- {spoken(note)}" for note in audit.notes),
-        *map(_period, audit.of(KIND)),
+        *map(_period, audit.of(words.KIND)),
         _columns(audit),
         _rest(audit),
     ]
@@ -109,8 +108,8 @@ def _period(result: Entry) -> str:
     left = result.table.rows - MOST_PERIODS
     parts = [
         f"## {quoted(result.name or 'Along time')}",
-        periods_said(result),
-        "\n".join(f"- {spoken(sentence)}" for sentence in changed_words(result, MOST)),
+        words.periods_said(result),
+        "\n".join(f"- {spoken(sentence)}" for sentence in words.changed_words(result, MOST)),
         spoken(result.note),
         _table(period_columns(result, MOST_PERIODS)),
         f"{words.plural(left, 'earlier period')} in the JSON." if left > 0 else "",

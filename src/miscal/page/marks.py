@@ -23,7 +23,7 @@ At = tuple[float, float, str]  # x, baseline, text-anchor
 Box = tuple[float, float, float, float]
 TALL = 12.0  # pixels of a line
 NARROW = frozenset("iIjltfr.,:;'|!()[] -")
-Writer = Callable[[Sequence[float]], list[str]]
+Writer = Callable[[float], str]
 Kind = Literal["linear", "log", "logit"]
 _SMALLEST = 1e-9
 _BELOW_HALF = [m * 10.0**e for e in range(-8, -1) for m in (1, 2, 5)] + [0.1, 0.2, 0.3]
@@ -246,49 +246,45 @@ def text(x: float, y: float, words: object, class_: str = "", anchor: str = "sta
     )
 
 
-def rates(ticks: Sequence[float]) -> list[str]:
-    """Percentages with the same number of decimals, as many as the closest two need.
+def rates(tick: float) -> str:
+    """A rate as a percentage, or the mean that it is.
 
     Examples
     --------
-    >>> rates([0.0, 0.005, 0.01]), rates([-0.2, 0.0])
-    (['0%', '0.5%', '1%'], ['−20%', '0%'])
+    >>> rates(0.005), rates(-0.2)
+    ('0.5%', '−20%')
     """
-    return shares(ticks) if not means() else numbers(ticks)
+    return numbers(tick) if means() else shares(tick)
 
 
-def shares(ticks: Sequence[float]) -> list[str]:
-    """Shares of rows, in percent whatever is predicted."""
-    return [f"{plain(100 * tick)}%" for tick in ticks]
+def shares(tick: float) -> str:
+    """A share of rows, in percent whatever is predicted."""
+    return f"{plain(100 * tick)}%"
 
 
-def signed(ticks: Sequence[float]) -> list[str]:
-    """Gaps with their sign, so that an axis of them is not taken for one of rates.
+def signed(tick: float) -> str:
+    """A gap with its sign, so that an axis of them is not taken for one of rates.
 
     Examples
     --------
-    >>> signed([-0.1, 0.0, 0.1])
-    ['−10%', '0%', '+10%']
+    >>> signed(-0.1), signed(0.0), signed(0.1)
+    ('−10%', '0%', '+10%')
     """
-    return [("+" if tick > 0 else "") + word for tick, word in zip(ticks, rates(ticks), strict=True)]
+    return ("+" if tick > 0 else "") + rates(tick)
 
 
-def numbers(ticks: Sequence[float]) -> list[str]:
-    """Plain numbers, thousands as k and millions as M.
+def numbers(tick: float) -> str:
+    """A plain number, thousands as k and millions as M.
 
     Examples
     --------
-    >>> numbers([10, 2000, 1500000])
-    ['10', '2k', '1.5M']
+    >>> numbers(10), numbers(2000), numbers(1500000)
+    ('10', '2k', '1.5M')
     """
-    return [_short(tick) for tick in ticks]
-
-
-def _short(value: float) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{plain(value / size)}{letter}"
-    return plain(value)
+        if abs(tick) >= size:
+            return f"{plain(tick / size)}{letter}"
+    return plain(tick)
 
 
 def plain(value: float) -> str:
@@ -299,12 +295,11 @@ def plain(value: float) -> str:
 
 def bottom(scale: Scale, y: float, label: str = "", write: Writer = rates, spacing: float = 64.0) -> Safe:
     """A horizontal axis: ticks under the line at height y, the label centred beneath."""
-    ticks = scale.ticks(spacing)
     drawn = [segment(scale.start, y, scale.end, y, "axis")]
-    for tick, word in zip(ticks, write(ticks), strict=True):
+    for tick in scale.ticks(spacing):
         x = scale.at(tick)
         last = x > scale.end - 4 and scale.end > scale.start  # pulled inside, so that it cannot be cut off at the edge
-        drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, word, "tick", "end" if last else "middle")]
+        drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, write(tick), "tick", "end" if last else "middle")]
     if label:
         drawn.append(text((scale.start + scale.end) / 2, y + 36, label, "label", "middle"))
     return tag("g", drawn)
@@ -312,11 +307,10 @@ def bottom(scale: Scale, y: float, label: str = "", write: Writer = rates, spaci
 
 def left(scale: Scale, x: float, across: float, write: Writer = rates, spacing: float = 48.0) -> Safe:
     """A vertical axis: hairlines from x to `across`, tick labels left of x."""
-    ticks = scale.ticks(spacing)
     drawn: list[Safe] = []
-    for tick, word in zip(ticks, write(ticks), strict=True):
+    for tick in scale.ticks(spacing):
         y = scale.at(tick)
-        drawn += [segment(x, y, across, y, "grid"), text(x - 6, y + 4, word, "tick", "end")]
+        drawn += [segment(x, y, across, y, "grid"), text(x - 6, y + 4, write(tick), "tick", "end")]
     return tag("g", drawn)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import html
 import re
+import tomllib
 from collections.abc import Iterable
 from importlib import resources
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
@@ -50,15 +51,8 @@ def escape(text: object) -> Safe:
 
 def join(*children: Child) -> Safe:
     """Concatenate children, escaping those that are plain text; None is nothing."""
-    parts: list[str] = []
-    for child in children:
-        if child is None:
-            continue
-        if isinstance(child, str):
-            parts.append(escape(child))
-        else:
-            parts.extend(escape(item) for item in child if item is not None)
-    return Safe("".join(parts))
+    every = (item for child in children for item in ([child] if isinstance(child, str) else child or ()))
+    return Safe("".join(escape(item) for item in every if item is not None))
 
 
 def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
@@ -114,3 +108,10 @@ def asset(file: str) -> str:
     """Style, script or glossary as it will stand inside the page, with plain line ends, which the hashes depend on."""
     text = resources.files("miscal.page").joinpath(file).read_text(encoding="utf-8")
     return "\n".join(text.splitlines()).strip()
+
+
+@functools.cache
+def prose(section: str) -> dict[str, Any]:
+    """What the page says in its own words in a section, by name."""
+    words: dict[str, Any] = tomllib.loads(asset("prose.toml"))[section]
+    return words

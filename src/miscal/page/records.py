@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, TypeVar
-
-import numpy as np
 
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, read_entry
@@ -194,18 +192,12 @@ class Document:
         """One number of the score."""
         return self.score.get(name, Measure())
 
-    @cached_property
+    @property
     def averages(self) -> tuple[float, float, Measure]:
-        """Mean predicted, mean observed and the gap between them, from the score or from the first score table."""
+        """Mean predicted, mean observed and the gap between them."""
         predicted, observed, gap = (self.measure(name) for name in ("predicted", "observed", "gap"))
-        rates = predicted.value, observed.value
-        if not (predicted.known and observed.known) and self.of("score"):
-            bins = self.of("score")[0].cells
-            weight = np.nan_to_num(bins.size)
-            if weight.sum() > 0:
-                one, two = (np.average(rate, weights=weight) for rate in (bins.predicted, bins.observed))
-                rates = float(one), float(two)
-        return *rates, gap if gap.known else replace(gap, value=rates[0] - rates[1])
+        off = predicted.value - observed.value
+        return predicted.value, observed.value, gap if gap.known else replace(gap, value=off)
 
 
 def _measure(value: object) -> Measure:
@@ -218,13 +210,10 @@ def _measure(value: object) -> Measure:
 
 def _measures(score: object) -> dict[str, Measure]:
     """The numbers of the score, each with what "details" says of it."""
-    given = mapping(score)
-    details = mapping(given.get("details"))
-    numbers = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
-    return {
-        str(name): _measure({**mapping(details.get(name)), **numbers.get(name, {})})
-        for name in {*numbers, *details} - {"details"}
-    }
+    given = dict(mapping(score))
+    details = mapping(given.pop("details", None))
+    about = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
+    return {name: _measure({**mapping(details.get(name)), **about.get(name, {})}) for name in {*about, *details}}
 
 
 READERS |= {

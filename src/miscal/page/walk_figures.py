@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from miscal.page.gap_figures import way
 from miscal.page.json import Floats, floats
 from miscal.page.marks import At, Figure, Scale, known, nice, placed, rate_ends
 from miscal.page.markup import Safe, ellipsis
-from miscal.page.words import CHANGED, period_words
 
 _LEFT, _RIGHT, _SIDE, _TOP, _BOTTOM = 54.0, 404.0, 466.0, 24.0, 364.0
 _SIZE = (480.0, 406.0)
@@ -27,57 +26,43 @@ _MOST_SIGNS = 6
 MANY = 60  # periods from which on lines are drawn in place of dots
 FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
 _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
+# What heights are counted in, of what they are a part, and how one is said.
+_SHARE = ("share of the rows", "all rows", " of all rows")
+_MEAN = ("mean over all rows", "a mean", " on average")
+_DEVIATIONS = ("deviations of noise", "noise's standard deviation", " deviations")
 
 
-class _Unit(NamedTuple):
-    """What heights are counted in."""
-
-    label: str
-    of: str
-    ticks: marks.Writer
-    write: Callable[[object], str]
-
-
-_SHARE = _Unit("Predicted minus happened, so far (share of the rows)", "all rows", marks.rates, words.percent)
-_MEAN = _Unit("Predicted minus happened, so far (mean over all rows)", "a mean", marks.rates, words.percent)
-_DEVIATIONS = _Unit(
-    "Predicted minus happened, so far (deviations of noise)", "noise's standard deviation", marks.numbers, words.number
-)
-
-
-def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> Figure:
+def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
     """Draw the running total of predicted minus happened over rows ordered by score; its range is Kuiper's.
 
     A rising stretch is over-predicted, a falling one under-predicted.
 
     reach : draw in standard deviations of noise, from one to the other, so that several figures can be compared
     """
-    if walk is None:
-        return Figure("cumulative", _TITLE, "There is no running total in this audit.", _SIZE)
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
     table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
-    unit = _MEAN if words.means() else _SHARE
+    ticks, write, unit = marks.rates, words.percent, _MEAN if words.means() else _SHARE
     if reach is not None and walk.deviation > 0:
         scaled = {key: getattr(walk, key) / walk.deviation for key in ("total", "low", "high", "size")}
-        unit, walk = _DEVIATIONS, replace(walk, **scaled)
+        ticks, write, unit, walk = marks.numbers, words.number, _DEVIATIONS, replace(walk, **scaled)
     else:
         shaded = known(walk.low, walk.high, walk.top, walk.bottom)
         reach = float(shaded.min()), float(shaded.max())
     x, y = Scale(0.0, 1.0, _LEFT, _RIGHT), Scale(*nice(*reach), _BOTTOM, _TOP)
     drawn = [
-        marks.left(y, _LEFT, _RIGHT, unit.ticks),
-        marks.text(_LEFT, 12, unit.label, "label"),
+        marks.left(y, _LEFT, _RIGHT, ticks),
+        marks.text(_LEFT, 12, f"Predicted minus happened, so far ({unit[0]})", "label"),
         marks.band(x(walk.share), y(walk.low), y(walk.high)),
         marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
         marks.line(x(walk.share), y(walk.total), "walk"),
-        *_bracket(walk, x, y, unit),
-        *_stops(walk, x, y, unit),
+        *_bracket(walk, x, y, write(walk.size)),
+        *_stops(walk, x, y, write, unit[2]),
         marks.bottom(x, _BOTTOM, "Rows ordered from the lowest score to the highest", marks.shares),
     ]
     description = (
-        f"The running total moves between {unit.write(walk.bottom)} and {unit.write(walk.top)} of {unit.of} and "
-        f"ends at {unit.write(walk.total[-1])}. Its range, {unit.write(walk.size)}, is the Kuiper range."
+        f"The running total moves between {write(walk.bottom)} and {write(walk.top)} of {unit[1]} and "
+        f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
     )
     return Figure("cumulative", _TITLE, description, _SIZE, drawn, table)
 
@@ -88,7 +73,7 @@ def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float] | None:
     return (round(min(*ends, -REACH), 9), round(max(*ends, REACH), 9)) if ends else None
 
 
-def _bracket(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
+def _bracket(walk: Walk, x: Scale, y: Scale, size: str) -> list[Safe]:
     """The bracket at the right that shows the range, with dotted lines from the two extremes."""
     side = x.end + 10
     peak = float(walk.share[int(walk.total.argmax())]) if walk.top > 0 else 0.0
@@ -101,29 +86,25 @@ def _bracket(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
         marks.segment(side - 4, top, side + 4, top, "bracket"),
         marks.segment(side - 4, bottom, side + 4, bottom, "bracket"),
         marks.text(side + 8, (top + bottom) / 2 - 4, "range", "tick"),
-        marks.text(side + 8, (top + bottom) / 2 + 10, unit.write(walk.size), "tick strong"),
+        marks.text(side + 8, (top + bottom) / 2 + 10, size, "tick strong"),
     ]
 
 
-def _stops(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
+def _stops(walk: Walk, x: Scale, y: Scale, write: Callable[[object], str], of: str) -> list[Safe]:
     """Invisible points along the line, so that hovering reads the running total."""
     drawn = []
     for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):
         share, score, total = walk.share[i], walk.score[i], walk.total[i]
         upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
         more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-        of = {_SHARE: " of all rows", _DEVIATIONS: " deviations"}.get(unit, " on average")
-        said = f"Lowest {words.share(share)} of scores{upto}\n{unit.write(abs(total))}{of} {more}"
+        said = f"Lowest {words.share(share)} of scores{upto}\n{write(abs(total))}{of} {more}"
         drawn.append(marks.point(x.at(share), y.at(total), "ghost", said, 3.5))
     return drawn
 
 
-def neighbourhood(result: Entry) -> Figure:
+def neighbourhood(grid: Grid, columns: Sequence[str]) -> Figure:
     """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
-    title, grid = "Map of the gap", result.grid
-    if grid is None:
-        return Figure("neighbourhood", title, "There is no map in this audit.", _SIZE)
-    one, two = [*result.columns, "x", "y"][:2]
+    one, two = [*columns, "x", "y"][:2]
     across, up = Scale(grid.x[0], grid.x[-1], _LEFT, _SIDE), Scale(grid.y[0], grid.y[-1], _BOTTOM, _TOP)
     row, column = np.nonzero(grid.rows > 0)
     drawn = [_heat(grid, i, j, across, up, (one, two)) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
@@ -136,7 +117,7 @@ def neighbourhood(result: Entry) -> Figure:
     planes = {"rows": grid.rows, "gap": grid.gap, "standard errors": grid.deviations}
     table |= {key: plane[row, column].tolist() for key, plane in planes.items()}
     description = f"The gap around each place of {one} (across) and {two} (up)."
-    return Figure("neighbourhood", title, description, _SIZE, drawn, table)
+    return Figure("neighbourhood", "Map of the gap", description, _SIZE, drawn, table)
 
 
 def _heat(grid: Grid, i: int, j: int, across: Scale, up: Scale, names: tuple[str, str]) -> Safe:
@@ -228,7 +209,7 @@ def _dot(
     class_ = way(periods.gap[i], beyond)
     whisker = marks.segment(x, y.at(ends[0]), x, y.at(ends[1]), f"whisker {class_}")
     said = (
-        f"{period_words(periods.label[i])}\n{words.percent(periods.predicted[i])} predicted, "
+        f"{words.period_words(periods.label[i])}\n{words.percent(periods.predicted[i])} predicted, "
         f"{words.percent(periods.observed[i])} happened\n{words.count(periods.rows[i])} rows, gap "
         f"{words.points(periods.gap[i])}\n{words.p_value(periods.p_value[i], 'adjusted p')}"
     )
@@ -241,7 +222,7 @@ def _signs(result: Entry, periods: Cells, x: Floats, y: Scale) -> list[Safe]:
     """The word of every step that changed, above or below its dot, the largest changes first; none over another."""
     sizes = np.nan_to_num(np.abs(floats(result.table["change"])))
     became = dict(zip(result.cells.label, zip(result.table["verdict"], sizes, strict=True), strict=True))
-    steps = [(i, *became[label]) for i, label in enumerate(periods.label) if became[label][0] in CHANGED]
+    steps = [(i, *became[label]) for i, label in enumerate(periods.label) if became[label][0] in words.CHANGED]
     wanted: list[tuple[str, list[At]]] = []
     for i, verdict, _ in sorted(steps, key=lambda step: -step[2])[:_MOST_SIGNS]:
         top = y.at(float(np.nanmax([periods.gap[i], periods.gap_high[i]]))) - 7
@@ -257,7 +238,7 @@ def _bottom(labels: list[str], x: Floats) -> list[Safe]:
     drawn = [marks.segment(_LEFT, _FLOOR, _END, _FLOOR, "axis")]
     year = ""
     for i in range(0, len(labels), step):
-        parts = period_words(labels[i]).split(" ")
+        parts = words.period_words(labels[i]).split(" ")
         drawn.append(marks.segment(x[i], _FLOOR, x[i], _FLOOR + 4, "axis"))
         short = " ".join([*parts[:-2], parts[-2][:3]]) if len(parts) > 1 else labels[i][:10]
         drawn.append(marks.text(x[i], _FLOOR + 19, short, "tick", "middle"))

@@ -280,15 +280,23 @@ def span(low: float, high: float, write: Callable[[float], str] = edge) -> str:
     return last if low >= high or first == last else f"{first} to {last}"
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def not_compared(columns: Sequence[str]) -> str:
     """Name columns that a comparison had to leave out.
 
     >>> not_compared(["age", "day"])
     'Not compared, as no range or level of theirs has enough rows of known noise in both audits: age, day.'
     """
-    more = f" and {len(columns) - 8} more" if len(columns) > 8 else ""
     why = "no range or level of theirs has enough rows of known noise in both audits"
-    return f"Not compared, as {why}: {', '.join(columns[:8])}{more}."
+    return f"Not compared, as {why}: {listed(columns, 8)}."
 
 
 def became(verdicts: Sequence[str]) -> str:

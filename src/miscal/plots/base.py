@@ -48,6 +48,12 @@ class View(ABC):
     ax_: Axes
     figure_: Figure
     columns: ClassVar[tuple[str, ...]] = ()
+    size: ClassVar[tuple[float, float]]
+    a_row: ClassVar[float]
+
+    def __init_subclass__(cls, size: tuple[float, float] = (5.2, 5.0), a_row: float = 0.0) -> None:
+        """Inches of a figure of its own, and how many more it is high for each row that is drawn."""
+        cls.size, cls.a_row = size, a_row
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -60,9 +66,19 @@ class View(ABC):
         """Which cells are drawn: those that have rows."""
         return self.result.table["rows"] > 0
 
-    @abstractmethod
-    def plot(self, ax: Any = None, **style: Any) -> Any:
+    def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw, on new axes or on those given; visual arguments only."""
+        drawn = self.frame()
+        self.draw(self._start(ax, self.inches(drawn)), drawn, **style)
+        return self
+
+    @abstractmethod
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+        """Draw what `frame` gives on some axes."""
+
+    def inches(self, drawn: Table) -> tuple[float, float]:
+        """How wide and how high a figure of its own is."""
+        return self.size[0], self.size[1] + self.a_row * drawn.rows
 
     @property
     def means(self) -> bool:
@@ -73,7 +89,7 @@ class View(ABC):
         """A rate or a gap in words."""
         return f"{value:{'+.3g' if form.startswith('+') else '.3g'}}" if self.means else f"{value:{form}}"
 
-    def _start(self, ax: Any, size: tuple[float, float] = (5.2, 5.0)) -> Any:
+    def _start(self, ax: Any, size: tuple[float, float]) -> Any:
         if ax is None:
             _, ax = pyplot().subplots(figsize=size, layout="constrained")
         self.ax_ = ax
@@ -180,11 +196,20 @@ class Display:
         y_true, y_prob, sample_weight : as in `miscal.metrics`
         by : what rows are pooled by: the values of a column, or a frame or dict of columns; nothing by score and by
             variation
-        options : `response` and `exposure` as in `Predictions`; the others go to the `by_` function of the word
+        options : `response`, `exposure`, `positive` and `classes` as in `Predictions`; the others go to the `by_`
+            function of the word
         """
-        given: dict[str, Any] = {name: options.pop(name) for name in ("response", "exposure") if name in options}
-        given |= {"weight": sample_weight, "columns": {} if by is None else _columns(by, cls.word)}
-        return cls._measured(Predictions(y_true, y_prob, **given), options, kind, ax)
+        about = ("response", "exposure", "positive", "classes")
+        given: dict[str, Any] = {name: options.pop(name) for name in about if name in options}
+        columns = {} if by is None else _columns(by, cls.word)
+        if bool(columns) != cls.pools:
+            what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
+            raise refusal(what, where=cls.__name__, got=f"'by' names {len(columns)}")
+        p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **given)
+        names = list(p.columns)
+        pooled = names[:1] if len(names) == 1 else [names] if names else []
+        measure = getattr(import_module("miscal"), f"by_{cls.word}")
+        return cls(measure(p, *pooled, **options), kind).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -211,27 +236,15 @@ class Display:
         if not hasattr(estimator, "predict_proba"):
             got = f"it is {type(estimator).__name__}"
             raise refusal("must be a fitted classifier with predict_proba", where="'estimator'", got=got)
-        columns = _columns(X, cls.word) if cls.pools else {}
         names = [by] if isinstance(by, str) else list(by) if isinstance(by, (list, tuple)) else []
-        if names and all(isinstance(name, str) for name in names):
+        if by is None or (names and all(isinstance(name, str) for name in names)):
+            columns = _columns(X, cls.word) if cls.pools else {}
             check_named(names, columns, "'X'", columns)
-            columns, by = {name: columns[name] for name in names}, None
-        if by is not None:
-            columns = _columns(by, cls.word)
+            by = {name: columns[name] for name in names or columns} or None
         classes = list(estimator.classes_)
-        given = {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
-        p = Predictions(y, estimator.predict_proba(X), weight=sample_weight, columns=columns, **given)
-        return cls._measured(p, options, kind, ax)
-
-    @classmethod
-    def _measured(cls, p: Predictions, options: dict[str, Any], kind: str | None, ax: Any) -> Self:
-        names = list(p.columns)
-        if bool(names) != cls.pools:
-            what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
-            raise refusal(what, where=cls.__name__, got=f"'by' names {len(names)}")
-        pooled = [] if not names else [names[0] if len(names) == 1 else names]
-        measure = getattr(import_module("miscal"), f"by_{cls.word}")
-        return cls(measure(p, *pooled, **options), kind).plot(ax)
+        options |= {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
+        options |= {"kind": kind, "ax": ax, "sample_weight": sample_weight}
+        return cls.from_predictions(y, estimator.predict_proba(X), by, **options)
 
     def frame(self) -> Table:
         """Exactly what is drawn."""

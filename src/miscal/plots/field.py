@@ -18,7 +18,7 @@ HALO = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.8}
 TIE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
-class Funnel(View):
+class Funnel(View, size=(7.0, 4.6)):
     """Gap of every level against its size, with limits within which levels of a calibrated model lie.
 
     A level's size is the rows at the mean rate that would be as noisy, so that one pair of limits serves all. The inner
@@ -44,10 +44,8 @@ class Funnel(View):
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
-    def plot(self, ax: Any = None, **style: Any) -> Funnel:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw every level and the limits."""
-        ax = self._start(ax, (7.0, 4.6))
-        drawn = self.frame()
         size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
         ax.axhline(0, color=QUIET, linewidth=0.8)
         if size.size:
@@ -61,7 +59,6 @@ class Funnel(View):
         ax.set_xscale("log")
         said = "Size of the level (rows at the mean rate that would be as noisy)", "Predicted minus observed"
         self.labelled(ax, *said, percent="y", legend="upper right", title=self._title())
-        return self
 
     def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
         from scipy.special import ndtri
@@ -101,7 +98,7 @@ class Funnel(View):
         return words if np.isnan(share) else f"{words}, of which {share:.0%} is noise"
 
 
-class Caterpillar(View):
+class Caterpillar(View, size=(7.0, 1.1), a_row=0.3):
     """The worst levels with their intervals before (grey) and after shrinkage (coloured), the worst on top.
 
     Grey: the gap with its simultaneous interval. Coloured: the gap drawn towards the level's parent, with its 95%
@@ -120,10 +117,8 @@ class Caterpillar(View):
         size = np.where(table["rows"] > 0, np.abs(np.nan_to_num(table["shrunken"])), -1.0)
         return np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
 
-    def plot(self, ax: Any = None, **style: Any) -> Caterpillar:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw two lines for each level."""
-        drawn = self.frame()
-        ax = self._start(ax, (7.0, 1.1 + 0.3 * drawn.rows))
         height = -np.arange(drawn.rows, dtype=np.float64)
         ax.axvline(0, color=QUIET, linewidth=0.8)
         ax.hlines(height + 0.16, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2)
@@ -143,7 +138,6 @@ class Caterpillar(View):
             ax.set_xlim(ends.min() - margin, ends.max() + margin)
         self.labelled(ax, "Predicted minus observed", percent="x")
         ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=1)
-        return self
 
 
 class FieldMap(View):
@@ -173,15 +167,17 @@ class FieldMap(View):
         rows = np.bincount(codes, weights=self.result.table["rows"])
         return sorted(str(name) for name in names[np.argsort(-rows, kind="stable")[: self.most]])
 
-    def plot(self, ax: Any = None, **style: Any) -> FieldMap:
+    def inches(self, drawn: Table) -> tuple[float, float]:
+        """As large as its fields."""
+        return 2.6 + 0.34 * len(set(drawn["two"])), 1.8 + 0.26 * len(set(drawn["one"]))
+
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the map."""
-        drawn = self.frame()
         across, down = (_ordered(drawn[name]) for name in ("two", "one"))
         values = np.full((len(down), len(across)), np.nan)
         row = np.array([down.index(name) for name in drawn["one"]], dtype=int)
         column = np.array([across.index(name) for name in drawn["two"]], dtype=int)
         values[row, column] = drawn["shrunken"]
-        ax = self._start(ax, (2.6 + 0.34 * len(across), 1.8 + 0.26 * len(down)))
         reach = max(float(np.nanmax(np.abs(values))), 1e-12)
         image = ax.imshow(values, cmap=colours(), vmin=-reach, vmax=reach, aspect="auto", **style)
         real = drawn["real"]
@@ -192,7 +188,6 @@ class FieldMap(View):
         self.labelled(ax, str(names[1]), str(names[0]), title=self._left_out(drawn))
         bar = self.figure_.colorbar(image, ax=ax, label="Predicted minus observed, shrunken")
         self.percent(bar.ax.yaxis)
-        return self
 
     def _left_out(self, drawn: Table) -> str:
         beyond = f"{int(drawn['real'].sum()):,} beyond noise (dots)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from textwrap import fill, shorten
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -46,10 +46,9 @@ class LocalMap(View):
         rows = np.bincount(local.cells, minlength=count)
         mass = np.bincount(local.cells, local.weight, count)
         with np.errstate(invalid="ignore", divide="ignore"):
-            gap = np.abs(np.bincount(local.cells, local.weight * local.residual, count) / mass)
-        least = min(FEWEST, int(rows.max()))
-        gap[rows < least] = np.nan
-        return int(np.nanargmin(gap)), int(np.nanargmax(gap))
+            self.gaps = np.bincount(local.cells, local.weight * local.residual, count) / mass
+        size = np.where(rows < min(FEWEST, int(rows.max())), np.nan, np.abs(self.gaps))
+        return int(np.nanargmin(size)), int(np.nanargmax(size))
 
     def frame(self) -> Table:
         """The rows of the two bins: their bin, place, signed local gap."""
@@ -66,19 +65,16 @@ class LocalMap(View):
             }
         )
 
-    def plot(self, ax: Any = None, **style: Any) -> LocalMap:
+    def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw both bins, or with `ax` the map of the worst bin alone."""
-        drawn = self.frame()
-        limit = max(1e-12 if self.means else 0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
         if ax is not None:
-            self._start(ax)
-            self._map(ax, drawn, "worst", limit, **style)
-            return self
+            return super().plot(ax, **style)
+        drawn = self.frame()
         shown = BOTH if self.best != self.worst else BOTH[1:]  # all scores in one bin: it is both
         size = {"figsize": (9.6, 4.1 * len(shown)), "layout": "constrained", "width_ratios": (1.35, 1)}
         figure, axes = pyplot().subplots(len(shown), 2, squeeze=False, **size)
         self.figure_, self.ax_ = figure, axes[0, 0]
-        points = [self._map(axes[i, 0], drawn, which, limit, **style) for i, which in enumerate(shown)]
+        points = [self.draw(axes[i, 0], drawn, which, **style) for i, which in enumerate(shown)]
         for i, which in enumerate(shown):
             self._distribution(axes[i, 1], drawn, which)
         bar = figure.colorbar(points[0], ax=axes[:, 0], shrink=0.6, aspect=40, location="bottom", pad=0.01)
@@ -88,12 +84,12 @@ class LocalMap(View):
         return self
 
     def _average(self, which: str) -> tuple[float, str]:
-        local, cell = self.local, self.best if which == "best" else self.worst
-        inside = local.cells == cell
-        gap = float(np.average(local.residual[inside], weights=local.weight[inside]))
-        return gap, f"scores {local.edges[cell]:.2g} to {local.edges[cell + 1]:.2g}"
+        edges, cell = self.local.edges, self.best if which == "best" else self.worst
+        return float(self.gaps[cell]), f"scores {edges[cell]:.2g} to {edges[cell + 1]:.2g}"
 
-    def _map(self, ax: Any, drawn: Table, which: str, limit: float, **style: Any) -> Any:
+    def draw(self, ax: Any, drawn: Table, which: str = "worst", **style: Any) -> Any:
+        """Draw the map of one bin."""
+        limit = max(1e-12 if self.means else 0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
         inside = np.flatnonzero(drawn["bin"] == which)
         inside = inside[:: max(1, inside.size // MOST)]
         inside = inside[np.argsort(np.abs(drawn["gap"][inside]), kind="stable")]  # the largest gaps on top
@@ -124,15 +120,13 @@ class LocalMap(View):
         self.labelled(open_frame(ax), *words, percent="xy", legend="lower right")
 
 
-class WorstNeighbourhoods(View):
+class WorstNeighbourhoods(View, size=(8.6, 1.4), a_row=0.55):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
     columns = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
 
-    def plot(self, ax: Any = None, **style: Any) -> WorstNeighbourhoods:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw one line a neighbourhood, the worst on top; those beyond noise are filled."""
-        drawn = self.frame()
-        ax = self._start(ax, (8.6, 1.4 + 0.55 * max(drawn.rows, 1)))
         place = np.arange(drawn.rows)[::-1]
         tint = np.where(drawn["gap"] > 0, OVER, UNDER)
         ax.axvline(0, color=QUIET, linewidth=0.9)
@@ -148,7 +142,6 @@ class WorstNeighbourhoods(View):
         self.labelled(ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", percent="x")
         ax.spines["left"].set_visible(False)
         ax.tick_params(axis="y", length=0)
-        return self
 
 
 class NeighbourhoodDisplay(Display):
@@ -178,16 +171,19 @@ class Cumulative(View):
         labels = np.concatenate([np.full(len(curve["x"]), curve["label"], dtype=object) for curve in curves])
         return Table({"label": labels, **columns})
 
-    def plot(self, ax: Any = None, **style: Any) -> Cumulative:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+        """Draw only the curves, over one another."""
+        for label, color in zip(dict.fromkeys(drawn["label"]), SERIES, strict=False):
+            curve = drawn.take(drawn["label"] == label)
+            ax.plot(curve["x"], curve["y"], color=color, linewidth=1.3, label=_cut(label, 40), **style)
+        ax.axhline(0, color=QUIET, linewidth=0.8)
+        self.walk_axes(ax, "best")
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw a panel a subpopulation; on given axes, only the curves, over one another."""
-        curves = self.result.extra["cumulative"]
         if ax is not None:
-            self._start(ax)
-            for curve, color in zip(curves, SERIES, strict=False):
-                ax.plot(curve["x"], curve["y"], color=color, linewidth=1.3, label=_cut(curve["label"], 40), **style)
-            ax.axhline(0, color=QUIET, linewidth=0.8)
-            self.walk_axes(ax, "best")
-            return self
+            return super().plot(ax, **style)
+        curves = self.result.extra["cumulative"]
         wide = min(len(curves), 2)
         high = -(-len(curves) // wide)
         size = (4.8 * wide, 3.5 * high)
@@ -195,7 +191,7 @@ class Cumulative(View):
         for panel in self.axes_.flat[len(curves) :]:
             panel.set_visible(False)
         for panel, curve in list(zip(self.axes_.flat, curves, strict=False))[::-1]:
-            self._panel(self._start(panel), curve, style)
+            self._panel(self._start(panel, self.size), curve, style)
         return self
 
     def _panel(self, ax: Any, curve: dict[str, Any], style: dict[str, Any]) -> None:
@@ -213,7 +209,7 @@ class Cumulative(View):
         ax.set_ylim(min(bottom, -noise) - 1.6 * room, max(top, noise) + room)
 
 
-class WorstSubpopulations(View):
+class WorstSubpopulations(View, size=(8.2, 1.5), a_row=0.42):
     """The worst subpopulations in rank, in standard deviations, beside what the largest of all would be by chance."""
 
     columns = ("label", "rows", "deviations", "gap", "interval_off", "p_adjusted")
@@ -226,10 +222,8 @@ class WorstSubpopulations(View):
         """The first, which are the worst."""
         return slice(self.count)
 
-    def plot(self, ax: Any = None, **style: Any) -> WorstSubpopulations:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a line a subpopulation."""
-        drawn = self.frame()
-        ax = self._start(ax, (8.2, 0.42 * drawn.rows + 1.5))
         place = np.arange(drawn.rows)
         mean, critical = self.result.extra["null_mean"], self.result.extra["null_critical"]
         if not math.isnan(critical):
@@ -250,7 +244,6 @@ class WorstSubpopulations(View):
         for words, color in (("More predicted than happened", OVER), ("Fewer predicted than happened", UNDER)):
             ax.plot([], [], "o-", color=color, label=words)
         ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
-        return self
 
 
 def _cut(text: str, width: int) -> str:

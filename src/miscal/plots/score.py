@@ -23,10 +23,8 @@ class Reliability(View):
 
     columns = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
 
-    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Reliability:
+    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        ax = self._start(ax)
-        drawn = self.frame()
         predicted, observed = drawn["predicted"], drawn["observed"]
         line = {"color": color, "label": name or "Observed"} | style
         square(ax, drawn, ("predicted", "observed"), "Perfectly calibrated", self._ends(drawn), **line)
@@ -44,7 +42,6 @@ class Reliability(View):
         names = "Mean predicted probability", "Fraction of events"
         names = ("Mean predicted", "Mean observed") if self.means else names
         self.labelled(ax, *names, percent=percent, legend="upper left")
-        return self
 
     def _ends(self, drawn: Table) -> tuple[float, float]:
         """What the axes hold: all probabilities, or the means that are drawn."""
@@ -64,7 +61,7 @@ class Reliability(View):
         ax.bar(edges[:-1], height, color=QUIET, alpha=0.35, **bars)
 
 
-class Cumulative(View):
+class Cumulative(View, size=(6.4, 4.2)):
     """Running total of predicted minus observed in the order of the score; its range is Kuiper's calibration error.
 
     A rising stretch is over-predicted, a falling one under-predicted; the slope is the local gap.
@@ -74,15 +71,13 @@ class Cumulative(View):
         """Share of rows, score, running total and the half-width of its noise band."""
         return Table({name: self.result.extra["cumulative"][name] for name in ("x", "score", "y", "band")})
 
-    def plot(self, ax: Any = None, **style: Any) -> Cumulative:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the walk, its band and its range."""
-        ax = self._start(ax, (6.4, 4.2))
-        top, bottom = self.walk(self.frame(), **style)
+        top, bottom = self.walk(drawn, **style)
         ax.annotate("", xy=(1.02, top), xytext=(1.02, bottom), arrowprops={"arrowstyle": "<->", "color": INK})
         ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{self.said(top - bottom)}", va="center", fontsize=9, color=INK)
         self.walk_axes(ax, "best")
         ax.set(xlim=(0, 1.16), xticks=np.linspace(0, 1, 6))
-        return self
 
 
 class ScoreDisplay(Display):
@@ -118,16 +113,13 @@ class Variation(View):
         """The number that the diagram shows."""
         return self.result.value
 
-    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Variation:
+    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        drawn = self.frame()
-        ax = self._start(ax)
         if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
             ax.vlines(drawn[self.axes[0]], drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
         line = {"color": color, "label": name or f"Observed, error {self.error():.2g}"} | style
         square(ax, drawn, self.axes, "Predicted = observed", **line)
         self.labelled(ax, *self.words(), legend="upper left")
-        return self
 
 
 class Uncertainty(Variation):
@@ -161,7 +153,7 @@ def _measure(view: View) -> str:
     return WORDS.get(measure, measure)
 
 
-class Ranks(View):
+class Ranks(View, size=(6.0, 4.0)):
     """How often the class that occurred had each rank, beside the probability that was predicted for that rank."""
 
     def frame(self, cell: int | None = None) -> Table:
@@ -170,10 +162,9 @@ class Ranks(View):
         shares = {word: np.asarray(held[f"{word}_ranks"])[at] for word in ("predicted", "observed")}
         return Table({"rank": np.arange(1, shares["predicted"].size + 1), **shares})
 
-    def plot(self, ax: Any = None, *, cell: int | None = None, **style: Any) -> Ranks:
+    def draw(self, ax: Any, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
         """Draw the two distributions, of all rows or of one bin."""
-        ax = self._start(ax, (6.0, 4.0))
-        drawn = self.frame(cell)
+        drawn = drawn if cell is None else self.frame(cell)
         shown = min(drawn.rows, MOST_RANKS)
         at = np.arange(shown)
         ax.bar(at - 0.2, drawn["predicted"][:shown], 0.36, color=BAND, label="Predicted", **style)
@@ -183,7 +174,6 @@ class Ranks(View):
         self.labelled(ax, f"Rank of the class that occurred{more}", "Share of rows", percent="y", legend="best")
         if cell is not None:
             ax.set_title(f"{_measure(self)} in {self.result.table['label'][cell]}", fontsize=9, color=INK)
-        return self
 
 
 class VariationDisplay(Display):

@@ -17,7 +17,7 @@ NAMED = 12  # periods named under the axis
 CHANGED = ("worse", "better", "moved")
 
 
-class Curve(View):
+class Curve(View, size=(6.4, 4.2)):
     """Observed and predicted along a variable (paper 000, Figures 1b to 5).
 
     For the top label the error is drawn, one minus confidence and one minus correctness, as in the paper; otherwise
@@ -46,10 +46,8 @@ class Curve(View):
             turned[f"{name}_low"], turned[f"{name}_high"] = whole - curve[f"{name}_high"], whole - curve[f"{name}_low"]
         return Table(turned)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> Curve:
+    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
         """Draw both curves, the density and the worst range."""
-        ax = self._start(ax, (6.4, 4.2))
-        drawn = self.frame()
         value = drawn["value"]
         word = "error" if self.error else "mean" if self.means else "rate"
         for side, tint, label in (("observed", UNDER, f"Observed {word}"), ("predicted", OVER, f"Predicted {word}")):
@@ -60,7 +58,6 @@ class Curve(View):
         self._density(ax)
         column = str(self.result.settings["column"])
         self.labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best", title=name or "")
-        return self
 
     def _worst(self, ax: Any, value: np.ndarray) -> None:
         """Mark the range in which the walk moves most, where it is beyond noise."""
@@ -101,10 +98,12 @@ class OverRanges(View):
         drawn |= {"low": table["predicted"] - table["gap_high"], "high": table["predicted"] - table["gap_low"]}
         return Table(drawn).take(table["rows"] > 0)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> OverRanges:
+    def inches(self, drawn: Table) -> tuple[float, float]:
+        """As wide as its ranges."""
+        return max(4.2, 1.6 + 0.55 * drawn.rows), 4.2
+
+    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
         """Draw two marks a range."""
-        drawn = self.frame()
-        ax = self._start(ax, (max(4.2, 1.6 + 0.55 * drawn.rows), 4.2))
         at = np.arange(drawn.rows)
         ends = drawn["low"], drawn["high"]
         ends = ends if self.means else (np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0))
@@ -115,7 +114,6 @@ class OverRanges(View):
         ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
         column = str(self.result.settings["column"])
         self.labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best", title=name or "")
-        return self
 
 
 class VariableDisplay(Display):
@@ -140,7 +138,7 @@ class VariableDisplay(Display):
         return "curve" if "curve" in result.extra else "ranges"
 
 
-class Classes(View):
+class Classes(View, size=(6.0, 1.2), a_row=0.24):
     """Error of each class, the largest first, with its noise floor; beyond noise in colour."""
 
     columns = ("class", "error", "noise_floor", "p_adjusted")
@@ -149,11 +147,9 @@ class Classes(View):
         """At most 25, the most significant and then the largest errors first."""
         return np.lexsort((-self.result.table["error"], self.result.table["p_adjusted"]))[:MOST_CLASSES]
 
-    def plot(self, ax: Any = None, *, level: float = 0.05, **style: Any) -> Classes:
+    def draw(self, ax: Any, drawn: Table, *, level: float = 0.05, **style: Any) -> None:
         """Draw a line a class from its noise floor to its error."""
-        drawn = self.frame()
         at = np.arange(drawn.rows)[::-1]
-        ax = self._start(ax, (6.0, 1.2 + 0.24 * drawn.rows))
         colours = [OVER if p <= level else QUIET for p in drawn["p_adjusted"]]
         ax.hlines(at, drawn["noise_floor"], drawn["error"], color=colours, linewidth=1.2)
         ax.plot(drawn["noise_floor"], at, "|", color=INK, markersize=8, label="Noise floor", **style)
@@ -163,10 +159,9 @@ class Classes(View):
         more = self.result.table.rows - drawn.rows
         title = f"{more} more classes are not shown" if more > 0 else ""
         self.labelled(ax, "Calibration error of the class against the rest", legend="lower right", title=title)
-        return self
 
 
-class Periods(View):
+class Periods(View, size=(7.0, 3.8)):
     """Predicted minus observed of every period with its simultaneous interval; steps that changed are named.
 
     The band is where noise alone keeps each period 95 times in 100. Rows without a date are left out.
@@ -181,10 +176,8 @@ class Periods(View):
         drawn |= {"noise_high": table["predicted"] - table["band_low"]}
         return Table(drawn).take(table["verdict"] != "no date")
 
-    def plot(self, ax: Any = None, **style: Any) -> Periods:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the gaps in time."""
-        ax = self._start(ax, (7.0, 3.8))
-        drawn = self.frame()
         place = np.arange(drawn.rows)
         ax.fill_between(place, drawn["noise_low"], drawn["noise_high"], color=BAND, linewidth=0, label="Noise alone")
         ax.axhline(0, color=QUIET, linewidth=0.8)
@@ -204,4 +197,3 @@ class Periods(View):
         some = place[:: max(1, -(-drawn.rows // NAMED))]
         ax.set_xticks(some, [str(drawn["label"][i]) for i in some])
         self.labelled(ax, "", "Predicted minus observed", percent="y", legend="best", title=self.result.name)
-        return self

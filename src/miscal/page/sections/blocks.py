@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from miscal.page import words
 from miscal.page.marks import Figure
-from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, tag
-from miscal.page.words import finite
+from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
 Kind = Literal["number", "name", "words", "markup"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
@@ -81,7 +80,7 @@ def _entry(item: object) -> object:
         return ellipsis(item, 400)
     if item is None or isinstance(item, int):
         return item
-    number = finite(item)
+    number = words.finite(item)
     return None if math.isnan(number) else float(f"{number:.6g}")
 
 
@@ -104,39 +103,17 @@ class Column:
         return words.p_cell(value, self.least[i]) if i < len(self.least) else self.write(value)
 
 
-#: Heading of a column of a result by its name, and how its values are written, or of which kind they are.
-HEADINGS: dict[str, tuple[str, Callable[[object], str] | Kind]] = {
-    "where": ("Where", "name"),
-    "column": ("Column", "name"),
-    "level": ("Group", "words"),
-    "rows": ("Rows", words.count),
-    "value": ("Average error", words.percent),
-    "noise_floor": ("Noise alone", words.percent),
-    "predicted": ("Predicted", words.percent),
-    "observed": ("Happened", words.percent),
-    "gap": ("Gap", words.points),
-    "gap_low": ("At least", words.points),
-    "gap_high": ("At most", words.points),
-    "gap_before": ("Gap before", words.points),
-    "gap_after": ("Gap after", words.points),
-    "gap_rest": ("Gap of the rest", words.points),
-    "difference": ("Difference", words.points),
-    "low": ("At least", words.points),
-    "high": ("At most", words.points),
-    "noise": ("Noise alone", words.percent),
-    "deviations": ("Deviations of noise", words.number),
-    "p_adjusted": ("Adjusted p", words.p_cell),
-    "p_value": ("Adjusted p", words.p_cell),
-    "change": ("Change", words.points),
-    "change_p_adjusted": ("p of the change", words.p_cell),
-    "detectable": ("Smallest gap it could have seen", words.percent),
-    "verdict": ("Became", "words"),
-    "note": ("Note", "words"),
-    "reason": ("Why", "words"),
-    "what": ("What", "name"),
-    "count": ("Names", words.count),
-    "ask": ("How to ask for it", "words"),
+#: How the columns of a result are written, or of which kind they are.
+_COLUMNS: dict[Callable[[object], str] | Kind, str] = {
+    "name": "where column what",
+    "words": "level verdict note reason ask",
+    words.count: "rows count",
+    words.number: "deviations",
+    words.percent: "value noise_floor noise predicted observed detectable",
+    words.points: "gap gap_low gap_high gap_before gap_after gap_rest difference low high change",
+    words.p_cell: "p_adjusted p_value change_p_adjusted",
 }
+WRITTEN = {name: how for how, names in _COLUMNS.items() for name in names.split()}
 RATES = ("rows", "predicted", "observed", "gap")
 
 
@@ -144,7 +121,7 @@ def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) ->
     """Columns of a table, or attributes of records, under the headings that they have everywhere."""
     made = []
     for key in names:
-        heading, how = HEADINGS[key]
+        heading, how = prose("headings").get(key, key.replace("_", " ").capitalize()), WRITTEN[key]
         values = rows[key] if isinstance(rows, Mapping) else [getattr(row, key) for row in rows]
         made.append(Column(heading, values, kind=how) if isinstance(how, str) else Column(heading, values, how))
     return made
@@ -219,6 +196,6 @@ def _cell(column: Column, i: int) -> Safe:
         return tag("th", tag("a", shown, href=f"#{link}") if link else shown, scope="row")
     if column.kind == "words":
         return tag("td", name(value, 100), class_="words", data_label=column.heading)
-    number = finite(value)
+    number = words.finite(value)
     key = None if math.isnan(number) else f"{number:.9g}"
     return tag("td", column.text(i), class_="number", data_label=column.heading, data_key=key)

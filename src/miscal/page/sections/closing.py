@@ -9,61 +9,43 @@ from typing import Any
 
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.markup import Safe, asset, clean, name, tag
+from miscal.page.markup import Safe, asset, clean, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
 from miscal.page.walk_figures import period_gaps, period_rates
-from miscal.page.words import KIND, changed_words, periods_said
 
 MOST_SAID = 8
 MOST_LISTED = 120
 MOST_CHANGED = 100
-_RATES = "What happened, with intervals that hold for all at once where they are drawn, and what was predicted."
-_GAPS = (
-    "Predicted minus happened. Noise alone keeps each dot in the shaded band 95 times in 100. Worse and better say how "
-    "the size of the gap changed from the dot before; turned says that its direction did."
-)
-_WHAT = (
-    "Better and worse compare each {every} with the one before: the gaps of two sets of rows, judged over all steps at "
-    "once. A slow drift may be beyond noise over the whole time and in no single step; the {every}s' own "
-    "p-values show it."
-)
 MOST_METHODS = 40
-_ASSUMED = "Every p-value assumes that the model was not trained on these rows. "
-_DRAWN = (
-    "Predictions are compared with outcomes drawn from the predictions themselves: whatever such draws show is noise."
-)
-_RESIDUAL = "Noise is judged by the residuals themselves, predicted minus happened, whatever their spread."
-_CLUSTERS = "Rows of a cluster may err together, so noise is judged by sums over whole clusters."
-_UNSEEN = (
-    "No test looked here: an error that these alone would show stays unseen. Pairs of columns that were left out count "
-    "as tests all the same. The JSON names every one."
-)
-_SMALL = "Set aside, or too few rows or events for any test. They are neither right nor wrong: nobody can tell."
+_TIME, _SAID = prose("periods"), prose("closing")
 
 
 def periods(document: Document) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    return section("periods", "Along time", [_one(result, document.level) for result in document.of(KIND)])
+    return section("periods", "Along time", [_one(result, document.level) for result in document.of(words.KIND)])
 
 
 def _one(result: Entry, level: float) -> Safe:
     said = []  # what became of a step, set off from the numbers
-    for what, colon, numbers in (text.partition(": ") for text in changed_words(result, MOST_SAID)):
+    for what, colon, numbers in (text.partition(": ") for text in words.changed_words(result, MOST_SAID)):
         said.append(tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None))
-    left = len(changed_words(result)) - len(said)
-    drawn = [figure(period_rates(result, level), _RATES), figure(period_gaps(result, level), _GAPS)]
+    left = len(words.changed_words(result)) - len(said)
+    drawn = [
+        figure(period_rates(result, level), _TIME["rates"]),
+        figure(period_gaps(result, level), _TIME["gaps"]),
+    ]
     every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
     made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
         "div",
-        lead(periods_said(result)),
+        lead(words.periods_said(result)),
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
         tag("div", drawn, class_="pair"),
-        tag("p", _WHAT.format(every=every), class_="note"),
+        tag("p", _TIME["compared"].format(every=every), class_="note"),
         folded(f"All {every}s", made, cut),
     )
 
@@ -114,7 +96,7 @@ def clean_section(document: Document) -> Safe:
     p_values = Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places])
     columns.insert(3, p_values)
     listed = sheet("Tested and clean", _known(columns), fold=6)
-    return section("clean", "Tested and clean", listed, opening="No gap beyond noise was found here.")
+    return section("clean", "Tested and clean", listed, opening=_SAID["clean"])
 
 
 def too_small_section(document: Document) -> Safe:
@@ -123,7 +105,7 @@ def too_small_section(document: Document) -> Safe:
     columns = columns_of(places, "where", "rows", "reason")
     listed = sheet("Too small to judge", _known(columns), search="Search places")
     shown = folded(f"Show {words.plural(len(places), 'place')}", listed)
-    return section("too-small", "Too small to judge", shown, opening=_SMALL)
+    return section("too-small", "Too small to judge", shown, opening=_SAID["small"])
 
 
 def left_out_section(document: Document) -> Safe:
@@ -131,7 +113,7 @@ def left_out_section(document: Document) -> Safe:
     entries = document.left_out
     columns = columns_of(entries, "what", "count", "reason", "ask")
     names = [_list(f"{entry.what.capitalize()}: {entry.reason}", entry.where) for entry in entries]
-    return section("left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_UNSEEN)
+    return section("left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_SAID["unseen"])
 
 
 def _known(columns: list[Column]) -> list[Column]:
@@ -150,11 +132,11 @@ def method(document: Document) -> Safe:
         if result.method
     )  # fmt: skip
     flipped = document.response or any(one.settings.get("null") == "residual" for one in document.of("score"))
-    noise = _CLUSTERS if document.data.get("cluster") else _RESIDUAL if flipped else _DRAWN
+    noise = "clusters" if document.data.get("cluster") else "residual" if flipped else "drawn"
     return section(
         "method",
         "How it was done",
-        lead(_ASSUMED + noise),
+        lead(f"{_SAID['assumed']} {_SAID[noise]}"),
         folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
         folded("Methods", _facts(list(used)[:MOST_METHODS], 40, 400)) if used else None,
     )

@@ -4,49 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from miscal.page import words
 from miscal.page.column_figures import field_funnel, field_levels, variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import strength_bar
 from miscal.page.json import Columns, text
-from miscal.page.markup import Safe, ellipsis, tag
+from miscal.page.markup import Safe, ellipsis, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet, slug
 from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
-from miscal.page.words import finite
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
-_LEAD = (
-    "Each column on its own: how far predicted and happened are apart, on average over its ranges or levels, and what "
-    "noise alone would show on these rows. Bars are values, their ticks the noise. The column with the largest finding "
-    "comes first, columns without any come last."
-)
-_CURVES = "Curves are smooth averages of what happened, with bands that hold point by point 95 times in 100"
 _KINDS = {"variable": "by range", "field": "by level"}
 MOST_DRAWN = 4
 FULL = "full population"
 MOST_LISTED = 60
+_SAID = prose("columns")
 MOST_GROUPS = 200
-_SEARCHED = (
-    "Combinations of up to three columns, searched for the one whose running total strays furthest. M is that largest "
-    "range in standard deviations of noise, each subpopulation scaled by its own size; its p-value allows for having "
-    "searched them all."
-)
-_BAND = (
-    "All are drawn on one scale, in standard deviations of each one's noise at its end. The shaded band is where "
-    "noise alone keeps each point of a line 95 times in 100."
-)
-_MAP = (
-    "The gap around each point of the plane, averaged over its neighbours. Orange: predicted too high. Blue: too low. "
-    "Pale cells are within what noise does; empty ones have no rows."
-)
-_GROUPS = (
-    "How much more a group is over-predicted than the rest of its column; the intervals hold for all groups of a "
-    "column at once. Where one leaves out zero, the group is treated unlike the others."
-)
 
 
 def entries(document: Document) -> list[Entry]:
@@ -88,11 +64,11 @@ def columns(document: Document, figures: int, budget: int) -> Safe:
         links[place] = identity
     left, sampled = links.count(""), max(entry.curve_rows for entry in every)
     drawn_at_random = f", from {words.count(sampled)} rows drawn at random" if sampled else ""
-    curves = f" {_CURVES}{drawn_at_random}." if any(entry.curve for entry in every) else ""
+    curves = f" {_SAID['curves']}{drawn_at_random}." if any(entry.curve for entry in every) else ""
     return section(
         "columns",
         "Column by column",
-        lead(_LEAD, curves),
+        lead(_SAID["lead"], curves),
         _table(every, links),
         tag("div", pictures, class_="grid", data_searched="columns-table", data_fold=4, data_many=30),
         tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
@@ -116,8 +92,7 @@ def _table(every: list[Entry], links: list[str]) -> Safe:
     bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
     columns = column_list(every, links)
     columns.insert(3, Column("Bar of the average error", bars, kind="markup"))
-    caption = "Columns with their average error, what noise alone would show, and the worst place"
-    return sheet(caption, columns, search="Search columns and places", fold=6, identity="columns-table")
+    return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
 def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
@@ -128,15 +103,16 @@ def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
     searched = f"{entry.column} {_KINDS[entry.kind]} {entry.worst[0]}"
     made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
-        funnel = replace(field_funnel(entry, level), table={})  # its data stand beside the levels
-        said = "Every level by its size. The shaded funnel is where noise alone puts 95 levels of 100."
-        made.append(figure(funnel, said, heading=f"{entry.column}: all levels", searched=searched))
+        heading = f"{entry.column}: all levels"
+        made.append(figure(field_funnel(entry, level), _SAID["funnel"], heading=heading, searched=searched))
     return made
 
 
 def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
-    return section("subpopulations", "Subpopulations", map(_one, document.of("subpopulation")), opening=_SEARCHED)
+    return section(
+        "subpopulations", "Subpopulations", map(_one, document.of("subpopulation")), opening=_SAID["searched"]
+    )
 
 
 def _one(result: Entry) -> Safe:
@@ -160,7 +136,7 @@ def _one(result: Entry) -> Safe:
     return tag(
         "div",
         tag("p", _judged(result)),
-        quiet(_BAND) if drawn else None,
+        quiet(_SAID["band"]) if drawn else None,
         tag("div", drawn, class_="pair") if drawn else None,
         folded("Show the subpopulations furthest off", listed),
     )
@@ -168,7 +144,7 @@ def _one(result: Entry) -> Safe:
 
 def _judged(result: Entry) -> str:
     """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
-    table, noise = result.table, finite(result.extra.get("null_mean"))
+    table, noise = result.table, words.finite(result.extra.get("null_mean"))
     first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
     said = f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
     said += f" ({first if first != FULL else 'the whole table'}); {words.p_value(result.p_value)}."
@@ -197,14 +173,14 @@ def neighbourhoods(document: Document) -> Safe:
         if result.grid is not None:
             said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
             said = f"{said}, {words.p_value(result.p_value)}."
-            drawn.append(figure(neighbourhood(result), said, heading=" and ".join(result.columns)))
+            drawn.append(figure(neighbourhood(result.grid, result.columns), said, heading=" and ".join(result.columns)))
     pair = tag("div", drawn, class_="pair") if drawn else None
-    return section("neighbourhoods", "Neighbourhoods", pair, opening=_MAP)
+    return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 
 
 def _worst(row: dict[str, object]) -> tuple[bool, float]:
     """Groups that can be judged first, by what their difference is at least."""
-    least = max(finite(row.get("low")), -finite(row.get("high")))
+    least = max(words.finite(row.get("low")), -words.finite(row.get("high")))
     return str(row.get("note")).startswith("too small"), math.inf if math.isnan(least) else -least
 
 
@@ -221,4 +197,4 @@ def groups(document: Document) -> Safe:
     listed = sheet("Each group against the rest of its column", columns, search="Search groups")
     shown = "" if many == len(rows) else f", the {len(rows)} furthest from the rest; all are in the JSON"
     every = folded(f"Show {words.plural(many, 'group')}{shown}", listed)
-    return section("groups", "Between groups", every, opening=_GROUPS)
+    return section("groups", "Between groups", every, opening=_SAID["groups"])

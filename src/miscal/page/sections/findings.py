@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -134,15 +135,12 @@ def _brief(finding: Finding) -> str:
 
 def strength(finding: Finding) -> str:
     """Whether it is beyond noise, and whether the score alone explains it."""
-    if finding.kind == "score" and not finding.whole:
-        return finding.judged
-    if finding.whole:
-        return (
-            finding.judged
-            if finding.at_least > 0 or finding.score_ranges
-            else f"{finding.judged} Off along the score more than on average."
-        )
-    return finding.judged if finding.specific else f"{finding.judged} Within noise once the score alone is corrected."
+    more = ""
+    if finding.whole and not (finding.at_least > 0 or finding.score_ranges):
+        more = " Off along the score more than on average."
+    if finding.kind != "score" and not finding.specific:
+        more = " Within noise once the score alone is corrected."
+    return finding.judged + more
 
 
 def ranking(heads: Sequence[Finding]) -> list[Column]:
@@ -286,13 +284,9 @@ def clause(finding: Finding, dialect: str) -> str:
 
 def clauses(every: Iterable[Finding], dialect: str) -> list[object]:
     """The clauses of findings, until their bytes are spent; then empty ones."""
-    made: list[object] = []
-    left = SQL_BYTES
-    for finding in every:
-        text = clause(finding, dialect) if left > 0 else ""
-        left -= len(text)
-        made.append(text)
-    return made
+    texts = [clause(finding, dialect) for finding in every]
+    before = accumulate(map(len, texts), initial=0)
+    return [text if spent < SQL_BYTES else "" for text, spent in zip(texts, before, strict=False)]
 
 
 def _rows(finding: Finding) -> Safe | None:
@@ -311,7 +305,7 @@ def _rows(finding: Finding) -> Safe | None:
 
 def form_of(finding: Finding) -> str:
     """How it is wrong, in the words of the filter."""
-    return str(getattr(finding, "form", "")) or ("too high" if finding.gap > 0 else "too low")
+    return finding.form or ("too high" if finding.gap > 0 else "too low")
 
 
 def marked(finding: Finding) -> dict[str, object]:

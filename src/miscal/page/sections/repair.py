@@ -9,34 +9,14 @@ from typing import Any
 from miscal.page import words
 from miscal.page.gap_figures import gap_pairs
 from miscal.page.json import items, mapping
-from miscal.page.markup import Child, Safe, clean, name, tag
+from miscal.page.markup import Child, Safe, clean, name, prose, tag
 from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, columns_of, figure, folded, lead, quiet, section, sheet
 
 MOST_COLUMNS = 4
-SCORES = {
-    "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
-    "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "ratio": "Predicted / happened",
-    "gap": "Gap over all rows",
-}  # fmt: skip
-_KEPT = {
-    "--response": "response",
-    "--exposure": "exposure",
-    "--positive": "positive",
-    "--weight": "weight_column",
-    "--count": "count_column",
-    "--cluster": "cluster",
-}
-_SCORE = (
-    "Put the score right. One map of the score alone mends the general error; it is judged on rows it has not seen."
-)
-_SLOPE = (
-    " Some are within noise on average and wrong along the score: they need a slope of their own, not an offset, "
-    "such as GroupWise(PlattScaling()) fits."
-)
-_GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
+_KEPT = ("response", "exposure", "positive", "weight_column", "count_column", "cluster")  # which are options too
 _signed, _four_digits = partial(words.number, sign=True), partial(words.number, digits=4)
-_CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
+_ADVICE = prose("advice")
 
 
 def advice(document: Document) -> Safe:
@@ -45,7 +25,7 @@ def advice(document: Document) -> Safe:
         return Safe("")
     steps: list[tuple[Child, str]] = []
     if any(finding.kind == "score" for finding in document.findings):
-        steps.append((_SCORE, _repair(document, "--score-only")))
+        steps.append((_ADVICE["score"], _repair(document, "--score-only")))
     chosen = _columns(document)
     if chosen:
         bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
@@ -54,12 +34,12 @@ def advice(document: Document) -> Safe:
             "Let the repair see ",
             *shown,
             f": places that the score alone cannot mend are defined by {'it' if len(chosen) == 1 else 'them'}.",
-            _SLOPE if bent else "",
+            _ADVICE["slope"] if bent else "",
         ]
         steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
     if not steps:
-        steps.append(("Nothing that was looked at is off beyond noise: no repair is called for.", ""))
-    steps.append((_GATE, _command("check", document, "--no-new-findings", "report.json")))
+        steps.append((_ADVICE["nothing"], ""))
+    steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
     listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
 
@@ -95,7 +75,8 @@ def _command(verb: str, document: Document, *words: str) -> str:
     options = ["--outcome", document.outcome]
     role = "--prediction" if document.response else "--probability"
     options += [word for column in document.probabilities for word in (role, column)]
-    options += [word for option, key in _KEPT.items() if data.get(key) for word in (option, str(data[key]))]
+    kept = [(f"--{key.removesuffix('_column')}", str(data[key])) for key in _KEPT if data.get(key)]
+    options += [word for pair in kept for word in pair]
     options += ["--logit"] if data.get("logit") else []
     options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
@@ -112,11 +93,11 @@ def repair(document: Document) -> Safe:
         "Before and after the repair",
         lead(repair_sentence(done)),
         lead(name(done.reason, 600)) if done.reason else None,
-        figure(gap_pairs(done.places), _CAPTION) if done.places else None,
+        figure(gap_pairs(done.places), prose("repair")["caption"]) if done.places else None,
         _listed(done.places),
         _scores(done),
         _candidates(done),
-        quiet("All else on this page is of the repaired predictions, on the rows that judge them."),
+        quiet(prose("repair")["rest"]),
     )
 
 
@@ -147,7 +128,7 @@ def _listed(places: list[Mended]) -> Safe:
 
 
 def _scores(done: Repaired) -> Safe | None:
-    known = [(label, *done.score[key]) for key, label in SCORES.items() if key in done.score]
+    known = [(label, *done.score[key]) for key, label in prose("repaired").items() if key in done.score]
     if not known:
         return None
     labels, before, after = zip(*known, strict=True)

@@ -9,29 +9,15 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.gap_figures import gap_card, reliability
-from miscal.page.markup import Safe, name, tag
+from miscal.page.markup import Safe, name, prose, tag
 from miscal.page.records import Document, Measure
 from miscal.page.sections.blocks import figure, folded, section
 from miscal.page.sections.repair import repair_sentence
 from miscal.page.verdict import verdict
 from miscal.page.walk_figures import cumulative
 
-_LOSS = "lower is better; calibration and sharpness together"
-#: Key of the dictionary, label, how to write it, what it means.
-NUMBERS: tuple[tuple[str, str, Callable[[object], str], str], ...] = (
-    ("expected", "Average error along the score", words.percent, "mean of |predicted − happened| over bins"),
-    ("maximum", "Largest error of a bin", words.percent, "the worst bin of the score"),
-    ("smooth", "Smooth calibration error", words.percent, "the same without bins"),
-    ("kuiper", "Kuiper range", words.percent, "largest error over any stretch of scores"),
-    ("integrated", "Integrated calibration index", words.percent, "mean distance of a smooth curve from the diagonal"),
-    ("ratio", "Predicted / happened", words.number, "1 is right, above 1 too much was predicted"),
-    ("in_the_large", "Calibration in the large", words.number, "0 is right; shift of the log-odds that is needed"),
-    ("slope", "Slope", words.number, "1 is right; below 1 the scores are too extreme"),
-    ("intercept", "Intercept", words.number, "0 is right when the slope is 1"),
-    ("brier", "Mean squared error of the probabilities", words.number, _LOSS),
-    ("log_loss", "Logarithmic loss", words.number, _LOSS),
-    ("auc", "Ranking: chance that events score higher", words.number, "0.5 is chance, 1 is perfect"),
-)  # fmt: skip
+#: What every number of the score is called, how it is written and what it means.
+NUMBERS = {key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()}
 HEADINGS = ("Number", "Value", "Noise alone", "95% interval", "p-value")
 _TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}  # shown first, each with the value that is right
 
@@ -87,11 +73,11 @@ def key_numbers(document: Document) -> Safe:
             "div",
             tag("dt", label),
             tag("dd", write(number.value), class_="big"),
-            [tag("dd", line, class_="judged") for line in _judgement(number, document.level, write, _TILES[key])],
+            [tag("dd", line, class_="judged") for line in _judgement(number, document.level, write, right)],
             tag("dd", meaning, class_="quiet"),
         )
-        for key, label, write, meaning in NUMBERS
-        if key in _TILES and (number := document.measure(key)).known
+        for (label, write, meaning), number, right in ((NUMBERS[k], document.measure(k), v) for k, v in _TILES.items())
+        if number.known
     ]
     return tag("dl", tiles, class_="tiles") if tiles else Safe("")
 
@@ -116,19 +102,9 @@ def score(document: Document) -> Safe:
 
 
 def _figures(result: Entry, level: float) -> list[Safe]:
-    made = figure(
-        reliability(result, level),
-        f"Each dot is one of {len(result.cells)} bins of the score. A dot on the diagonal is right. The shaded band is "
-        "where a perfectly calibrated model's dots fall 95 times in 100. The bars show how the scores are spread.",
-    )
-    if result.walk is None:
-        return [made]
-    total = figure(
-        cumulative(result.walk),
-        "Where the line climbs too much was predicted, where it falls too little. Noise alone keeps each point of it "
-        "in the shaded band 95 times in 100. Its range is the Kuiper range.",
-    )
-    return [made, total]
+    bins = f"Each dot is one of {len(result.cells)} bins of the score. {prose('score')['reliability']}"
+    made = [figure(reliability(result, level), bins)]
+    return made if result.walk is None else [*made, figure(cumulative(result.walk), prose("score")["walk"])]
 
 
 def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
@@ -139,7 +115,7 @@ def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
             words.interval(number.low, number.high, write) or words.NOTHING,
             words.p_cell(number.p_value, number.least),
         ])
-        for key, label, write, meaning in NUMBERS
+        for key, (label, write, meaning) in NUMBERS.items()
         if (number := document.measure(key)).known
     ]  # fmt: skip
 

@@ -1,0 +1,294 @@
+"""The commands: `audit`, `page`, `demo`, `check` a table; `tally`, `merge` its sums; `recalibrate`, `fit`, `apply`."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from miscal.cli import options as common
+from miscal.cli import say
+from miscal.cli.terminal import leave, progress_bar, written
+from miscal.data.errors import MiscalError, refusal, visible
+from miscal.data.outputs import prepared
+
+FAILED = 1  # the exit status of a gate, and of nothing else
+LIMITS = ("multicalibration_sigma", "expected", "kuiper", "gap", "ratio_off", "field", "findings")  # each a gate, max_
+SHOWN = 15  # places of a repair
+METHODS = {
+    "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
+    "platt": "PlattScaling", "beta": "BetaCalibration",
+}  # fmt: skip
+
+
+@common.command
+@click.argument("file", type=common.PATH, is_eager=True)
+def audit(
+    file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
+) -> None:
+    """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
+    from miscal.auditing.audit import Audit
+
+    made = common.audit_options(options)
+    before = Audit.load(baseline) if baseline else None
+    prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
+    below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
+    found = _audited(file, **made)
+    if before is not None:
+        found, below = found.with_comparison(before), max(below, before.hidden_below)
+    leave(found.hiding(below), out, json_path, saved)
+    if saved is not None and below:
+        say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+
+
+def _audited(data: Any, **options: Any) -> Any:
+    from miscal.auditing.audit import audit
+
+    with progress_bar() as progress:
+        return audit(data, progress=progress, **options)
+
+
+@common.command
+@click.argument("audit", type=common.PATH)
+def page(
+    audit: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
+    suppress_below: int | None,
+) -> None:  # fmt: skip
+    """Render an audit that `miscal audit --save` kept."""
+    from miscal.auditing.record import Audit
+
+    prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
+    found = Audit.load(audit)
+    before = None if baseline is None else Audit.load(baseline)
+    hidden = max(found.hidden_below, 0 if before is None else before.hidden_below)
+    found = found if before is None else found.with_comparison(before)
+    leave(found.hiding(hidden if suppress_below is None else suppress_below), out, json_path, saved)
+
+
+@common.command
+def demo(out: Path, effort: str, seed: int) -> None:
+    """Audit the bundled flights and leave a page."""
+    from miscal.datasets import flights
+
+    say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
+    say("The event: a flight arrives more than 15 minutes late.")
+    page, json_path = out / "report.html", out / "report.json"
+    prepared({"--out": page, "--json": json_path})
+    roles = {"outcome": "late", "probability": "probability", "time": "date", "ignore": ["month", "day", "minute"]}
+    source = "Flights from New York, July to December 2013"
+    leave(_audited(flights(), effort=effort, random_state=seed, source=source, **roles), page, json_path, None)
+
+
+@common.command
+@click.argument("file", is_eager=True)
+def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
+    """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    from miscal.auditing.column_choice import MAX_LEVELS
+    from miscal.auditing.tallies import tally_of
+    from miscal.carriers.summary import Summary
+    from miscal.engines.roles import Roles
+
+    prepared({"--out": out}, table=file, tally=like)
+    first = None if like is None else Summary.load(like)
+    by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("max_levels")
+    roles = Roles(probability=common.one_or_list(options.pop("probability")), **options)
+    made = tally_of(
+        file, roles, by=list(by) or None, ignore=ignore, like=first, memory=memory, max_levels=most or MAX_LEVELS
+    )
+    made.save(out)
+    say(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
+    for entry in made.aside:
+        say(f"Left out: {entry['where']} ({entry['reason']}).")
+
+
+@common.command
+@click.argument("files", nargs=-1, required=True, type=common.PATH)
+def merge(files: tuple[Path, ...], out: Path) -> None:
+    """Add tallies of different rows, such as those of the days of a month."""
+    from miscal.carriers.summary import Summary
+
+    for path in files:
+        prepared({"--out": out}, tally=path)
+    total = Summary.load(files[0])
+    seen = {total.fingerprint: files[0]}
+    for path in files[1:]:
+        part = Summary.load(path)
+        same = seen.setdefault(part.fingerprint, path)
+        if same is not path:
+            hint = "the same table? its rows would count twice"
+            raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
+        try:
+            total = total + part
+        except MiscalError as error:
+            raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
+    total.save(out)
+    say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")
+
+
+@common.command
+@click.argument("file", type=common.PATH, is_eager=True)
+def check(
+    file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
+    json_path: Path | None, **options: Any,
+) -> None:  # fmt: skip
+    """Audit a table and exit with 1 if a gate fails, one line a failure."""
+    from miscal.auditing.audit import Audit
+    from miscal.auditing.gates import annotation, judge
+    from miscal.auditing.gates import junit as as_junit
+    from miscal.page.json import write_text
+
+    most = 1.0 if options["response"] == "binary" else math.inf
+    given = {name: options.pop(name) for name in (*(f"max_{each}" for each in LIMITS), "no_new_findings")}
+    gates = _gates(config, given, most)
+    read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
+    prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
+    baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
+    made = common.audit_options(options)
+    if out is None and json_path is None and file.suffix != ".tally":
+        made |= _only_asked(gates, made)
+    below = made.pop("suppress_below")  # judged by every cell, then hidden
+    found = _audited(file, **made)
+    shown = found.suppressed(below) if below else found
+    outcomes = judge(found.document, gates, baseline, shown.document)
+    if junit is not None:
+        write_text(junit, as_junit(outcomes))
+    if out is not None:
+        shown.to_html(out)
+    if json_path is not None:
+        shown.to_json(json_path)
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    for outcome in failed:
+        say(f"failed {outcome.name}: {outcome.line}")
+        if annotations:
+            say(annotation(outcome, str(file)))
+    if not failed:
+        say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
+    click.get_current_context().exit(FAILED if failed else 0)
+
+
+def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
+    """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
+    from miscal.auditing.column_choice import named
+
+    if made["by"] or gates.max_multicalibration_sigma is not None:
+        return {}
+    if gates.max_findings is not None or gates.no_new_findings:
+        return {}
+    roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
+    taken = {name for role in roles for name in named(made.get(role))}
+    return {"columns": [name for name in gates.max_field if name not in taken]}
+
+
+def _gates(config: Path | None, flags: dict[str, Any], most: float) -> Any:
+    """The gates of the file, and those of the options over them."""
+    from miscal.auditing.gates import Gates, gate_value, read_gates
+
+    known = read_gates(config, most=most)
+    fields = {**known.get("max_field", {}), **_limits(flags.pop("max_field"))}
+    given = {name: value for name, value in {**flags, "max_field": fields}.items() if value is not None}
+    known |= {name: gate_value(name, value, f"--{name.replace('_', '-')}", most) for name, value in given.items()}
+    gates = Gates(**known)
+    if gates == Gates():
+        hint = "give --max-expected, --max-field, ... or miscal.toml"
+        raise refusal("has no gate to check", where="check", hint=hint)
+    return gates
+
+
+def _limits(values: tuple[str, ...]) -> dict[str, float]:
+    """Read "state=0.02" as a column and its limit."""
+    made = {}
+    for value in values:
+        column, sign, limit = value.rpartition("=")
+        try:
+            made[column] = float(limit)
+        except ValueError:
+            sign = ""
+        if not sign or not column or not made[column] >= 0:
+            raise refusal("must look like column=0.02", where="--max-field", got=f"it is {value!r}")
+    return made
+
+
+@common.command
+@click.argument("file", type=common.PATH, is_eager=True)
+def recalibrate(
+    file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
+    allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
+) -> None:  # fmt: skip
+    """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
+
+    Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
+    row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
+    page of before and after.
+    """
+    from miscal.auditing.repaired import repair_table
+
+    if score_only and allowed:
+        raise refusal("excludes --allowed", where="--score-only", got="both are given")
+    out = common.table_path(out, file, "repaired")
+    model, page = model or Path(f"{file.stem}-repair.json"), page or Path(f"{file.stem}-repair.html")
+    made = common.audit_options(options)
+    if made.pop("suppress_below", 0):
+        raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
+    if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
+        raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
+    prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
+    limited = () if score_only else list(allowed) or None
+    with progress_bar() as progress:
+        progress("Choosing, fitting and judging a repair", 0, 1)
+
+        def told(share: float, name: str) -> None:
+            progress(f"Judging {name} ({share:.0%} of the candidates done)", share, 1)
+
+        done = repair_table(file, allowed=limited, folds=folds, progress=told, **made)
+    done.write(table=out, model=model, page=page, json=json_path)
+    files = written(Table=out, Model=model, Page=page, JSON=json_path)
+    say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
+    named = [word for name in options["probability"] for word in ("--probability", name)]
+    named = ["--prediction", options["prediction"]] if options["prediction"] else named
+    again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
+    say(f"Repair new rows: {visible(again)}")
+
+
+def _columns(file: Path) -> str:
+    """What the columns are, for one who has not named any."""
+    from miscal.engines.source import opened
+
+    names = list(opened(str(file)).kinds)
+    return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+
+
+@common.command
+@click.argument("model", type=common.PATH)
+@click.argument("file", is_eager=True)
+def apply(
+    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
+) -> None:
+    """Add recalibrated probabilities to a table, batch by batch."""
+    from miscal.recalibrate.in_parts import apply_to, load_model
+
+    out = common.table_path(out, file, column)
+    prepared({"--out": out}, model=model, table=file)
+    rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
+    say(f"{rows:,} rows. Table: {out}")
+
+
+@common.command
+@click.argument("file", is_eager=True)
+def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
+    """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
+    from miscal import recalibrate as package
+    from miscal.data.outputs import write_whole
+    from miscal.recalibrate.in_parts import fit_to
+
+    prepared({"--out": out}, table=file)
+    if bins is not None and method not in ("histogram", "scaling-binning"):
+        raise refusal("is for histogram and scaling-binning", where="--bins", got=f"--method is {method}")
+    model = getattr(package, METHODS[method])(**({} if bins is None else {"bins": bins}))
+    if group:
+        model = package.GroupWise(model, columns=list(group))
+    fitted = fit_to(model, file, **options)
+    write_whole(out, fitted.to_json().encode())
+    say(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")
