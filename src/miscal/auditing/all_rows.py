@@ -188,7 +188,7 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     event = str(summary.about["target"])
     common: Any = {"target": event, "random_state": random_state}
     score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    made = Looked(event if sample is None else sample.target, "", rows, score, scores=Sums.of(summary.grid))
+    made = Looked(event if sample is None else sample.target, "", rows, score, Sums.of(summary.grid))
     made.column = None if sample is None else sample.column  # a tally does not say whether its column holds logits
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
     for name in seen or (*summary.variables, *summary.fields):

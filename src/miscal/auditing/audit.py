@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named, suggested
+from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, guessed, left_out, named, suggested
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of, rows_fingerprint
 from miscal.auditing.findings import named_after
-from miscal.auditing.first_look import guessed
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
 from miscal.auditing.search.looking import Looked, Seen, Wanted, judge, leave_out_by_effort, look
-from miscal.auditing.search.pairs import look_at_pairs
 from miscal.auditing.search.parts import Part
-from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
+from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
 from miscal.carriers.tally import Tally

@@ -276,7 +276,6 @@ def notes_of(looked: Looked, level: float) -> list[str]:
 
 def _one_row(looked: Looked) -> list[str]:
     """The row that makes most of the noise of the whole table, where one does: an amount of a million."""
-    assert looked.whole is not None
     rows, units = looked.rows, looked.rows.noise.units
     weight, predicted, observed = rows.largest([looked.whole])[0]
     if (weight * (observed - predicted)) ** 2 <= ONE_ROW * float(looked.whole.raw.residual2[0]):

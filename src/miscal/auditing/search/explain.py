@@ -48,8 +48,7 @@ class Explainer:
         self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [g for g in groups if g.ordered and beyond]
-        self.off = {id(g): g.beyond.off for g in self.searched}
-        self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
+        self.off = {group: group.beyond.off for group in self.searched}
         for place in self.open:
             self._measure(place)
         self._bend(self.open)
@@ -117,8 +116,8 @@ class Explainer:
 
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
-        off = self.off[id(group)]
-        best = best_boxes(off, self.noise[id(group)], (group.ordered,), self.total, beyond=True)
+        off = self.off[group]
+        best = best_boxes(off, self.rows.variance(group.beyond), (group.ordered,), self.total, beyond=True)
         if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
@@ -142,22 +141,21 @@ class Explainer:
         Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
         logarithm of how many such places there were: what the data say for it, less the freedom of having looked.
         """
-        bounds = {id(p): self._bound(p) for p in candidates}
-        cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
-        top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
-        near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
-        overlap = self._overlap(top)
-        size = float(top.raw.weight[0])
-        same = [
-            p
-            for p in near
-            if p is top or (_one_way(p, top) and overlap.weight(p).sum() >= SHARED * min(float(p.raw.weight[0]), size))
-        ]
-        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[id(p)])
+        bounds = {p: self._bound(p) for p in candidates}
+        cost = {p: math.log(self.tests.severity(p)) for p in candidates}
+        top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
+        near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
+        same = [p for p in near if p is top or (_one_way(p, top) and self._about_as(p, top))]
+        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
         chosen = self._simpler(chosen, candidates, bounds)
-        return chosen, bounds[id(chosen)]
+        return chosen, bounds[chosen]
 
-    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[int, float]) -> Place:
+    def _about_as(self, place: Place, other: Place) -> bool:
+        """Whether two places are about the same rows."""
+        smaller = min(float(place.raw.weight[0]), float(other.raw.weight[0]))
+        return bool(self._overlap(other).weight(place).sum() >= SHARED * smaller)
+
+    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[Place, float]) -> Place:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
@@ -174,7 +172,7 @@ class Explainer:
             own, other = effects(chosen, wider, share, beyond=self.beyond)
             apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
             too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
-            if apart <= alike or (too and CLEARLY * bounds[id(wider)] >= bounds[id(chosen)]):
+            if apart <= alike or (too and CLEARLY * bounds[wider] >= bounds[chosen]):
                 return wider
         return chosen
 
@@ -219,7 +217,7 @@ class Explainer:
             off = off.sum(keepdims=True)
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
         for group in self.searched:
-            self.off[id(group)] = self.off[id(group)] - (gap * overlap.cells(group)).sum(axis=1)
+            self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
         others = [other for other in self.open if other is not place and other.key != place.key]
         was, shares, lefts = [self._still_off(other) for other in others], [], []
         for other in others:
@@ -291,7 +289,6 @@ def _own_off(place: Place) -> np.ndarray:
 
 def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
-    assert looked.whole is not None
     known = {name for place in taken for name in place.group.names}
     most = SHARED * float(looked.whole.raw.weight[0])
     left = [
@@ -332,8 +329,6 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
 def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The place of all rows, if it is beyond noise by either of its tests."""
     place, bent = looked.whole, looked.bent
-    assert place is not None
-    assert bent is not None
     if bent.adjusted < place.adjusted:
         place.adjusted, place.bound = bent.adjusted, bent.bound
     if not place.adjusted <= tests.level:
