@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, guessed, left_out, named, suggested
+from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of, rows_fingerprint
 from miscal.auditing.findings import named_after
@@ -26,7 +27,7 @@ from miscal.auditing.tallies import look_at_tally
 from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
-from miscal.data.errors import check_named, refusal
+from miscal.data.errors import refusal
 from miscal.data.frames import expanded
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
@@ -131,7 +132,7 @@ def audit(
     probability = one_prediction(probability, prediction, response, exposure)
     response = data.response if isinstance(data, Predictions) else response
     parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
-    by, ignore = asked_columns(by, ignore, time, **parts)
+    by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
     means = {} if response == "binary" else {"response": response}
     roles: dict[str, Any] = parts | {"cluster": cluster} | means
@@ -222,10 +223,7 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     wanted = replace(
         wanted, score=roles.probability if isinstance(roles.probability, str) and not roles.logit else None
     )
-    known = [name for name in source.kinds if name not in roles.names]
-    usable = [name for name in known if name not in source.unfit or name in (wanted.by or ())]
-    source.check([name for name, _ in source.aside if name in (wanted.by or ())])
-    check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
+    usable = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, usable, only), limit=limit, target=wanted.target)
     roles = rows.roles or roles
@@ -253,7 +251,7 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
     if options["outcome"] is None or options["probability"] is None:
         if options.get("response", "binary") != "binary":
             raise unnamed(data, "prediction")
-        outcome, probability, said = guessed(source, options["outcome"], options["probability"])
+        outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
     columns = named(options["probability"])
@@ -284,7 +282,8 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
 
 def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
-    looks, aside, dated = _looked(predictions, wanted, steps)
+    dated = None if wanted.time is None else time_column(predictions, wanted.time)
+    looks, aside = _looked(predictions, wanted, steps)
     if dated is not None:
         judged: Any = {"every": wanted.every, "level": wanted.level, "random_state": wanted.random_state}
         looks[0].further.append(by_period(looks[0].rows.raw, dated, **judged))
@@ -295,7 +294,7 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     }
     names = [one["where"] for one in aside if one["reason"].startswith("an identifier") and not wanted.by]
     known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
-    key = None if predictions.cluster is not None else suggested(predictions, looks[0].rows.beyond, known)
+    key = None if predictions.cluster is not None else column_choice.suggested(predictions, looks[0].rows.beyond, known)
     about |= {} if key is None else {"cluster_suggested": key[0]}
     return Seen(looks, about, [*unread, *aside], {}, [] if key is None else [key[1]])
 
@@ -310,12 +309,11 @@ def _look_at_sample(
             got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )  # fmt: skip
-    looks, aside, _ = _looked(rows.predictions, wanted, steps)
-    looked = looks[0]
+    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
+    (looked, *_), aside = _looked(rows.predictions, wanted, steps)
     steps("all rows")
     event = looked.rows.raw.target
     every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
-    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
     made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
         made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
@@ -323,12 +321,9 @@ def _look_at_sample(
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 
 
-def _looked(
-    predictions: Predictions, wanted: Wanted, steps: Steps
-) -> tuple[list[Looked], list[dict[str, Any]], Column | None]:
-    """Everything that the effort allows to look at, on the rows that are here."""
-    dated = None if wanted.time is None else time_column(predictions, wanted.time)
-    columns, aside = chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
+def _looked(predictions: Predictions, wanted: Wanted, steps: Steps) -> tuple[list[Looked], list[dict[str, Any]]]:
+    """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
+    columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
     targets = _targets(predictions, wanted)
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
@@ -340,7 +335,7 @@ def _looked(
         if wanted.effort == "deep":
             look_at_neighbourhoods(predictions, first, wanted, steps)
     leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
-    return looks, aside, dated
+    return looks, aside
 
 
 def _targets(predictions: Predictions, wanted: Wanted) -> list[tuple[str | int, str]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
+from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
@@ -39,7 +40,6 @@ from miscal.recalibrate.sample import Sample, row_weight
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
-SCORES = ("expected", "kuiper", "smooth", "gap", "ratio", "slope", "brier", "log_loss", "auc")
 
 
 @dataclass(frozen=True, eq=False)
