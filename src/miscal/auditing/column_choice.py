@@ -94,7 +94,6 @@ def chosen_columns(
     known = list(predictions.columns)
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
-    copies = Copies(predictions)
     for name in by or known:
         if name in ignore:
             continue
@@ -102,7 +101,7 @@ def chosen_columns(
         many = column.nominal and len(column.levels) > max_levels
         reason = f"it has more than {max_levels:,} levels" if many else None
         if not many and not by:
-            reason = reason_aside(column) or copies.reason(column)
+            reason = reason_aside(column) or reason_copied(column, predictions)
         if reason and not (constants and reason == "constant"):
             aside.append(left_out(name, predictions.rows, reason))
         else:
@@ -136,34 +135,23 @@ def reason_aside(column: Column) -> str | None:
     return "an index that pandas wrote" if PANDAS.fullmatch(column.name) else None
 
 
-class Copies:
-    """Columns that are the outcome or the score once more, to be told from those that stand beside them."""
-
-    def __init__(self, predictions: Predictions) -> None:
-        self.outcome, self.rows = predictions.outcome, predictions.rows
-        self.score = predictions.probability if predictions.probability.ndim == 1 else None
-        self.labels: dict[str, np.ndarray] = {}
-        if self.score is None and predictions.outcome.dtype.kind in "iu":
-            names = np.array([str(name) for name in predictions.classes], object)
-            said = names[np.argmax(predictions.probability, axis=1)]
-            self.labels = {"a copy of the outcome": names[predictions.outcome], "the class predicted": said}
-
-    def reason(self, column: Column) -> str | None:
-        """Why a column is none of its own; None for all others, and for tables too small to tell."""
-        if self.rows <= FEW or column.missing.any():
-            return None
-        if self.score is None:
-            return next((why for why, labels in self.labels.items() if _same_labels(column, labels)), None)
-        values = column.values
-        levels = np.unique(values[:FEW]) if len(column.levels) <= 2 else np.empty(3)
-        if levels.size <= 2 and np.unique(values).size == 2:
-            second = values == values.max()
-            if np.array_equal(second, self.outcome > 0) or np.array_equal(second, self.outcome <= 0):
-                plain = column.nominal or set(np.unique(values).tolist()) == {0.0, 1.0}
-                return "a copy of the outcome" + ("" if plain else "; if it is a sampling weight, say so")
-            cut = separated(second, self.score)
-            return f"the score, thresholded between {cut[0]:.4g} and {cut[1]:.4g}" if cut else None
-        return "a copy of the score" if not column.nominal and _rises(self.score, values) else None
+def reason_copied(column: Column, predictions: Predictions) -> str | None:
+    """Why a column is the outcome or the score once more; None for all others, and for tables too small to tell."""
+    outcome, score, values = predictions.outcome, predictions.probability, column.values
+    if predictions.rows <= FEW or column.missing.any():
+        return None
+    if score.ndim > 1:
+        names = np.array([str(name) for name in predictions.classes], object)
+        labels = {"a copy of the outcome": outcome, "the class predicted": np.argmax(score, axis=1)}
+        return next((why for why, which in labels.items() if _same_labels(column, names[which])), None)
+    if len(column.levels) <= 2 and np.unique(values[:FEW]).size <= 2 and np.unique(values).size == 2:
+        second = values == values.max()
+        if np.array_equal(second, outcome > 0) or np.array_equal(second, outcome <= 0):
+            plain = column.nominal or set(np.unique(values).tolist()) == {0.0, 1.0}
+            return "a copy of the outcome" + ("" if plain else "; if it is a sampling weight, say so")
+        cut = separated(second, score)
+        return f"the score, thresholded between {cut[0]:.4g} and {cut[1]:.4g}" if cut else None
+    return "a copy of the score" if not column.nominal and _rises(score, values) else None
 
 
 def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | None:
@@ -385,7 +373,6 @@ def _ordered(names: list[str], labels: list[str]) -> Any:
     """Columns of numbered classes by their numbers; of the classes 0 and 1 the column of 1."""
     if not all(label.isdecimal() for label in labels):
         return names
-    listed = [name for _, name in sorted(zip(map(int, labels), names, strict=True))]
-    numbers = sorted(map(int, labels))
+    numbers, listed = zip(*sorted(zip(map(int, labels), names, strict=True)), strict=True)
     whole = all(two == one + 1 for one, two in pairwise(numbers))
-    return listed[1] if numbers == [0, 1] else listed if whole else names
+    return listed[1] if numbers == (0, 1) else list(listed) if whole else names

@@ -224,8 +224,6 @@ class Group:
 
     def as_one(self, sums: Sums, box: Box) -> Sums:
         """Some sums of the group's cells, those of a box as one cell."""
-        if all(first == last for first, last in box):
-            return sums.cell(int(np.ravel_multi_index([first for first, _ in box], self.shape)))
         return sums.map(lambda each: self.summed(each, box).reshape(1))
 
 
