@@ -102,7 +102,7 @@ class AllRows:
             cells where one outcome is far out
         """
         scores: Any = self.gathered.scores
-        known = self.like or scores
+        known: Any = self.like or scores
         recalibration = adding.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         looked_at = [
             adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)

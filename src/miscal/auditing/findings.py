@@ -324,7 +324,7 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if sets:  # an empty one, missing values, is like no other
         return all(a == b or len(a & b) >= SHARED * max(min(len(a), len(b)), 1) for a, b in sets)
     low, high = ([each.get(key, end) for each in (one, other)] for key, end in (("low", -math.inf), ("high", math.inf)))
-    return min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1])
+    return bool(min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1]))
 
 
 def rows_of(finding: Finding, data: Any) -> np.ndarray:

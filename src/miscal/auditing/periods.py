@@ -32,7 +32,7 @@ EVERY = ("week", "month", "quarter", "year")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
 DATE = re.compile(r"(\d{4})(?:-?Q([1-4])|[-/]?(\d{2})(?:[-/]?(\d{2})(?:[T ].*)?)?)?")
-YEAR, YEARS = re.compile(r"\d{4}(\d\d){0,2}"), (1800, 2200)  # alone, or with month and day after it
+YEARS = (1800, 2200)
 MOST_DAYS = 40_000  # that are added up one by one
 
 
@@ -52,22 +52,20 @@ def time_column(predictions: Predictions, time: str) -> Column:
     column = predictions.columns[time]
     if column.kind == "date":
         return column
-    if column.kind != "category":
-        return Column(time, "date", number_days(column, time))
-    days = np.append(level_days(column.levels, time), np.nan)
-    return Column(time, "date", days[column.values])
-
-
-def number_days(column: Column, time: str) -> np.ndarray:
-    """Days since 1970 of whole numbers that are years (2024), months (202403) or days (20240331)."""
     if column.kind == "boolean":
         raise _no_dates(time, "it holds truth values")
-    numbers, place = np.unique(column.values, return_inverse=True)
-    texts = ["" if math.isnan(number) else f"{number:.15g}" for number in numbers.tolist()]
-    known = [text for text in texts if text]
-    if not known or not all(YEAR.fullmatch(text) and YEARS[0] <= int(text[:4]) <= YEARS[1] for text in known):
-        raise _no_dates(time, "it holds numbers that are no years")
-    return level_days(tuple(texts), time)[place]
+    levels, codes = column.levels, column.values
+    if column.kind != "category":
+        numbers, codes = np.unique(column.values, return_inverse=True)
+        levels = tuple("" if math.isnan(number) else f"{number:.15g}" for number in numbers.tolist())
+        if not any(levels) or not all(_is_year(text) for text in levels if text):
+            raise _no_dates(time, "it holds numbers that are no years")
+    return Column(time, "date", np.append(level_days(levels, time), np.nan)[codes])
+
+
+def _is_year(text: str) -> bool:
+    """Whether a number is a year (2024), with a month (202403) or with a day (20240331)."""
+    return len(text) in (4, 6, 8) and text.isdecimal() and YEARS[0] <= int(text[:4]) <= YEARS[1]
 
 
 def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:

@@ -215,8 +215,9 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     kuiper = looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
     whole = "score" if kuiper["method"] in SIMULATED else family
-    looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
-    chance = float(np.nan_to_num(tested(looked.whole.along.raw, looked.rows).p_value, nan=1.0))
+    along = _whole_along(looked)
+    looked.whole = _whole(looked, float(kuiper["p_value"]), whole, along)
+    chance = float(np.nan_to_num(tested(along.raw, looked.rows).p_value, nan=1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
     looked.extremes = extreme_places(looked, family)
     for place in (looked.whole, looked.bent, *looked.extremes):
@@ -245,13 +246,12 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
         looked.places += places
 
 
-def _whole(looked: Looked, p_value: float, family: str) -> Place:
+def _whole(looked: Looked, p_value: float, family: str, along: Both) -> Place:
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
     bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
-    own = Own("score", every, words)
-    return Place(own, (), p_value, family, raw, beyond, along=_whole_along(looked), bound=bound)
+    return Place(Own("score", every, words), (), p_value, family, raw, beyond, along=along, bound=bound)
 
 
 def _whole_along(looked: Looked) -> Both:
