@@ -230,19 +230,13 @@ def _numbers(finding: Finding) -> dict[str, Any]:
 
 def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
     """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
-    compared, units = rows.raw, rows.raw.units
+    compared = rows.raw
     rows = replace(rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
     sums = sums_of(compared, inside)
-    weight = float(sums.weight[0])
-    p_value = rows.exact_p(compared, inside, float(rows.p_values(sums)[0]))
-    return {
-        "rows": int(sums.rows[0]),
-        "predicted": units.back(float(sums.predicted[0]) / weight),
-        "observed": units.back(float(sums.observed[0]) / weight),
-        "gap": float(sums.off[0]) / weight * units.scale,
-        "p_value": min(1.0, p_value * tests),
-        "interval": [end * units.scale for end in rows.gap_interval(sums, tests, level)],
-    }
+    p_value = min(1.0, rows.exact_p(compared, inside, float(rows.p_values(sums)[0])) * tests)
+    interval = [end * compared.units.scale for end in rows.gap_interval(sums, tests, level)]
+    told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
+    return {**told, "p_value": p_value, "interval": interval}
 
 
 def _about(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, usable_columns
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
 from miscal.auditing.search.parts import fine_part
@@ -96,19 +96,14 @@ def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
     """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
     for word, value in options.items():
         if word in ("outcome", "probability"):
-            kept = summary.about.get(word)
-            if value is not None and kept is not None and _listed(value) != _listed(kept):
-                got = f"{_listed(value)} was asked for"
-                raise refusal(f"is {_listed(kept)} in '{name}'", where=f"'{word}'", got=got)
+            asked, kept = (", ".join(named(names)) for names in (value, summary.about.get(word)))
+            if asked and kept and asked != kept:
+                raise refusal(f"is '{kept}' in '{name}'", where=f"'{word}'", got=f"'{asked}' was asked for")
         elif value:
             raise refusal(
                 "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
                 hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
             )  # fmt: skip
-
-
-def _listed(names: Any) -> str:
-    return f"'{names if isinstance(names, str) else ', '.join(map(str, names))}'"
 
 
 def tally_of(

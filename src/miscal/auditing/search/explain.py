@@ -14,7 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
+from miscal.auditing.search.groups import Group, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
 from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
 from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
@@ -36,18 +36,15 @@ Ordered = list[tuple[float, Finding]]
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
-    def __init__(
-        self, rows: Rows, tests: Multiplicity, places: Sequence[Place], groups: Sequence[Group], *, beyond: bool = True
-    ) -> None:
-        self.rows, self.tests, self.beyond = rows, tests, beyond
+    def __init__(self, looked: Looked, tests: Multiplicity, places: list[Place], *, beyond: bool = True) -> None:
+        self.rows, self.tests, self.open, self.beyond = looked.rows, tests, places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
-        self.open = list(places)
-        self.columns = max(len(groups), 1)
+        self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
-        self.shared: tuple[Place, Overlap] | None = None
-        self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
+        self.shared: Overlap | None = None
+        self.total = looked.total
         self.critical = adjusted_z(tests.total, tests.level)
-        self.searched = [g for g in groups if g.ordered and beyond]
+        self.searched = [group for group in looked.groups if group.ordered and beyond]
         self.off = {group: group.beyond.off for group in self.searched}
         for place in self.open:
             self._measure(place)
@@ -178,9 +175,9 @@ class Explainer:
 
     def _overlap(self, place: Place) -> Overlap:
         """What others share with a place; the last is kept: what is chosen is put right next."""
-        if self.shared is None or self.shared[0] is not place:
-            self.shared = place, Overlap(self.rows, place)
-        return self.shared[1]
+        if self.shared is None or self.shared.place is not place:
+            self.shared = Overlap(self.rows, place)
+        return self.shared
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
@@ -257,12 +254,12 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     predicted, and then what is left of the other places, as predicted too.
     """
     real = real_places(looked, tests)
-    specific = Explainer(looked.rows, tests, [place for place in real if place.specific], looked.groups)
+    specific = Explainer(looked, tests, [place for place in real if place.specific])
     taken = specific.run()
     whole = _whole(looked, tests)
     listed = {place.key for one in taken for place in (one, *one.explains)}
     others = [place for place in real if place.key not in listed]
-    general = Explainer(looked.rows, tests, [*whole, *others], looked.groups, beyond=False)
+    general = Explainer(looked, tests, [*whole, *others], beyond=False)
     for one in taken:
         one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
     for place in whole:
@@ -317,13 +314,13 @@ def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Place], order
 
 def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
-    if math.isnan(looked.rows.scale):  # sums do not tell which rows an end shares with a place
-        shares = [0.0 for _ in taken]
-    else:
-        shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
-    shares = [math.inf if place is looked.whole else share for place, share in zip(taken, shares, strict=True)]
-    most = int(np.argmax(shares)) if shares else 0
-    return most if shares and shares[most] >= SHARED * float(end.raw.weight[0]) else None
+    if looked.whole in taken:
+        return taken.index(looked.whole)
+    if math.isnan(looked.rows.scale) or not taken:  # sums do not tell which rows an end shares with a place
+        return None
+    shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
+    most = int(np.argmax(shares))
+    return most if shares[most] >= SHARED * float(end.raw.weight[0]) else None
 
 
 def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:

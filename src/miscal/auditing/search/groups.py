@@ -116,6 +116,12 @@ class Rows:
         )  # fmt: skip
         return float(low[0]), float(high[0])
 
+    def told(self, sums: Sums) -> dict[str, Any]:
+        """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
+        units, weight = self.noise.units, float(sums.weight[0])
+        means = {name: units.back(float(getattr(sums, name)[0]) / weight) for name in ("predicted", "observed")}
+        return {"rows": int(sums.rows[0]), "weight": weight, **means, "gap": float(sums.off[0]) / weight * units.scale}
+
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
         if self.noise.spread is not None:

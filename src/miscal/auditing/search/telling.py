@@ -33,11 +33,10 @@ TRIED = 65  # sums of a cell that are tested at once, to find the least that is 
 
 def finding(looked: Looked, tests: Multiplicity, place: Place, parent: str | None = None) -> Finding:
     """One place as a finding."""
-    raw, rows, group = place.raw, looked.rows, place.group
-    number = tests.severity(place)
-    weight = float(raw.weight[0])
-    gap = place.off / weight
-    interval, units = _interval(rows, place, number, tests.level), rows.noise.units
+    rows, group, number = looked.rows, place.group, tests.severity(place)
+    told, units = rows.told(place.raw), rows.noise.units
+    gap = place.off / told["weight"]
+    interval = _interval(rows, place, number, tests.level)
     own_class = bool(looked.name) and group.kind != "score"
     real = bool(place.adjusted <= tests.level) and place.deciding is None
     form, ranges = form_and_ranges(place, looked)
@@ -49,13 +48,9 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, parent: str | Non
         scope=f"class {looked.name}" if looked.name else "",
         columns=group.names,
         levels=group.levels(place.box),
-        rows=int(raw.rows[0]),
-        weight=weight,
-        predicted=units.back(float(raw.predicted[0]) / weight),
-        observed=units.back(float(raw.observed[0]) / weight),
-        gap=gap * units.scale,
+        **told,
         interval=(interval[0] * units.scale, interval[1] * units.scale),
-        events_off=gap * weight * units.scale,
+        events_off=gap * told["weight"] * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
         real=real,
