@@ -135,15 +135,15 @@ def audit(
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
     means = {} if response == "binary" else {"response": response}
-    roles: dict[str, Any] = parts | {"cluster": cluster} | means
+    options: dict[str, Any] = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
-        seen = look_at_tally(Path(fspath(data)), wanted, roles | {"by": by, "ignore": ignore, **read_options})
+        seen = look_at_tally(Path(fspath(data)), wanted, options | {"by": by, "ignore": ignore})
     else:
-        seen = look_at_table(data, wanted, roles | read_options, memory, steps)
-    columns, positive = named(probability), read_options.get("positive")
+        seen = look_at_table(data, wanted, options, memory, steps)
+    columns, positive = named(options["probability"]), read_options.get("positive")
     described = {
-        "source": source or source_of(data), "outcome": outcome, "probability": ", ".join(columns) or None,
+        "source": source or source_of(data), "outcome": options["outcome"], "probability": ", ".join(columns) or None,
         "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
         "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
         "ignore": [str(name) for name in ignore], **({"exposure": exposure} if exposure else {}), **means, **seen.about,
@@ -215,11 +215,12 @@ def source_of(data: Any) -> str | None:
 
 
 def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: Any, steps: Steps) -> Seen:
-    """Look at predictions, or at a table of which some columns are named."""
+    """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted, steps)
     only = options.pop("columns", None)
-    source, roles, about, notes = _named(data, opened(data, memory, steps.progress), options)
+    source = opened(data, memory, steps.progress)
+    roles, about, notes = _named(data, source, options)
     wanted = replace(
         wanted, score=roles.probability if isinstance(roles.probability, str) and not roles.logit else None
     )
@@ -239,13 +240,13 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
 
 
-def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles, dict[str, Any], list[str]]:
-    """The table with its text as what it stands for, and which column is what: as named, or as it can only be."""
+def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Roles, dict[str, Any], list[str]]:
+    """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
     options["probability"] = expanded(options["probability"], source.names)
     if library_of(data) == "pyspark":
         if options["outcome"] is None or options["probability"] is None:
             raise unnamed(data)
-        return source, Roles(**options), {}, []
+        return Roles(**options), {}, []
     forms = source.read_as_meant()
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
@@ -254,12 +255,8 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
         outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
-    columns = named(options["probability"])
-    about = {
-        "outcome": options["outcome"], "probability": ", ".join(columns) or None, "probability_columns": columns,
-        **({"read_as": {name: in_words(form) for name, form in forms.items()}} if forms else {}),
-    }  # fmt: skip
-    return source, Roles(**options), about, notes
+    about = {"read_as": {name: in_words(form) for name, form in forms.items()}} if forms else {}
+    return Roles(**options), about, notes
 
 
 def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -222,25 +221,29 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.extremes = extreme_places(looked, family)
     for place in (looked.whole, looked.bent, *looked.extremes):
         tests.add(place)
-    tests.leave_out([g for g in looked.groups if not g.ordered], looked.rows)
-    looked.places += tests.add_cells(looked.groups, looked.rows, family)
-    ordered = [group for group in looked.groups if group.ordered]
-    looked.places += tests.add_boxes(ordered, looked.rows, family) + tests.add_walks(ordered, looked.rows, family)
-    looked.places += add_shapes(tests, looked.groups, looked.rows, family)
+    _judge_groups(looked, tests, looked.groups, family)
+
+
+def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], family: str) -> None:
+    """Test cells, stretches and boxes of groups, on average and along the score."""
+    ordered = [group for group in groups if any(part.ordered for part in group.parts)]
+    tests.leave_out([group for group in groups if group not in ordered], looked.rows)
+    cells = [group for group in groups if group not in ordered or len(group.parts) == 1]  # also missing values
+    for add, some in ((tests.add_cells, cells), (tests.add_boxes, ordered), (tests.add_walk, ordered)):
+        looked.places += [place for group in some for place in add(group, looked.rows, family)]
+    looked.places += add_shapes(tests, groups, looked.rows, family)
 
 
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
     for family, number in looked.skipped:
         tests.families[family].skip(number)
-    families: defaultdict[str, tuple[list[Group], ...]] = defaultdict(lambda: ([], []))
+    families: dict[str, list[Group]] = {}
     for group in looked.pairs:
-        families[family_of(group.parts)][any(part.edges is not None for part in group.parts)].append(group)
-    for family, (plain, ordered) in families.items():
-        tests.leave_out(plain, looked.rows)
-        looked.places += tests.add_cells(plain, looked.rows, family)
-        looked.places += tests.add_boxes(ordered, looked.rows, family)
-        looked.places += add_shapes(tests, [*plain, *ordered], looked.rows, family)
+        families.setdefault(family_of(group.parts), []).append(group)
+    for family, groups in families.items():
+        plain_first = sorted(groups, key=lambda group: any(part.ordered for part in group.parts))
+        _judge_groups(looked, tests, plain_first, family)
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places

@@ -245,41 +245,33 @@ class Multiplicity:
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
-    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-        """Add the cells of groups without an order."""
+    def add_cells(self, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Add the cells of a group that have no order."""
+        cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
+        make = partial(box_place, rows=rows, family=family)
+        return self.families[family].add_cells(group, cells, group.p_value[cells], make)
+
+    def add_boxes(self, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Add the best stretches and boxes of a group that has an order, as predicted and beyond the score."""
         places: list[Place] = []
-        for group in groups:
-            cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-            make = partial(box_place, rows=rows, family=family)
-            places += self.families[family].add_cells(group, cells, group.p_value[cells], make)
+        shape, ordered = group.shape, [part.ordered for part in group.parts]
+        make = partial(box_place, rows=rows, family=family)
+        for beyond, sums in ((False, group.raw), (True, group.beyond)):
+            off, noise = sums.off.reshape(shape), rows.variance(sums).reshape(shape)
+            best = best_boxes(off, noise, ordered, float(noise.sum()), beyond=beyond)
+            chances = _chances(group, best, rows)
+            places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
         return places
 
-    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-        """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
-        places: list[Place] = []
-        for group in groups:
-            shape, ordered = group.shape, [part.ordered for part in group.parts]
-            for beyond, sums in ((False, group.raw), (True, group.beyond)):
-                noise = rows.variance(sums)
-                best = best_boxes(
-                    sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond
-                )
-                chances = _chances(group, best, rows)
-                make = partial(box_place, rows=rows, family=family)
-                places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
-        return places
-
-    def add_walks(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-        """Add the walk along each variable: its p-value belongs to the stretch in which it moves most."""
-        places: list[Place] = []
-        for group in groups:
-            if group.walk is not None and not math.isnan(group.walk[0]):
-                p, first, last = group.walk
-                place = box_place(group, ((first, last),), None, stretches(group.ordered), rows, family)
-                place.p_value = p
-                self.add(place)
-                places.append(place)
-        return places
+    def add_walk(self, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
+        p, first, last = group.walk or (math.nan, 0, 0)
+        if math.isnan(p):
+            return []
+        place = box_place(group, ((first, last),), None, stretches(group.ordered), rows, family)
+        place.p_value = p
+        self.add(place)
+        return [place]
 
 
 Make = Callable[[Group, Box, float, int], Place]
