@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -157,22 +158,18 @@ def measured_on_all(
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)
     rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)
-    first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
-    sums: list[tuple[Any, Any]] = list(zip(added.tallies, added.recalibrated, strict=True))
-    made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
+    sums: Any = islice(zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None)
+    made.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     made.skipped, made.left_out = looked.skipped, looked.left_out
-    made.searched = _searched(looked, rows, *map(Sums.of, sums[last]))
-    beside = iter(sums[last + 1 :])
-    kept = {column.name for column, _, _ in made.columns}  # a column may have too many levels among all rows
-    old = [group for group in looked.groups if group.parts[0].name in kept]
-    added_along = {id(group): None if one is None else next(beside) for group, one in zip(groups, along, strict=True)}
-    for was, group in zip([*old, *looked.pairs], [*made.groups, *made.pairs], strict=True):
-        found = added_along[id(was)]
-        group.along = None if found is None else along_sums(group, *found, made.rows)
+    made.searched = _searched(looked, rows, *map(Sums.of, next(sums)))
+    added_along = [(None, None) if one is None else next(sums) for one in along]
+    found = {group.names: both for group, both in zip(groups, added_along, strict=True)}
+    for group in [*made.groups, *made.pairs]:  # a column may have too many levels among all rows, and be gone
+        group.along = along_sums(group, *found[group.names], made.rows)
     leave_out_shapes(made)
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
-    return made, summary, [tally for tally, _ in beside]
+    return made, summary, [tally for tally, _ in sums]
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:

@@ -18,6 +18,7 @@ from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
 from miscal.auditing.search.parts import MONTHS_OF
 from miscal.data.errors import MiscalError, refusal
+from miscal.page.json import Columns, floats
 from miscal.page.words import KIND, finite, plural
 from miscal.pooling.condition import LARGEST, Conjunction, just_below
 from miscal.pooling.parsing import parse
@@ -103,15 +104,10 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
         for label, rows in zip(result["table"].get("label", []), result["table"].get("rows", []), strict=False)
         if rows is None
     }
-    table = compared["table"]
-    before = table.get("rows_before", [0] * len(table["where"]))  # not known: taken for small
-    sizes = zip(table["where"], table["rows"], before, strict=True)
-    keep = [where not in hidden and rows >= below and old >= below for where, rows, old in sizes]
-    cells = {
-        name: [value for value, shown in zip(values, keep, strict=True) if shown]
-        for name, values in table.items()
-        if name not in ("rows", "rows_before")
-    }
+    table = Columns(compared["table"])
+    small = ~(floats(table["rows"]) >= below) | ~(floats(table["rows_before"]) >= below)  # not known: taken for small
+    keep = [k for k, where in enumerate(table["where"]) if where not in hidden and not small[k]]
+    cells = {name: each for name, each in table.take(keep).items() if name not in ("rows", "rows_before")}
     named = {*cells["where"], *(finding["where"] for finding in made["findings"])}
     places = {word: [w for w in compared[word] if w in named] for word in ("better", "worse", "new", "gone")}
     return {**compared, **places, "table": cells}

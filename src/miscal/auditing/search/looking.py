@@ -348,9 +348,8 @@ def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], see
     if effort in ("quick", "normal"):
         for one, two in combinations(numbers, 2):
             looked.leave_out("neighbourhoods", f"{one} and {two}", ONLY_DEEP, "--effort deep")
-    if seen:
-        for name in classes[:seen] if len(names) > 1 and effort not in ALONE else ():
-            looked.leave_out("pairs", f"class {name}", ONLY_FIRST, ONE_CLASS)
+    for name in classes[:seen] if len(names) > 1 and effort not in ALONE else ():
+        looked.leave_out("pairs", f"class {name}", ONLY_FIRST, ONE_CLASS)
     if len(classes) > 2 and looked.target in ("auto", "top"):
         for name in classes[seen:]:
             looked.leave_out("classes", f"class {name}", MANY_CLASSES, f"--effort deep, or {ONE_CLASS}")
