@@ -230,7 +230,7 @@ class Group:
 
     def as_one(self, sums: Sums, box: Box) -> Sums:
         """Some sums of the group's cells, those of a box as one cell."""
-        return sums.map(lambda each: self.summed(each, box).reshape(1))
+        return Sums(*(self.summed(each, box).reshape(1) for each in vars(sums).values()))
 
 
 def family_of(parts: Sequence[Part]) -> str:

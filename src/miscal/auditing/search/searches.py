@@ -81,21 +81,18 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         _Side(coarse_part(group.parts[0], looked.rows.weight), suspicion(result, group), group)
         for _, result, group in looked.columns
     ]
-    pairs = [(min(a.suspicion, b.suspicion), a.suspicion + b.suspicion, a, b) for a, b in combinations(sides, 2)]
-    pairs.sort(key=lambda entry: entry[:2])
-    suspect = [bool(wanted.by) or least <= SUSPECT for least, *_ in pairs]
-    done, most = 0, min(PAIRS[wanted.effort], sum(suspect))
-    for may, (_, _, one, two) in zip(suspect, pairs, strict=True):
-        if not may or done >= most:
-            looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
-            large = any(side.part.count > room for side, room in zip((one, two), _room(one, two), strict=True))
-            family = LARGE if large else family_of((one.part, two.part))
-            looked.skipped.append((family, _tests(one.part, two.part)))
-            continue
-        done += 1
-        if done % 10 == 1:
-            say(f"pairs of columns, {done} of {most}")
+    pairs = sorted(combinations(sides, 2), key=lambda two: (_least(*two), sum(side.suspicion for side in two)))
+    suspect = [bool(wanted.by) or _least(*two) <= SUSPECT for two in pairs]
+    most = min(PAIRS[wanted.effort], sum(suspect))
+    for done, (one, two) in enumerate(pairs[:most]):
+        if done % 10 == 0:
+            say(f"pairs of columns, {done + 1} of {most}")
         _cross(looked, one, two)
+    for may, (one, two) in zip(suspect[most:], pairs[most:], strict=True):
+        looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
+        large = any(side.part.count > room for side, room in zip((one, two), _room(one, two), strict=True))
+        family = LARGE if large else family_of((one.part, two.part))
+        looked.skipped.append((family, _tests(one.part, two.part)))
     for side in sides:
         if side.cut:
             every = side.part.known
@@ -113,6 +110,10 @@ def _cross(looked: Looked, one: _Side, two: _Side) -> None:
     looked.pairs.append(group)
     if group.some:
         looked.skipped.append((family_of(parts), _tests(one.part, two.part) - _tests(*parts)))
+
+
+def _least(one: _Side, two: _Side) -> float:
+    return min(one.suspicion, two.suspicion)
 
 
 def _names(one: _Side, two: _Side) -> str:
@@ -225,8 +226,8 @@ class _Seen:
         """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
         kept: list[tuple[int, np.ndarray]] = []
         for number in self.order[:LOOKED_AT].tolist():
-            own = self.members(number)
-            if number and len(kept) < DRAWN and all(_shared(own, other) < ALIKE for _, other in kept):
+            own = self.members(number) if number and len(kept) < DRAWN else None
+            if own is not None and all(_shared(own, other) < ALIKE for _, other in kept):
                 kept.append((number, own))
         drawn = [(0, self.members(0)), *kept]
         named = [(self.found.define(k).name, subpopulation_curve(self.rows, own, POINTS)) for k, own in drawn]
