@@ -62,7 +62,7 @@ class Gates:
     ignore: tuple[str, ...] = ()
 
 
-GATES = {item.name: item.name.replace("_", "-") for item in fields(Gates)}
+GATES = {item.name: item.name.replace("_", "-") for item in fields(Gates)}  # as a file has them
 
 
 @dataclass(frozen=True)
@@ -96,21 +96,16 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
             raise refusal("is not TOML", where=f"'{candidate}'", got=str(error)) from error
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
+        given = {name.replace("-", "_"): (name, value) for name, value in content.items()}
+        for name in (name for key, (name, _) in given.items() if key not in GATES):
+            raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
         if content or path:
-            return {
-                name.replace("-", "_"): gate_value(name.replace("-", "_"), value, f"'{candidate}': {name}", most)
-                for name, value in content.items()
-            }
+            return {key: gate_value(key, each, f"'{candidate}': {name}", most) for key, (name, each) in given.items()}
     return {}
 
 
 def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
     """The value of one gate, checked: of a file or of an option."""
-    if key not in GATES:
-        file, _, name = where.rpartition(": ")
-        raise refusal(
-            f"has no gate '{name}'", where=file, hint=nearest(name, [each.replace("_", "-") for each in GATES])
-        )
     if key == "max_field":
         if not isinstance(value, Mapping):
             raise refusal("must be a table such as {state = 0.02}", where=where, got=f"it is {value!r}")

@@ -214,7 +214,7 @@ class Group:
 
     def words(self, box: Box) -> str:
         """The place in words."""
-        return " and ".join(part.words(*ends) for part, ends in zip(self.parts, box, strict=True))
+        return " and ".join(f"{name} {level}" for name, level in zip(self.names, self.levels(box), strict=True))
 
     def conjunction(self, box: Box) -> Conjunction:
         """Which rows belong to a box of cells."""

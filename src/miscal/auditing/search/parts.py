@@ -53,6 +53,10 @@ class Part:
         """The level, or the stretch of ranges, without the column's name.
 
         A range is closed on the right, and the lowest one on the left too; the ends of a column stay open.
+
+        >>> from miscal.data.columns import column
+        >>> fine_part(column("hour", [17, 18, 19, 20])).level(1, 2)
+        '18 to 19'
         """
         if first >= self.known:
             return "missing"
@@ -79,16 +83,6 @@ class Part:
         low = None if first == 0 else float(self.edges[first])
         high = None if last == self.known - 1 else float(self.edges[last + 1])
         return Condition(self.name, kind, low, high)
-
-    def words(self, first: int, last: int) -> str:
-        """The place in words: the column's name and the level.
-
-        >>> from miscal.data.columns import column
-        >>> part = fine_part(column("hour", [17, 18, 19, 20]))
-        >>> part.words(1, 2)
-        'hour 18 to 19'
-        """
-        return f"{self.name} {self.level(first, last)}"
 
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
