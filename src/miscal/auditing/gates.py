@@ -97,8 +97,11 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
         given = {name.replace("-", "_"): (name, value) for name, value in content.items()}
-        for name in (name for key, (name, _) in given.items() if key not in GATES):
-            raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
+        unknown = [name for key, (name, _) in given.items() if key not in GATES]
+        if unknown:
+            raise refusal(
+                f"has no gate '{unknown[0]}'", where=f"'{candidate}'", hint=nearest(unknown[0], GATES.values())
+            )
         if content or path:
             return {key: gate_value(key, each, f"'{candidate}': {name}", most) for key, (name, each) in given.items()}
     return {}
