@@ -7,7 +7,7 @@ is told from the sample, each row of which stands for as many as it was taken fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -158,7 +158,7 @@ def measured_on_all(
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)
     rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)
-    sums: Any = islice(zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None)
+    sums: Iterator[tuple[Any, Any]] = islice(zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None)
     made.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     made.skipped, made.left_out = looked.skipped, looked.left_out
     made.searched = _searched(looked, rows, *map(Sums.of, next(sums)))
