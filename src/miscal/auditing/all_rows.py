@@ -162,7 +162,7 @@ def measured_on_all(
     made.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     made.skipped, made.left_out = looked.skipped, looked.left_out
     made.searched = _searched(looked, rows, *map(Sums.of, next(sums)))
-    added_along = [(None, None) if one is None else next(sums) for one in along]
+    added_along: list[tuple[Any, Any]] = [(None, None) if one is None else next(sums) for one in along]
     found = {group.names: both for group, both in zip(groups, added_along, strict=True)}
     for group in [*made.groups, *made.pairs]:  # a column may have too many levels among all rows, and be gone
         group.along = along_sums(group, *found[group.names], made.rows)
