@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from miscal.auditing.repaired import repair_table
+from miscal.auditing.repair import repair_table
 from miscal.datasets import flights
 from studies.displays import ChoiceDisplay
 from studies.harness import RESULTS, markdown

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from miscal.auditing.repaired import repair_table
+from miscal.auditing.repair import repair_table
 from miscal.datasets import flights
 
 IMAGE = Path(__file__).parents[1] / "images" / "repair-page.png"

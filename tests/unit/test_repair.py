@@ -12,8 +12,7 @@ import pytest
 from click.testing import Result
 from pyarrow import csv
 
-from miscal.auditing.repair import _verdict, repair
-from miscal.auditing.repaired import repair_table
+from miscal.auditing.repair import _verdict, repair, repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions

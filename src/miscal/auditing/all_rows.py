@@ -7,15 +7,16 @@ is told from the sample, each row of which stands for as many as it was taken fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.search.along import Both, ScoreGrid, along_of_tally
+from miscal.auditing.search.along import Both, along_of_tally
 from miscal.auditing.search.groups import Group, Rows
 from miscal.auditing.search.looking import Looked, leave_out_shapes, walk_of
 from miscal.auditing.search.parts import Part
@@ -33,10 +34,12 @@ from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
-from miscal.pooling.cells import Levels, Product, Ranges
+from miscal.pooling.cells import Levels, Ranges
 from miscal.results import Result
 
 FROM_SAMPLE = ("curve", "density", "curve_rows")  # what a variable's figure draws beside its ranges
+MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
+LookedAt = tuple[Column, Result, Group]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,8 @@ class Cuts:
 
     name: str
     kind: str
-    bins: np.ndarray | None = None
-    fine: np.ndarray | None = None
+    bins: np.ndarray = field(default_factory=lambda: np.empty(0))
+    fine: np.ndarray = field(default_factory=lambda: np.empty(0))
     grid: np.ndarray | None = None
 
 
@@ -65,11 +68,8 @@ def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *,
 
 def cuts_like(name: str, summary: Summary) -> Cuts:
     """How a column was cut for another summary, so that both can be added."""
-    if name in summary.fields:
-        return Cuts(name, summary.fields[name].kind)
-    each = summary.variables[name]
-    assert isinstance(each.tally.cells, Ranges)
-    return Cuts(name, each.kind, each.bins, each.fine, each.tally.cells.edges)
+    each = summary.fields.get(name) or summary.variables[name]
+    return Cuts(name, each.kind, each.bins, each.fine, getattr(each.tally.cells, "edges", None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +102,8 @@ class AllRows:
         ranks : a fine grid of predicted means, with their edges; one of probabilities would hold all of them in a few
             cells where one outcome is far out
         """
-        scores = self.gathered.scores
-        assert scores is not None
-        known = scores if self.like is None else self.like
-        assert isinstance(known.cells, Ranges)
+        scores: Any = self.gathered.scores
+        known: Any = self.like or scores
         recalibration = adding.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         looked_at = [
             adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)
@@ -114,19 +112,16 @@ class AllRows:
         fine = score_edges if ranks is None else ranks
         requests = [adding.RangeCells(adding.SCORE, fine), *looked_at, *further]
         added = adding.add_up(self.source, self.roles, self.target, requests, recalibration)
-        score = added.tallies[0]
-        assert score is not None
+        score: Any = added.tallies[0]
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
-        variables, fields = {}, {}
+        variables: dict[str, ColumnSums] = {}
+        fields: dict[str, ColumnSums] = {}
         for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
-            if tally is None or beyond is None:
-                continue
-            if one.bins is None or one.fine is None:
-                fields[one.name] = ColumnSums(one.kind, tally, beyond)
-            else:
-                variables[one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
+            if tally is not None and beyond is not None:
+                kept = fields if one.grid is None else variables
+                kept[one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
         about = {
             "outcome": self.roles.outcome, "probability": ", ".join(map(str, self.roles.probabilities)),
             "weight_column": self.roles.weight, "count_column": self.roles.count, "target": self.event,
@@ -153,10 +148,8 @@ def measured_on_all(
     ]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [adding.CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
-    scale, grid = every.gathered.rows / max(looked.rows.raw.rows, 1), looked.rows.grid
-    assert grid is not None
-    groups = [*looked.groups, *looked.pairs]
-    along = score_cells(groups, grid, scale)
+    scale, groups = every.gathered.rows / max(looked.rows.raw.rows, 1), [*looked.groups, *looked.pairs]
+    along = score_cells(groups, looked.rows.grid, scale)
     conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     edges, compared = looked.score.extra["tally"].cells.edges, looked.rows.raw
@@ -165,22 +158,18 @@ def measured_on_all(
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)
     rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)
-    first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
-    sums = list(zip(added.tallies, added.recalibrated, strict=True))
-    made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
+    sums: Iterator[tuple[Any, Any]] = islice(zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None)
+    made.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     made.skipped, made.left_out = looked.skipped, looked.left_out
-    made.searched = _searched(looked, rows, *map(_given, sums[last]))
-    beside = iter(sums[last + 1 :])
-    kept = {column.name for column, _, _ in made.columns}  # a column may have too many levels among all rows
-    old = [group for group in looked.groups if group.parts[0].name in kept]
-    added_along = {id(group): None if one is None else next(beside) for group, one in zip(groups, along, strict=True)}
-    for was, group in zip([*old, *looked.pairs], [*made.groups, *made.pairs], strict=True):
-        found = added_along[id(was)]
-        group.along = None if found is None else along_sums(group, *found, made.rows)
+    made.searched = _searched(looked, rows, *map(Sums.of, next(sums)))
+    added_along: list[tuple[Any, Any]] = [(None, None) if one is None else next(sums) for one in along]
+    found = {group.names: both for group, both in zip(groups, added_along, strict=True)}
+    for group in [*made.groups, *made.pairs]:  # a column may have too many levels among all rows, and be gone
+        group.along = along_sums(group, *found[group.names], made.rows)
     leave_out_shapes(made)
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
-    return made, summary, [tally for tally, _ in beside]
+    return made, summary, [tally for tally, _ in sums]
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:
@@ -188,26 +177,21 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     event = str(summary.about["target"])
     common: Any = {"target": event, "random_state": random_state}
     score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    made = Looked(event if sample is None else sample.target, "", rows, score, scores=Sums.of(summary.grid))
+    made = Looked(event if sample is None else sample.target, "", rows, score, Sums.of(summary.grid))
     made.column = None if sample is None else sample.column  # a tally does not say whether its column holds logits
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
     for name in seen or (*summary.variables, *summary.fields):
         if name in summary.variables:
             each = summary.variables[name]
             column, result = seen.get(name) or (_stand_in(name, each.kind, rows.raw.rows), None)
-            made.columns.append(_variable(column, each, rows, result, **common))
+            made.columns.append(_variable(column, each, rows, result, common))
         elif name in summary.fields:
-            column = seen[name][0] if seen else _stand_in(name, "category", rows.raw.rows)
-            made.columns.append(_field(column, summary.fields[name], rows, **common))
+            column, _ = seen.get(name) or (_stand_in(name, "category", rows.raw.rows), None)
+            made.columns.append(_field(column, summary.fields[name], rows, common))
     whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
     beyond = made.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if made.columns else whole
     made.all = whole, beyond
     return made
-
-
-def _given(tally: Tally | None) -> Sums:
-    """The sums of cells that no table can lack, because their levels were given."""
-    return Sums.of(tally)  # type: ignore[arg-type]
 
 
 def _stand_in(name: str, kind: str, rows: int) -> Column:
@@ -216,9 +200,7 @@ def _stand_in(name: str, kind: str, rows: int) -> Column:
     return Column(name, "date" if kind == "date" else "numeric", np.full(rows, np.nan), integer=kind == "integer")
 
 
-def _variable(
-    column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, *, target: str, random_state: int
-) -> tuple[Column, Result, Group]:
+def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
     extra: dict[str, Any] = {"column_kind": column.kind, "integer": column.integer}
     if sampled is not None:
         extra |= {name: sampled.extra[name] for name in FROM_SAMPLE if name in sampled.extra}
@@ -227,9 +209,7 @@ def _variable(
     shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)  # those that other audits may have
     edges: Any = each.tally.cells.edges  # type: ignore[attr-defined]
     extra["fine"] = coarsened(each.tally, np.union1d(each.bins, np.intersect1d(shared, edges)))
-    result = from_sums.variable_from_sums(
-        column.name, bins, each.tally, rows.noise, target=target, random_state=random_state, extra=extra
-    )
+    result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
     codes[np.isnan(column.values)] = fine.cells.count - 1
     part = Part(column, codes, (), each.fine, fine.cells.missing)  # type: ignore[attr-defined]
@@ -239,23 +219,18 @@ def _variable(
     return column, result, group
 
 
-def _field(
-    column: Column, each: ColumnSums, rows: Rows, *, target: str, random_state: int
-) -> tuple[Column, Result, Group]:
-    cells = each.tally.cells
-    assert isinstance(cells, Levels)
+def _field(column: Column, each: ColumnSums, rows: Rows, common: Any) -> LookedAt:
+    cells: Any = each.tally.cells
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
-    result = from_sums.field_from_sums(column.name, each.tally, rows.noise, target=target, random_state=random_state)
+    result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
     p_value = np.asarray(result.table["p_value"], dtype=float)
     return column, result, Group((part,), "field", Sums.of(each.tally), Sums.of(each.beyond), p_value)
 
 
-def _crossed(group: Group, raw: Tally | None, beyond: Tally | None, rows: Rows) -> Group:
+def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
     """The same pair of columns with the sums of all rows, which may lack values where the sample has none."""
-    assert raw is not None
-    assert isinstance(raw.cells, Product)
     parts = []
     for part, cells in zip(group.parts, raw.cells.parts, strict=True):
         missing = bool(getattr(cells, "missing", False))
@@ -264,29 +239,24 @@ def _crossed(group: Group, raw: Tally | None, beyond: Tally | None, rows: Rows) 
             codes = np.where(part.codes == part.count, part.known + missing, codes)
         parts.append(replace(part, codes=codes, missing=missing))
     sums = Sums.of(raw)
-    return Group(tuple(parts), group.kind, sums, _given(beyond), rows.p_values(sums))
+    return Group(tuple(parts), group.kind, sums, Sums.of(beyond), rows.p_values(sums))
 
 
 def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
     """The places of searches, tested by their sums over all rows among all that were searched."""
     made: dict[str, tuple[int, list[Place]]] = {}
-    chances = np.nan_to_num(rows.p_values(raw), nan=1.0)
-    numbers = iter(range(chances.size))
+    found = enumerate(np.nan_to_num(rows.p_values(raw), nan=1.0).tolist())
     for family, (size, places) in looked.searched.items():
         moved = []
-        for place, number in zip(places, numbers, strict=False):
-            own, after = raw.cell(number), beyond.cell(number)
-            chance = min(1.0, float(chances[number]) * size * max(place.searched, 1))
-            if own.weight[0] > 0:
-                moved.append(replace(place, raw=own, beyond=after, p_value=chance))
-        made[family] = size, moved
+        for place in places:
+            number, chance = next(found)
+            chance = min(1.0, chance * size * max(place.searched, 1))
+            moved.append(replace(place, raw=raw.cell(number), beyond=beyond.cell(number), p_value=chance))
+        made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
     return made
 
 
-MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
-
-
-def score_cells(groups: Sequence[Group], grid: ScoreGrid, scale: float) -> list[adding.CrossedCells | None]:
+def score_cells(groups: Sequence[Group], grid: Any, scale: float) -> list[adding.CrossedCells | None]:
     """What to add up for each group; None for a pair that has too many cells.
 
     Of a field with very many levels those are added that have rows enough to be tested, the largest first.
@@ -315,11 +285,10 @@ def cells_of_part(part: Part) -> adding.RangeCells | adding.LevelCells:
     return adding.RangeCells(part.name, part.edges)
 
 
-def along_sums(group: Group, raw: Tally | None, beyond: Tally | None, rows: Rows) -> Both | None:
+def along_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> Both | None:
     """The sums of a group along the score, its cells in its own order; levels that were not added up stay empty."""
     if raw is None or beyond is None:
         return None
-    assert isinstance(raw.cells, Product)
     *parts, score = raw.cells.parts
     shape = tuple(part.count for part in raw.cells.parts)
     places = [_places(own, cells) for own, cells in zip(group.parts, parts, strict=True)]

@@ -10,25 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named, suggested
+from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of, rows_fingerprint
 from miscal.auditing.findings import named_after
-from miscal.auditing.first_look import guessed
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
 from miscal.auditing.search.looking import Looked, Seen, Wanted, judge, leave_out_by_effort, look
-from miscal.auditing.search.pairs import look_at_pairs
 from miscal.auditing.search.parts import Part
-from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
+from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
 from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
-from miscal.data.errors import check_named, refusal
+from miscal.data.errors import refusal
 from miscal.data.frames import expanded
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
@@ -133,18 +132,18 @@ def audit(
     probability = one_prediction(probability, prediction, response, exposure)
     response = data.response if isinstance(data, Predictions) else response
     parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
-    by, ignore = asked_columns(by, ignore, time, **parts)
+    by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
     means = {} if response == "binary" else {"response": response}
-    roles: dict[str, Any] = parts | {"cluster": cluster} | means
+    options: dict[str, Any] = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
-        seen = look_at_tally(Path(fspath(data)), wanted, roles | {"by": by, "ignore": ignore, **read_options})
+        seen = look_at_tally(Path(fspath(data)), wanted, options | {"by": by, "ignore": ignore})
     else:
-        seen = look_at_table(data, wanted, roles | read_options, memory, steps)
-    columns, positive = named(probability), read_options.get("positive")
+        seen = look_at_table(data, wanted, options, memory, steps)
+    columns, positive = named(options["probability"]), read_options.get("positive")
     described = {
-        "source": source or source_of(data), "outcome": outcome, "probability": ", ".join(columns) or None,
+        "source": source or source_of(data), "outcome": options["outcome"], "probability": ", ".join(columns) or None,
         "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
         "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
         "ignore": [str(name) for name in ignore], **({"exposure": exposure} if exposure else {}), **means, **seen.about,
@@ -216,18 +215,16 @@ def source_of(data: Any) -> str | None:
 
 
 def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: Any, steps: Steps) -> Seen:
-    """Look at predictions, or at a table of which some columns are named."""
+    """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted, steps)
     only = options.pop("columns", None)
-    source, roles, about, notes = _named(data, opened(data, memory, steps.progress), options)
+    source = opened(data, memory, steps.progress)
+    roles, about, notes = _named(data, source, options)
     wanted = replace(
         wanted, score=roles.probability if isinstance(roles.probability, str) and not roles.logit else None
     )
-    known = [name for name in source.kinds if name not in roles.names]
-    usable = [name for name in known if name not in source.unfit or name in (wanted.by or ())]
-    source.check([name for name, _ in source.aside if name in (wanted.by or ())])
-    check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
+    usable = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, usable, only), limit=limit, target=wanted.target)
     roles = rows.roles or roles
@@ -243,27 +240,23 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
 
 
-def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles, dict[str, Any], list[str]]:
-    """The table with its text as what it stands for, and which column is what: as named, or as it can only be."""
+def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Roles, dict[str, Any], list[str]]:
+    """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
     options["probability"] = expanded(options["probability"], source.names)
     if library_of(data) == "pyspark":
         if options["outcome"] is None or options["probability"] is None:
             raise unnamed(data)
-        return source, Roles(**options), {}, []
+        return Roles(**options), {}, []
     forms = source.read_as_meant()
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if options.get("response", "binary") != "binary":
             raise unnamed(data, "prediction")
-        outcome, probability, said = guessed(source, options["outcome"], options["probability"])
+        outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
-    columns = named(options["probability"])
-    about = {
-        "outcome": options["outcome"], "probability": ", ".join(columns) or None, "probability_columns": columns,
-        **({"read_as": {name: in_words(form) for name, form in forms.items()}} if forms else {}),
-    }  # fmt: skip
-    return source, Roles(**options), about, notes
+    about = {"read_as": {name: in_words(form) for name, form in forms.items()}} if forms else {}
+    return Roles(**options), about, notes
 
 
 def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
@@ -286,7 +279,8 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
 
 def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
-    looks, aside, dated = _looked(predictions, wanted, steps)
+    dated = None if wanted.time is None else time_column(predictions, wanted.time)
+    looks, aside = _looked(predictions, wanted, steps)
     if dated is not None:
         judged: Any = {"every": wanted.every, "level": wanted.level, "random_state": wanted.random_state}
         looks[0].further.append(by_period(looks[0].rows.raw, dated, **judged))
@@ -297,7 +291,7 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     }
     names = [one["where"] for one in aside if one["reason"].startswith("an identifier") and not wanted.by]
     known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
-    key = None if predictions.cluster is not None else suggested(predictions, looks[0].rows.beyond, known)
+    key = None if predictions.cluster is not None else column_choice.suggested(predictions, looks[0].rows.beyond, known)
     about |= {} if key is None else {"cluster_suggested": key[0]}
     return Seen(looks, about, [*unread, *aside], {}, [] if key is None else [key[1]])
 
@@ -312,12 +306,11 @@ def _look_at_sample(
             got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )  # fmt: skip
-    looks, aside, _ = _looked(rows.predictions, wanted, steps)
-    looked = looks[0]
+    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
+    (looked, *_), aside = _looked(rows.predictions, wanted, steps)
     steps("all rows")
     event = looked.rows.raw.target
     every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
-    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
     made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
         made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
@@ -325,12 +318,9 @@ def _look_at_sample(
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 
 
-def _looked(
-    predictions: Predictions, wanted: Wanted, steps: Steps
-) -> tuple[list[Looked], list[dict[str, Any]], Column | None]:
-    """Everything that the effort allows to look at, on the rows that are here."""
-    dated = None if wanted.time is None else time_column(predictions, wanted.time)
-    columns, aside = chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
+def _looked(predictions: Predictions, wanted: Wanted, steps: Steps) -> tuple[list[Looked], list[dict[str, Any]]]:
+    """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
+    columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
     targets = _targets(predictions, wanted)
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
@@ -342,7 +332,7 @@ def _looked(
         if wanted.effort == "deep":
             look_at_neighbourhoods(predictions, first, wanted, steps)
     leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
-    return looks, aside, dated
+    return looks, aside
 
 
 def _targets(predictions: Predictions, wanted: Wanted) -> list[tuple[str | int, str]]:

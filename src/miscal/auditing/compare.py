@@ -23,6 +23,7 @@ from miscal.results import Result, Table
 COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
 SUMS = ("rows", "weight", "predicted", "observed", "variance", "residual2")
 WHOLE = "the whole table"
+SCORES = ("expected", "kuiper", "smooth", "gap", "ratio", "slope", "brier", "log_loss", "auc")
 SHARE, LEAST_ROWS = 0.1, 30  # of a range that is joined from narrower ones
 Sums = Mapping[str, np.ndarray]
 
@@ -63,13 +64,11 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {
-            "paired": self.paired, "cells": self.cells, "level": self.level, "table": self.table.to_dict(),
-            "new": self.new, "gone": self.gone, "better": self.better, "worse": self.worse,
-            "left_out": self.left_out,
-            "score": {name: list(pair) for name, pair in self.score.items()},
-            **({"response": self.response} if self.response else {}),
-        }  # fmt: skip
+        score = {name: list(pair) for name, pair in self.score.items()}
+        places = {"table": self.table.to_dict(), "better": self.better, "worse": self.worse}
+        return (
+            {word: each for word, each in vars(self).items() if word != "response" or each} | places | {"score": score}
+        )
 
     def _repr_html_(self) -> str:
         return str(import_module("miscal.page.html").comparison_html(self.to_dict()))
@@ -85,12 +84,10 @@ class Comparison:
             lines = [f"Compared on {how}, by findings alone: one of the audits is JSON, which has no sums of cells."]
         lines += self._overall()
         for verdict in ("worse", "better"):
-            chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted")
+            chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
             lines += [
                 f"  {verdict}: {visible(where)}: gap {words.points(before)} before, {words.points(after)} after"
-                for where, before, after in zip(
-                    chosen["where"][:8], chosen["gap_before"], chosen["gap_after"], strict=False
-                )
+                for where, before, after in zip(*map(chosen.get, ("where", "gap_before", "gap_after")), strict=True)
             ]
         lines += [f"  new: {visible(where)}" for where in self.new[:8]]
         lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
@@ -192,12 +189,7 @@ def _listed(cells: Any, sums: Mapping[str, np.ndarray], spread: Any) -> dict[str
     sums = {**sums, **{name: sums[name] * spread for name in ("variance", "residual2")}}
     rule = None if cells.describe()["kind"] == "levels" else fingerprint(cells)
     edges = cells.edges.tolist() if isinstance(cells, Ranges) else []
-    return {
-        "rule": rule,
-        "edges": edges,
-        "label": cells.labels(),
-        **{name: values.tolist() for name, values in sums.items()},
-    }
+    return {"rule": rule, "edges": edges, "label": cells.labels()} | {name: sums[name].tolist() for name in SUMS}
 
 
 def read_cells(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,6 +296,5 @@ def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
 
 
 def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:
-    names = ("expected", "kuiper", "smooth", "gap", "slope", "ratio", "brier", "log_loss", "auc")
     one, two = before.document["score"], after.document["score"]
-    return {n: (float(one[n]), float(two[n])) for n in names if one.get(n) is not None and two.get(n) is not None}
+    return {n: (float(one[n]), float(two[n])) for n in SCORES if one.get(n) is not None and two.get(n) is not None}

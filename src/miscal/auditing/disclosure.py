@@ -8,6 +8,7 @@ holds some rows and fewer than the limit.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise
 from typing import Any
@@ -39,10 +40,9 @@ class Shown:
         self.levels = dict(levels or {})  # of each column: what is not among the others is the last one
         self.named = set(named)  # ranges that other places speak of: of them alone is it followed what others hold
         self.known: dict[Box, int] = {}
-        self.lines: dict[tuple[Box, str], Line] = {}
-        self.along: dict[Box, set[str]] = {}
-        self.alone: dict[tuple[Box, str], int] = {}  # rows of the single levels of a line
-        self.added: list[tuple[Box, int]] = []
+        self.lines: defaultdict[Box, defaultdict[str, Line]] = defaultdict(lambda: defaultdict(dict))
+        self.alone: Counter[tuple[Box, str]] = Counter()  # rows of the single levels of a line
+        self.added: list[Box] = []
         self.crossed: list[tuple[Box, int]] = []  # places of several columns that are shown
 
     def show(self, box: Box | None, rows: int) -> bool:
@@ -53,8 +53,8 @@ class Shown:
         if self._nested_are_safe(box, rows) and self._add(box, rows):
             self.crossed += [(box, rows)] if len(box) > 1 else []
             return True
-        for each, count in reversed(self.added):
-            self._forget(each, count)
+        for each in self.added:
+            self._forget(each)
         return False
 
     def _nested_are_safe(self, box: Box, rows: int) -> bool:
@@ -78,7 +78,7 @@ class Shown:
             if self._small(rows):
                 return False
             self._note(box, rows)
-            parts = [(box, column, piece) for column in self.along.get(box, ()) for piece in self.lines[box, column]]
+            parts = [(box, column, piece) for column, line in self.lines[box].items() for piece in line]
             for line in [*((box - {place}, *place) for place in box), *parts]:
                 follows = self._line(*line)
                 if follows is None:
@@ -88,25 +88,25 @@ class Shown:
 
     def _note(self, box: Box, rows: int) -> None:
         self.known[box] = rows
-        self.added.append((box, rows))
+        self.added.append(box)
         for column, piece in box:
-            key = (box - {(column, piece)}, column)
-            self.lines.setdefault(key, {})[piece] = rows
-            self.along.setdefault(key[0], set()).add(column)
-            if _single(piece):
-                self.alone[key] = self.alone.get(key, 0) + rows
+            around = box - {(column, piece)}
+            self.lines[around][column][piece] = rows
+            self.alone[around, column] += rows if _single(piece) else 0
 
     def _line(self, around: Box, column: str, piece: Piece) -> list[tuple[Box, int]] | None:
         """What follows from a line with a new piece; None where that is a small count."""
-        key, full = (around, column), self.known.get(around)
+        line, full = self.lines[around][column], self.known.get(around)
         if piece[0] == "span":
-            spans = [(*each[1:], rows) for each, rows in self.lines[key].items() if each[0] == "span"]
+            spans = [(*each[1:], rows) for each, rows in line.items() if each[0] == "span"]
             chains = chains_of(spans if full is None else [*spans, (*EVERY_VALUE[1:], full)])
             safe, follows = spans_are_safe(chains, self.below), self._spans(column, chains)
             if full is not None:
                 follows += [(opposite(("span", start, end)), full - rows) for start, end, rows in spans]
         else:
-            safe, follows = self._sets_are_safe(key, full), self._sets(key, piece, full)
+            alone = self.alone[around, column]
+            safe = self._sets_are_safe(line, alone, full)
+            follows = self._sets(line, alone, full, piece, self.levels.get(column, frozenset()))
         made = [(around if each == EVERY_VALUE else around | {(column, each)}, rows) for each, rows in follows]
         return made if safe else None
 
@@ -119,33 +119,29 @@ class Shown:
                     made.append((("span", start, end), after - before))
         return made
 
-    def _sets(self, key: tuple[Box, str], piece: Piece, full: int | None) -> list[tuple[Piece, int]]:
+    def _sets(
+        self, line: Line, alone: int, full: int | None, piece: Piece, levels: frozenset[Any]
+    ) -> list[tuple[Piece, int]]:
         """Sets of levels whose rows follow: all others, the last one of a column, all of them."""
-        line, levels = self.lines[key], self.levels.get(key[1], frozenset())
         other = opposite(piece, levels)
+        missing = levels  # single levels whose rows are not known
+        if len(line) >= len(levels) - 1:
+            missing = levels.difference(*(each[1] for each in line if _single(each)))
         if full is None:
-            everything = other in line or (len(line) >= len(levels) > 0 == len(levels - self._singles(line)))
-            rows = line[piece] + line[other] if other in line else self.alone.get(key, 0)
-            return [(EVERY_VALUE, rows)] if everything else []
+            everything = other in line or (len(levels) > 0 == len(missing))
+            return [(EVERY_VALUE, line[piece] + line[other] if other in line else alone)] if everything else []
         made = [(other, full - line[piece])]
-        if len(line) >= len(levels) - 1 > 0:
-            last = levels - self._singles(line)
-            made += [(("set", last), full - self.alone.get(key, 0))] if len(last) == 1 else []
-        return made
+        return [*made, (("set", missing), full - alone)] if len(missing) == 1 < len(levels) else made
 
-    def _singles(self, line: Line) -> frozenset[Any]:
-        return frozenset().union(*(piece[1] for piece in line if _single(piece)))
-
-    def _sets_are_safe(self, key: tuple[Box, str], full: int | None) -> bool:
+    def _sets_are_safe(self, line: Line, alone: int, full: int | None) -> bool:
         """Whether no set of levels holds few rows beside the single levels in it, and beside another set in it."""
-        line = self.lines[key]
-        if full is not None and self._small(full - self.alone.get(key, 0)):
+        if full is not None and self._small(full - alone):
             return False
         several = {each[1]: rows for each, rows in line.items() if each[0] == "set" and len(each[1]) > 1}
         for levels, rows in several.items():
             inside = {level: line.get(("set", frozenset({level})), 0) for level in levels}
             left = rows - sum(inside.values())
-            if self._small(left) or (full is not None and self._small(full - self.alone.get(key, 0) - left)):
+            if self._small(left) or (full is not None and self._small(full - alone - left)):
                 return False
             if any(other < levels and self._small(rows - count) for other, count in several.items()):
                 return False
@@ -154,13 +150,12 @@ class Shown:
     def _small(self, rows: int) -> bool:
         return 0 < rows < self.below
 
-    def _forget(self, box: Box, rows: int) -> None:
-        del self.known[box]
+    def _forget(self, box: Box) -> None:
+        rows = self.known.pop(box)
         for column, piece in box:
-            key = (box - {(column, piece)}, column)
-            del self.lines[key][piece]
-            if _single(piece):
-                self.alone[key] -= rows
+            around = box - {(column, piece)}
+            del self.lines[around][column][piece]
+            self.alone[around, column] -= rows if _single(piece) else 0
 
 
 def _single(piece: Piece) -> bool:

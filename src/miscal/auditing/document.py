@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,6 @@ from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked, Seen, left_out_list
-from miscal.auditing.search.parts import range_level
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
@@ -79,8 +81,6 @@ def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **des
 
 def rows_fingerprint(predictions: Predictions) -> str:
     """Hash of outcomes and weights in their order: equal for two models on the same rows."""
-    import hashlib
-
     digest = hashlib.blake2b(digest_size=12)
     exposure = () if predictions.exposure is None else (predictions.exposure,)
     for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
@@ -101,8 +101,7 @@ def _quiet(
     most = max(mean, 1.0 - mean) if looked.rows.noise.binary else math.inf
     clean = [entry for entry in entries if entry["detectable"] < most]
     blind = [left_out(entry["where"], rows, BLIND) for entry in entries if entry not in clean]
-    small = [entry for group in looked.groups for entry in _too_small(group)]
-    return {"clean": clean, "too_small": [*aside, *blind, *small]}
+    return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
 
 
 def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
@@ -125,13 +124,10 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
 
 def _groups(group: Group, result: Result) -> tuple[Sums, list[str]]:
     """The levels of a field, or the ranges that are shown of a variable, with their names."""
-    part = group.parts[0]
-    if not group.ordered:
-        return group.raw, [part.level(cell, cell) for cell in range(group.count)]
-    cells = result.extra["tally"].cells
-    edges, last = cells.edges, len(cells.edges) - 2
-    names = [range_level(part.column, float(edges[i]), float(edges[i + 1]), i == 0, i == last) for i in range(last + 1)]
-    return Sums.of(result.extra["tally"]), names + ["missing"] * cells.missing
+    part, raw, shown = group.parts[0], group.raw, result.extra["tally"]
+    if group.ordered:
+        part, raw = replace(part, edges=shown.cells.edges, missing=shown.cells.missing), Sums.of(shown)
+    return raw, [part.level(cell, cell) for cell in range(part.count)]
 
 
 def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
@@ -264,7 +260,7 @@ def notes_of(looked: Looked, level: float) -> list[str]:
         return made
     for column, _, _ in looked.columns:
         dated = column.kind == "date" and len(column) == looked.rows.raw.rows
-        times = _together(looked, np.asarray(column.values, dtype=np.float64)) if dated else 0.0
+        times = _together(looked, column.values) if dated else 0.0
         if times >= TOGETHER:
             made.append(
                 f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
@@ -276,7 +272,6 @@ def notes_of(looked: Looked, level: float) -> list[str]:
 
 def _one_row(looked: Looked) -> list[str]:
     """The row that makes most of the noise of the whole table, where one does: an amount of a million."""
-    assert looked.whole is not None
     rows, units = looked.rows, looked.rows.noise.units
     weight, predicted, observed = rows.largest([looked.whole])[0]
     if (weight * (observed - predicted)) ** 2 <= ONE_ROW * float(looked.whole.raw.residual2[0]):
@@ -290,8 +285,7 @@ def _far_off(looked: Looked) -> list[str]:
     """Columns of dates that run over more than a hundred years: most often some stand for none."""
     made = []
     for column, _, _ in looked.columns:
-        days = np.asarray(column.values, dtype=np.float64) if column.kind == "date" else np.array([])
-        known = days[~np.isnan(days)]
+        known = column.values[~np.isnan(column.values)] if column.kind == "date" else np.empty(0)
         if known.size and known.max() - known.min() > FAR_OFF:
             first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
             made.append(
@@ -305,10 +299,9 @@ def _given_away(looked: Looked) -> list[str]:
     """Columns each of whose levels or ranges has one outcome only, and not all the same."""
     made = []
     for column, result, _ in looked.columns:
-        rows, observed = np.asarray(result.table["rows"]), np.asarray(result.table["observed"], dtype=np.float64)
+        rows, observed = result.table["rows"], result.table["observed"]
         filled = rows > 0
-        seen = set(observed[filled].tolist())
-        if seen == {0.0, 1.0} and rows.sum() >= LEAST_EACH * filled.sum():
+        if set(observed[filled].tolist()) == {0.0, 1.0} and rows.sum() >= LEAST_EACH * filled.sum():
             made.append(
                 f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
                 "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
@@ -320,19 +313,12 @@ def _together(looked: Looked, days: np.ndarray) -> float:
     """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
     pair = looked.rows.beyond
     known = ~np.isnan(days)
-    if not known.any():
+    first, code = np.unique(np.floor(days[known]), return_inverse=True)
+    if first.size < LEAST_DAYS or known.sum() < LEAST_ROWS * first.size:
         return 0.0
-    code = (np.floor(days[known]) - np.floor(days[known].min())).astype(np.int64)
-    weight = np.ones(pair.rows) if pair.first is None else pair.first
-    second = weight if pair.second is None else pair.second
-    predicted = pair.predicted[known]
-    rows = np.bincount(code)
-    full = np.count_nonzero(rows)
-    if full < LEAST_DAYS or known.sum() < LEAST_ROWS * full:
-        return 0.0
-    sums = np.bincount(code, weight[known] * (predicted - pair.observed[known]))
-    size = np.bincount(code, weight[known])
+    weight, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
+    predicted, off = pair.predicted[known], (pair.predicted - pair.observed)[known]
+    sums, size = np.bincount(code, weight[known] * off), np.bincount(code, weight[known])
     sums -= size * (sums.sum() / size.sum())
-    usual = predicted * (1.0 - predicted) if pair.binary else (predicted - pair.observed[known]) ** 2
-    noise = float(np.sum(second[known] * usual))
+    noise = float(np.sum(second[known] * (predicted * (1.0 - predicted) if pair.binary else off**2)))
     return float(np.sum(sums * sums)) / max(noise, 1e-300)

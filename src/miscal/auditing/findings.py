@@ -26,14 +26,8 @@ SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
 OPPOSITE = ({"too high", "too low"}, {"too extreme", "too timid"})
 SPREAD = 2.0  # times the share of rows: from there on a finding is another one
-CODES = {
-    "score": "MC101",
-    "variable": "MC201",
-    "field": "MC301",
-    "variation": "MC401",
-    "neighbourhood": "MC501",
-    "subpopulation": "MC601",
-}
+KINDS = ("score", "variable", "field", "variation", "neighbourhood", "subpopulation")
+CODES = {kind: f"MC{number}01" for number, kind in enumerate(KINDS, 1)}
 
 
 @dataclass(frozen=True)
@@ -169,7 +163,7 @@ class Finding:
             return ""
         said = [f"scores {one.words} predict {words.counted(one.events_off)}" for one in self.score_ranges]
         first, second = ("more", "fewer") if self.score_ranges[0].events_off >= 0 else ("fewer", "more")
-        return f"{self.form[:1].upper()}{self.form[1:]}: {said[0]} {first} than happened, {said[1]} {second}"
+        return f"{self.form.capitalize()}: {said[0]} {first} than happened, {said[1]} {second}"
 
     @property
     def brief(self) -> str:
@@ -265,15 +259,13 @@ def nested(findings: Iterable[Finding]) -> list[Finding]:
     Of such a list a finding whose parent is not in it stands alone.
     """
     real = [finding for finding in findings if finding.real]
-    heads = {finding.where: finding for finding in reversed(real) if not finding.parent}
+    heads = {finding.where for finding in real if not finding.parent}
     under = [finding for finding in real if finding.parent in heads]
-    made = []
-    for finding in real:
-        if finding in under:
-            continue
-        own = (*finding.explained, *(child for child in under if child.parent == finding.where))
-        made.append(replace(finding, explained=own))
-    return made
+    return [
+        replace(head, explained=(*head.explained, *(child for child in under if child.parent == head.where)))
+        for head in real
+        if head not in under
+    ]
 
 
 def _conditions(value: object) -> tuple[dict[str, Any], ...]:
@@ -331,11 +323,8 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     sets = [(set(one[key]), set(other[key])) for key in SETS if one.get(key) is not None]
     if sets:  # an empty one, missing values, is like no other
         return all(a == b or len(a & b) >= SHARED * max(min(len(a), len(b)), 1) for a, b in sets)
-    open_ends = {"low": -math.inf, "high": math.inf}
-    low, high = (
-        [end if each.get(key) is None else each[key] for each in (one, other)] for key, end in open_ends.items()
-    )
-    return min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1])
+    low, high = ([each.get(key, end) for each in (one, other)] for key, end in (("low", -math.inf), ("high", math.inf)))
+    return bool(min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1]))
 
 
 def rows_of(finding: Finding, data: Any) -> np.ndarray:

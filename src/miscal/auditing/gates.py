@@ -22,7 +22,7 @@ from miscal.data.errors import nearest, refusal, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
-from miscal.page.json import Columns, floats
+from miscal.page.json import Columns, floats, whole
 from miscal.page.records import Document, in_its_words, read_document
 from miscal.page.words import finite
 
@@ -62,6 +62,9 @@ class Gates:
     ignore: tuple[str, ...] = ()
 
 
+GATES = {item.name: item.name.replace("_", "-") for item in fields(Gates)}  # as a file has them
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One gate: its name, whether it held, and the line that says so."""
@@ -93,17 +96,15 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
             raise refusal("is not TOML", where=f"'{candidate}'", got=str(error)) from error
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
+        given = {name.replace("-", "_"): (name, value) for name, value in content.items()}
+        unknown = [name for key, (name, _) in given.items() if key not in GATES]
+        if unknown:
+            raise refusal(
+                f"has no gate '{unknown[0]}'", where=f"'{candidate}'", hint=nearest(unknown[0], GATES.values())
+            )
         if content or path:
-            return dict(_checked(name, value, candidate, most) for name, value in content.items())
+            return {key: gate_value(key, each, f"'{candidate}': {name}", most) for key, (name, each) in given.items()}
     return {}
-
-
-def _checked(name: str, value: Any, path: Path, most: float) -> tuple[str, Any]:
-    key, known = name.replace("-", "_"), [item.name for item in fields(Gates)]
-    if key not in known:
-        offered = [each.replace("_", "-") for each in known]
-        raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
-    return key, gate_value(key, value, f"'{path}': {name}", most)
 
 
 def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
@@ -151,10 +152,9 @@ def judge(
         for key, label in LIMITS.items()
         if (limit := getattr(gates, f"max_{key}")) is not None
     ]
-    if gates.max_ratio_off is not None:
+    if (most := gates.max_ratio_off) is not None:
         predicted, observed, _ = audit.averages
         ratio = observed / predicted if predicted > 0.0 else math.nan  # actual / expected in the trades
-        most = gates.max_ratio_off
         text = f"happened / predicted over all rows is {words.number(ratio)}, at most {most:g} off 1 allowed"
         outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
     if gates.max_multicalibration_sigma is not None:
@@ -179,12 +179,12 @@ def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
     tables = [result.table for result in audit.of("subpopulation")]
     if not tables:
         return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
-    worst = max(tables, key=lambda table: np.nanmax(floats(table["deviations"]), initial=0.0))
-    value = np.nanmax(floats(worst["deviations"]), initial=0.0)
-    first = {key: column[0] for key, column in worst.items() if column}
-    where = hidden.word if first.get("label") in hidden.labels else first.get("label")
+    sizes = [float(np.nanmax(floats(table["deviations"]), initial=0.0)) for table in tables]
+    value = max(sizes)
+    label = next(iter(tables[sizes.index(value)]["label"]), None)
+    where = hidden.word if label in hidden.labels else label
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
-    return Outcome(name, bool(value <= limit), text)
+    return Outcome(name, value <= limit, text)
 
 
 def _column(audit: Document, name: str, limit: float) -> Outcome:
@@ -257,13 +257,12 @@ def may_be_unchanged(finding: Finding, after: Document, before: Document) -> boo
         if one is not None and two is not None:
             return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])
     ratio = math.sqrt(after.rows / max(before.rows, 1.0))  # noise of the earlier audit, in that of the later
-    room = adjusted_z(_tests(before), before.level) * ratio
-    return bool(_deviations(finding, after) - room < BEYOND_ROOM * math.hypot(1.0, ratio))
+    return bool(_deviations(finding, after) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio))
 
 
-def _tests(document: Document) -> int:
-    number = finite(document.settings.get("tests"))
-    return 1 if math.isnan(number) else max(int(number), 1)
+def _reach(document: Document) -> float:
+    """The standard errors beyond which an audit, with all of its tests, calls a place off."""
+    return float(adjusted_z(max(whole(document.settings.get("tests")), 1), document.level))
 
 
 def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] | None:
@@ -297,5 +296,4 @@ def _deviations(finding: Finding, document: Document) -> float:
         noise = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
         return off / math.sqrt(max(noise, 1e-300))
     low, high = finding.interval
-    error = (high - low) / (2.0 * adjusted_z(_tests(document), document.level))
-    return abs(finding.gap) / max(error, 1e-300)
+    return abs(finding.gap) / max((high - low) / (2.0 * _reach(document)), 1e-300)

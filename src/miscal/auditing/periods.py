@@ -52,26 +52,20 @@ def time_column(predictions: Predictions, time: str) -> Column:
     column = predictions.columns[time]
     if column.kind == "date":
         return column
-    if column.kind != "category":
-        return Column(time, "date", number_days(column, time))
-    days = np.append(level_days(column.levels, time), np.nan)
-    return Column(time, "date", days[column.values])
-
-
-def number_days(column: Column, time: str) -> np.ndarray:
-    """Days since 1970 of whole numbers that are years (2024), months (202403) or days (20240331)."""
     if column.kind == "boolean":
         raise _no_dates(time, "it holds truth values")
-    known = ~np.isnan(column.values)
-    numbers, place = np.unique(column.values[known], return_inverse=True)
-    unit = np.select([numbers < 1e4, numbers < 1e6, numbers < 1e8], [1.0, 1e2, 1e4], np.nan)  # of 4, 6 or 8 digits
-    years = np.floor(numbers / unit)
-    dated = numbers.size > 0 and np.all((numbers == np.floor(numbers)) & (years >= YEARS[0]) & (years <= YEARS[1]))
-    if not dated:
-        raise _no_dates(time, "it holds numbers that are no years")
-    days = np.full(column.values.size, np.nan)
-    days[known] = level_days(tuple(str(int(number)) for number in numbers), time)[place]
-    return days
+    levels, codes = column.levels, column.values
+    if column.kind != "category":
+        numbers, codes = np.unique(column.values, return_inverse=True)
+        levels = tuple("" if math.isnan(number) else f"{number:.15g}" for number in numbers.tolist())
+        if not any(levels) or not all(_is_year(text) for text in levels if text):
+            raise _no_dates(time, "it holds numbers that are no years")
+    return Column(time, "date", np.append(level_days(levels, time), np.nan)[codes])
+
+
+def _is_year(text: str) -> bool:
+    """Whether a number is a year (2024), with a month (202403) or with a day (20240331)."""
+    return len(text) in (4, 6, 8) and text.isdecimal() and YEARS[0] <= int(text[:4]) <= YEARS[1]
 
 
 def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
@@ -114,12 +108,11 @@ def chosen_every(days: np.ndarray, every: str | None) -> str:
     if every is not None:
         return every
     known = np.unique(np.floor(days[~np.isnan(days)]))
-    if known.size > 1:
-        month = known.astype(np.int64).astype("M8[D]").astype("M8[M]")
-        if np.array_equal(month.astype("M8[D]").astype(np.int64), known):  # first days of months alone
-            for word in ("year", "quarter"):
-                if not (month.astype(np.int64) % MONTHS_OF[word]).any():
-                    return word
+    month = known.astype(np.int64).astype("M8[D]").astype("M8[M]")
+    if known.size > 1 and np.array_equal(month.astype("M8[D]").astype(np.int64), known):  # first days of months alone
+        for word in ("year", "quarter"):
+            if not (month.astype(np.int64) % MONTHS_OF[word]).any():
+                return word
     return "month" if known.size and known.max() - known.min() >= MONTHS_FROM else "week"
 
 
@@ -135,12 +128,11 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     if every == "week":
         return np.asarray(monday(whole).astype("M8[D]").astype(str))
     month = whole.astype("M8[D]").astype("M8[M]")
-    if every == "quarter":
-        number = month.astype(np.int64) % 12 // 3 + 1
-        return np.array(
-            [f"{year}-Q{each}" for year, each in zip(month.astype("M8[Y]").astype(str), number, strict=True)]
-        )
-    return np.asarray((month.astype("M8[Y]") if every == "year" else month).astype(str))
+    if every == "month":
+        return np.asarray(month.astype(str))
+    year = month.astype("M8[Y]").astype(str)
+    quarter = np.array(["-Q1", "-Q2", "-Q3", "-Q4"])[month.astype(np.int64) % 12 // 3]
+    return np.asarray(year if every == "year" else np.char.add(year, quarter))
 
 
 def by_period(
@@ -151,17 +143,15 @@ def by_period(
     if not known.any():
         raise _no_dates(column.name, "all values are missing")
     word = chosen_every(column.values, every)
-    # Days are few and rows are many: each day is named once.
-    days, place = np.unique(np.floor(column.values[known]), return_inverse=True)
+    # Days are few and rows are many: each day is named once; rows without one come last.
+    days, day = np.unique(np.floor(column.values), return_inverse=True)
+    days = days[~np.isnan(days)]
     names, period = np.unique(period_names(days, word), return_inverse=True)
-    codes = np.full(known.size, -1, np.int64)
-    codes[known] = period[place]
     levels = Levels(tuple(map(str, names)), not known.all(), column.name)
-    found = pooled(compared, LevelPooling(codes, levels), level=level, random_state=random_state)
+    pooling = LevelPooling(np.append(period, -1)[day], levels)
+    found = pooled(compared, pooling, level=level, random_state=random_state)
     daily = None
     if compared.cluster is None:
-        day = np.full(known.size, days.size)
-        day[known] = place
         sums = found.noise.sums(tally(compared, LevelPooling(day, Numbered(days.size + 1))))
         daily = sums.map(lambda values: values[: days.size]), period
     return period_result(found, column.name, word, daily, level=level, random_state=random_state)
@@ -207,7 +197,7 @@ def period_result(
     names, level = found.tally.cells.names, float(judged["level"])  # type: ignore[attr-defined]
     noise, days = found.noise, None if daily is None else day_noise(*daily)
     wide: dict[str, Any] = {}
-    if days is not None and daily is not None:
+    if daily is not None and days is not None:
         wide = {"wider": days.times(np.bincount(daily[1]).astype(np.float64)), "freedom": days.freedom}
     stepped = changes(
         found.sums.map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
@@ -262,7 +252,7 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     made["noise"] = 0.5 * (cells["band_high"] - cells["band_low"])
     undated = np.full(cells.rows - len(names), np.nan)
     for word in ("change", "low", "high", "p_value", "p_adjusted", "size_p_adjusted"):
-        name = word if word in ("change", "size_p_adjusted") else f"change_{word}"
+        name = word if word.startswith(("change", "size")) else f"change_{word}"
         made[name] = np.concatenate([getattr(stepped, word), undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
     made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]

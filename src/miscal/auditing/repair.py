@@ -6,27 +6,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from os import PathLike
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from miscal.auditing.audit import Audit, audit
+from miscal.auditing.audit import Audit, audit, source_of
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
+from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
+from miscal.data.files import TableFile
+from miscal.data.frames import expanded, frame_of
+from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
+from miscal.data.sources import one_prediction, read
+from miscal.engines.roles import Chunk
+from miscal.inference.beyond import fold_of_rows
 from miscal.inference.residual import choose_null
+from miscal.page.json import dumps, plain, write_json
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.judging import difference
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.choosing import chosen_on, refitted
+from miscal.recalibrate.declared import label_array
+from miscal.recalibrate.in_parts import with_columns
+from miscal.recalibrate.judging import difference, row_loss
+from miscal.recalibrate.sample import Sample, row_weight
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
-SCORES = ("expected", "kuiper", "smooth", "gap", "ratio", "slope", "brier", "log_loss", "auc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +83,6 @@ class Repair:
 
     def to_json(self, path: str | PathLike[str]) -> None:
         """Write the JSON, whole or not at all."""
-        from miscal.page.json import write_json
-
         write_json(self.document, path)
 
     def _repr_html_(self) -> str:
@@ -172,25 +183,19 @@ def _places(
 
     again = {finding.where: finding for finding in flat(after.findings)}
     found = []
-    for finding in flat(before.findings):
-        if finding.real:
-            two = judge(finding, recalibrated, predictions)
-            found.append(_matched(finding, again.get(finding.where), two))
+    for finding in (one for one in flat(before.findings) if one.real):
+        late, two = again.get(finding.where), judge(finding, recalibrated, predictions)
+        if finding.whole and late is not None:
+            two["p_value"] = late.p_value
+        within, still = two["interval"][0] <= 0.0 <= two["interval"][1], late is not None and late.real
+        verdict = _verdict(finding.gap, two["gap"], within, still, finding.whole)
+        found.append(_place(finding, verdict, _numbers(finding), two))
     known = {place["where"] for place in found}
     for finding in flat(after.findings):
         if finding.real and finding.where not in known:
             one = judge(finding, predictions, recalibrated)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found
-
-
-def _matched(finding: Finding, again: Finding | None, two: dict[str, Any]) -> dict[str, Any]:
-    one, whole = _numbers(finding), finding.whole
-    still = bool(again is not None and again.real)
-    if whole and again is not None:
-        two["p_value"] = again.p_value
-    within = two["interval"][0] <= 0.0 <= two["interval"][1]
-    return _place(finding, _verdict(one["gap"], two["gap"], within, still, whole), one, two)
 
 
 def _verdict(before: float, after: float, within: bool, still: bool, whole: bool) -> str:
@@ -225,19 +230,13 @@ def _numbers(finding: Finding) -> dict[str, Any]:
 
 def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
     """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
-    compared, units = rows.raw, rows.raw.units
+    compared = rows.raw
     rows = replace(rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
     sums = sums_of(compared, inside)
-    weight = float(sums.weight[0])
-    p_value = rows.exact_p(compared, inside, float(rows.p_values(sums)[0]))
-    return {
-        "rows": int(sums.rows[0]),
-        "predicted": units.back(float(sums.predicted[0]) / weight),
-        "observed": units.back(float(sums.observed[0]) / weight),
-        "gap": float(sums.off[0]) / weight * units.scale,
-        "p_value": min(1.0, p_value * tests),
-        "interval": [float(end[0]) * units.scale for end in rows.gap_intervals(sums, tests, level)],
-    }
+    p_value = min(1.0, rows.exact_p(compared, inside, float(rows.p_values(sums)[0])) * tests)
+    interval = [float(end[0]) * compared.units.scale for end in rows.gap_intervals(sums, tests, level)]
+    told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
+    return {**told, "p_value": p_value, "interval": interval}
 
 
 def _about(
@@ -262,12 +261,176 @@ def _about(
 
 def _loss_change(predictions: Predictions, recalibrated: Predictions) -> tuple[float, float]:
     """Mean of log loss (of means: deviance) after minus before, paired over rows (clusters), and its standard error."""
-    if predictions.response != "binary":
-        losses = [Sample.of(each, Columns({})).losses(pairs(each.probability)) for each in (predictions, recalibrated)]
-        return difference(losses[1], losses[0], predictions)
-    losses = []
-    for each in (predictions, recalibrated):
-        own = each.probability if each.n_classes > 2 else np.stack([1.0 - each.probability, each.probability], axis=1)
-        with np.errstate(divide="ignore"):
-            losses.append(-np.log(own[np.arange(each.rows), each.outcome.astype(np.int64)]))
-    return difference(losses[1], losses[0], predictions)
+    before, after = (
+        row_loss(pairs(each.probability) if each.probability.ndim == 1 else each.probability, each)
+        for each in (predictions, recalibrated)
+    )
+    return difference(after, before, predictions)
+
+
+NEW = "recalibrated"
+PART = "recalibrated_part"
+ROW = "number of the row"
+LEAST = 100  # rows to split
+File = str | PathLike[str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """What `repair_table` gives.
+
+    Attributes
+    ----------
+    record : Repair, on rows that the repair has not seen
+    model : the fitted recalibrator
+    table : all rows with the model's probabilities in `recalibrated` (one column a class if there are several:
+        `recalibrated_<class>`), and in `recalibrated_part` whether a row chose the method ("fit") or judged it ("test")
+    """
+
+    record: Repair
+    model: Recalibrator
+    table: pa.Table
+
+    def write(self, *, table: File = None, model: File = None, page: File = None, json: File = None) -> None:
+        """Write some of the files: all of them, or none if one cannot be written."""
+        from miscal.page.html import to_html
+
+        wanted = [
+            (table, lambda path: _table_bytes(self.table, path)),
+            (model, lambda _: self.model.to_json().encode()),
+            (page, lambda _: to_html(plain(self.record.document)).encode("utf-8", "replace")),
+            (json, lambda _: (dumps(self.record.document) + "\n").encode()),
+        ]
+        asked = [(Path(path), made) for path, made in wanted if path is not None]
+        if len({path for path, _ in asked}) < len(asked):
+            raise refusal("must be files of their own", where="the outputs", got="one is named twice")
+        write_together({path: made(path) for path, made in asked})
+
+
+def repair_table(
+    data: Any,
+    *,
+    outcome: str,
+    probability: Any = None,
+    by: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    allowed: Sequence[str] | None = None,
+    folds: int = 0,
+    candidates: Any = "auto",
+    effort: str = "normal",
+    level: float = 0.05,
+    random_state: int = 0,
+    source: str | None = None,
+    cluster: str | None = None,
+    progress: Any = None,
+    prediction: str | None = None,
+    **options: Any,
+) -> Repaired:
+    """Choose a repair of a table's probabilities (or predicted means) and show on unseen rows what it mends.
+
+    Half of the rows (of the clusters) choose and fit the repair, the other half is audited before and after; then the
+    method that was chosen is fitted on all rows, and that is the model which is returned. With `folds` every row is
+    audited: each fold is repaired by a choice made on the others, and the model that is returned is chosen on all rows.
+
+    Parameters
+    ----------
+    data : path or table of any library
+    outcome, probability, prediction, cluster, and `weight`, `count`, `positive`, `logit`, `response`, `exposure` in
+        options : as in `miscal.read`
+    by : columns to audit; all by default.   ignore : columns to leave out
+    allowed : columns that the repair may use; those audited by default
+    folds : 0 (two halves), or at least 2 (cross-fitting)
+    candidates, progress : as in `miscal.recalibrate.choose`
+    """
+    table = _arrow(data)
+    _check(table, folds)
+    probability = one_prediction(probability, prediction, options.get("response", "binary"))
+    names = named(probability := expanded(probability, table.column_names))
+    numbered = table.append_column(ROW, [np.arange(table.num_rows)])
+    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
+    rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
+    audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
+    for name in allowed or ():
+        whole.columns.find(name)
+    usable = list(audited if allowed is None else allowed)
+    if whole.rows < LEAST:
+        raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
+    picks: Any = {
+        "by": audited, "allowed": usable, "candidates": candidates, "random_state": random_state, "progress": progress,
+    }  # fmt: skip
+    part_of = _parts(table.num_rows, whole, rows, max(folds, 2), random_state)
+    fold = part_of[rows]
+    if folds:
+        repaired, model, unseen = _crossed(whole, fold, **picks), _chosen(whole, **picks), whole
+    else:
+        fitted, unseen = (whole.take(np.flatnonzero(fold == part)) for part in (0, 1))
+        repaired, model = None, _chosen(fitted, **picks)
+    if whole.n_classes > 2:  # the repair has learned places of classes; columns and model carry their names
+        model.classes_ = label_array(list(whole.classes))
+    described = {"outcome": outcome, "probability": ", ".join(names), "cluster": cluster}
+    if whole.response != "binary":
+        described |= {word: options[word] for word in ("response", "exposure") if options.get(word) is not None}
+    record = repair(
+        unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
+        source=source or source_of(data), described=described,
+    )  # fmt: skip
+    if not folds:  # the method that was judged on unseen rows, fitted on these as well
+        again = refitted(model, Sample.of(whole, Columns({name: whole.columns[name] for name in usable})))
+        again.classes_, model = model.classes_, again
+    record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable, shipped_rows=model.n_rows_)
+    new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
+    out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
+    words = np.array(["fit", "test"], dtype=object)[np.zeros_like(part_of) if folds else part_of]
+    return Repaired(record, model, out.append_column(PART, [words]))
+
+
+def _check(table: pa.Table, folds: Any) -> None:
+    if PART in table.column_names or NEW in table.column_names:
+        raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
+        raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
+
+
+def _arrow(data: Any) -> pa.Table:
+    if isinstance(data, (str, PathLike)):
+        return TableFile(fspath(data)).load()
+    return data if isinstance(data, pa.Table) else pa.table(dict(frame_of(data, "the table")))
+
+
+def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:
+    """The fold of every row of the table; rows of one cluster stay together, rows left out are in the last one."""
+    if whole.cluster is None:
+        return fold_of_rows(total, folds, random_state=random_state)
+    part = np.full(total, folds - 1, dtype=np.int64)
+    part[rows] = fold_of_rows(whole.rows, folds, cluster=whole.cluster, random_state=random_state)
+    return part
+
+
+def _crossed(whole: Predictions, fold: np.ndarray, **picks: Any) -> np.ndarray:
+    """What a repair chosen on the other folds makes of each."""
+    parts, made = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)], []
+    for k, part in enumerate(parts):
+        made.append(applied(_chosen(whole.take(np.flatnonzero(fold != k)), **picks), whole.take(part)))
+    return np.concatenate(made)[np.argsort(np.concatenate(parts), kind="stable")]
+
+
+def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
+    if rows.count is not None:  # so many trials of one row are its weight
+        beside: Any = {"cluster": rows.cluster, "columns": rows.columns}
+        rows = Predictions(rows.outcome, rows.probability, weight=row_weight(rows), **beside)
+    return chosen_on(rows, **picks)
+
+
+def _table_bytes(table: pa.Table, path: Path) -> bytes:
+    sink = pa.BufferOutputStream()
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, sink, write_page_checksum=True)
+    elif path.suffix.lower() == ".csv":
+        import pyarrow.csv as pc
+
+        pc.write_csv(table, sink)
+    else:
+        raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
+    return bytes(sink.getvalue().to_pybytes())

@@ -18,6 +18,7 @@ from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
 from miscal.auditing.search.parts import MONTHS_OF
 from miscal.data.errors import MiscalError, refusal
+from miscal.page.json import Columns, floats
 from miscal.page.words import KIND, finite, plural
 from miscal.pooling.condition import LARGEST, Conjunction, just_below
 from miscal.pooling.parsing import parse
@@ -26,21 +27,9 @@ GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small 
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
 STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin that tell of two periods
-LOOKED_AT = {
-    "schema",
-    "version",
-    "versions",
-    "data",
-    "settings",
-    "score",
-    "findings",
-    "unlisted",
-    "notes",
-    "clean",
-    "too_small",
-    "left_out",
-    "comparison",
-}  # beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out
+# Beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out.
+ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes")
+LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "comparison")
 FINER = ("histogram", "density", "differences", "too_small", "grid")  # the same rows, cut otherwise than in the table
 
 
@@ -58,12 +47,11 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     sections, places = document["sections"], Places(document)
     shown = Shown(int(below), places.levels, places.named)
     shown.show(EVERYTHING, places.rows)
-    made["findings"] = _findings(made["findings"], shown, places)
-    hidden = _hidden_tables(sections, shown, places)
-    made["sections"] = {
-        kind: [_result(result, hidden[kind, place]) for place, result in enumerate(results)]
-        for kind, results in sections.items()
-    }
+    made["findings"] = _findings(made["findings"], shown, places)  # before any table
+    # The tables of columns first, then subpopulations.
+    order = sorted(sections, key=lambda kind: (kind not in OF_COLUMNS, kind == "subpopulation"))
+    tables = {kind: [_result(one, _hidden(kind, one, shown, places)) for one in sections[kind]] for kind in order}
+    made["sections"] = {kind: tables[kind] for kind in sections}
     for entry in made["too_small"]:
         if entry.get("rows") != document["data"].get("rows"):
             entry["rows"] = None
@@ -91,30 +79,20 @@ def _findings(
     for each in findings:
         kept = shown.show(places.of_finding(each), int(each["rows"]))
         under = _findings(each.get("explained", ()), shown, places, each["where"] if kept else parent)
-        if kept:
-            made.append({**each, "parent": parent, "score_ranges": (), "explained": under})
-        else:
-            made += under
+        made += [{**each, "parent": parent, "score_ranges": (), "explained": under}] if kept else under
     return made
 
 
-def _hidden_tables(sections: Mapping[str, Any], shown: Shown, places: Places) -> dict[tuple[str, int], Any]:
-    """Which cells of each table to hide; the tables of columns first, largest cells first, then subpopulations."""
-    order = sorted(sections, key=lambda kind: (kind not in OF_COLUMNS, kind == "subpopulation"))
-    made = {}
-    for kind in order:
-        for place, result in enumerate(sections[kind]):
-            counts = np.array([finite(rows) for rows in result["table"].get("rows", [])])
-            hidden = np.zeros(counts.size, bool)
-            if kind == "subpopulation" or kind in OF_COLUMNS:
-                boxes = places.of_table(kind, result)
-                first = np.arange(counts.size) if kind == "subpopulation" else np.argsort(-counts, kind="stable")
-                for cell in first.tolist():
-                    hidden[cell] = not shown.show(boxes[cell], int(counts[cell]))
-            else:
-                hidden = hidden_cells(counts.tolist(), shown.below)
-            made[kind, place] = hidden
-    return made
+def _hidden(kind: str, result: Mapping[str, Any], shown: Shown, places: Places) -> np.ndarray:
+    """Which cells of a table to hide; of a column the largest are shown first."""
+    counts = np.array([finite(rows) for rows in result["table"].get("rows", [])])
+    if kind != "subpopulation" and kind not in OF_COLUMNS:
+        return hidden_cells(counts.tolist(), shown.below)
+    boxes, hidden = places.of_table(kind, result), np.zeros(counts.size, bool)
+    first = np.arange(counts.size) if kind == "subpopulation" else np.argsort(-counts, kind="stable")
+    for cell in first.tolist():
+        hidden[cell] = not shown.show(boxes[cell], int(counts[cell]))
+    return hidden
 
 
 def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int) -> dict[str, Any]:
@@ -126,15 +104,10 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
         for label, rows in zip(result["table"].get("label", []), result["table"].get("rows", []), strict=False)
         if rows is None
     }
-    table = compared["table"]
-    before = table.get("rows_before", [0] * len(table["where"]))  # not known: taken for small
-    sizes = zip(table["where"], table["rows"], before, strict=True)
-    keep = [where not in hidden and rows >= below and old >= below for where, rows, old in sizes]
-    cells = {
-        name: [value for value, shown in zip(values, keep, strict=True) if shown]
-        for name, values in table.items()
-        if name not in ("rows", "rows_before")
-    }
+    table = Columns(compared["table"])
+    small = ~(floats(table["rows"]) >= below) | ~(floats(table["rows_before"]) >= below)  # not known: taken for small
+    keep = [k for k, where in enumerate(table["where"]) if where not in hidden and not small[k]]
+    cells = {name: each for name, each in table.take(keep).items() if name not in ("rows", "rows_before")}
     named = {*cells["where"], *(finding["where"] for finding in made["findings"])}
     places = {word: [w for w in compared[word] if w in named] for word in ("better", "worse", "new", "gone")}
     return {**compared, **places, "table": cells}
@@ -209,13 +182,13 @@ class Places:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.sections = document["sections"]
         self.rows = int(finite(document["data"].get("rows")) or 0)
-        self.kinds = {str(result["settings"].get("column")): "category" for result in self.sections.get("field", [])}
-        for result in self.sections.get("variable", []):
-            self.kinds[str(result["settings"].get("column"))] = str(result["extra"].get("column_kind", "numeric"))
-        self.levels = {
-            str(result["settings"].get("column")): frozenset().union(*(piece[1] for piece in _levels(result)))
-            for result in self.sections.get("field", [])
-        }
+        fields, variables = (
+            {str(result["settings"].get("column")): result for result in self.sections.get(kind, [])}
+            for kind in ("field", "variable")
+        )
+        self.kinds = dict.fromkeys(fields, "category")
+        self.kinds |= {name: str(each["extra"].get("column_kind", "numeric")) for name, each in variables.items()}
+        self.levels = {name: frozenset().union(*(one[1] for one in _levels(each))) for name, each in fields.items()}
         self.joined: dict[str, dict[float, float]] = {}
         self.joined = {column: joined_ends(spans) for column, spans in self._spans(document).items()}
         self.named = {place for box, _ in self._told(document) if box is not None and len(box) > 1 for place in box}
@@ -285,18 +258,18 @@ def _ranges(result: Mapping[str, Any], kind: str) -> Iterator[tuple[Any, ...]]:
     ends = _periods(table["label"], result) if kind == KIND else list(zip(table["low"], table["high"], strict=True))
     known = [place for place, (low, _) in enumerate(ends) if not math.isnan(finite(low))]
     for place, (low, high) in enumerate(ends):
-        if place not in known:
-            yield ("span", LARGEST, math.inf)
-        else:
-            first, last = place == known[0], place == known[-1]
-            yield ("span", -math.inf if first else float(low), LARGEST if last else float(high))
+        start = LARGEST if place not in known else -math.inf if place == known[0] else float(low)
+        end = math.inf if place not in known else LARGEST if place == known[-1] else float(high)
+        yield ("span", start, end)
 
 
 def _periods(labels: Sequence[str], result: Mapping[str, Any]) -> list[tuple[float, float]]:
     """The days of each week, month, quarter or year, closed on the right as ranges are."""
-    months, made = MONTHS_OF.get(str(result["settings"].get("every")), 0), []
+    months = MONTHS_OF.get(str(result["settings"].get("every")), 0)
+    made = []
     for day in level_days(tuple(label if label[:1].isdigit() else "" for label in labels), KIND).tolist():
-        start = np.datetime64("NaT" if math.isnan(day) else int(day), "D")
-        end = (start.astype("M8[M]") + months).astype("M8[D]") if months else start + 7
-        made.append((just_below(day), just_below(math.nan if math.isnan(day) else float(end.astype(np.int64)))))
+        end = day + 7
+        if months and not math.isnan(day):
+            end = float(((np.datetime64(int(day), "D").astype("M8[M]") + months).astype("M8[D]")).astype(np.int64))
+        made.append((just_below(day), just_below(end)))
     return made

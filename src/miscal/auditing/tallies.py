@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
 from miscal.auditing.search.parts import fine_part
 from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.columns import Column
-from miscal.data.errors import check_named, refusal
+from miscal.data.errors import refusal
 from miscal.data.frames import expanded
 from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
 from miscal.engines.roles import Roles
@@ -26,7 +26,7 @@ from miscal.metrics import from_sums
 from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.cells import Ranges
 
 DEFAULT = "1GB"
 SCORE_BINS = 15
@@ -47,17 +47,16 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     rows = Rows(
         one, one, from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights), scale=math.nan
     )
-    constant = [name for name, each in summary.fields.items() if each.tally.cells.count <= 1]
-    several = {name: each for name, each in summary.fields.items() if name not in constant}
+    several = {name: each for name, each in summary.fields.items() if each.tally.cells.count > 1}
     ordered = {name: found for name, each in several.items() if (found := in_order(name, each)) is not None}
-    several = {name: each for name, each in several.items() if name not in ordered}
-    shown = replace(summary, variables=summary.variables | ordered, fields=several)
+    fields = {name: each for name, each in several.items() if name not in ordered}
+    shown = replace(summary, variables=summary.variables | ordered, fields=fields)
     looked = look_at_sums(shown, rows, wanted.random_state)
     for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
         sums, total = group.beyond, max(float(group.beyond.variance.sum()), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
     aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
-    aside += [left_out(name, summary.rows, "constant") for name in constant]
+    aside += [left_out(name, summary.rows, "constant") for name in summary.fields if name not in several]
     leave_out_by_effort(looked, "tally", [], 0)
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
@@ -67,8 +66,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
 
 def in_order(name: str, each: ColumnSums) -> ColumnSums | None:
     """The values of a column that each table had one of, as a variable again; None for text."""
-    cells = each.tally.cells
-    assert isinstance(cells, Levels)
+    cells: Any = each.tally.cells
     if each.kind not in ("date", "integer", "numeric"):
         return None
     try:
@@ -78,11 +76,9 @@ def in_order(name: str, each: ColumnSums) -> ColumnSums | None:
     column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
     cuts = cuts_of(column, shown_edges(column, one), fine_part(column).edges)
-    assert cuts.bins is not None
-    assert cuts.fine is not None
-    assert cuts.grid is not None
-    ranges = Ranges(cuts.grid, cells.missing, name)
-    groups = np.append(bin_index(values, cuts.grid), [ranges.count - 1] * cells.missing)
+    edges: Any = cuts.grid
+    ranges = Ranges(edges, cells.missing, name)
+    groups = np.append(bin_index(values, edges), [ranges.count - 1] * cells.missing)
     grid, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
     return ColumnSums(each.kind, grid, beyond, cuts.bins, cuts.fine)
 
@@ -100,19 +96,14 @@ def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
     """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
     for word, value in options.items():
         if word in ("outcome", "probability"):
-            kept = summary.about.get(word)
-            if value is not None and kept is not None and _listed(value) != _listed(kept):
-                got = f"{_listed(value)} was asked for"
-                raise refusal(f"is {_listed(kept)} in '{name}'", where=f"'{word}'", got=got)
+            asked, kept = (", ".join(named(names)) for names in (value, summary.about.get(word)))
+            if asked and kept and asked != kept:
+                raise refusal(f"is '{kept}' in '{name}'", where=f"'{word}'", got=f"'{asked}' was asked for")
         elif value:
             raise refusal(
                 "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
                 hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
             )  # fmt: skip
-
-
-def _listed(names: Any) -> str:
-    return f"'{names if isinstance(names, str) else ', '.join(map(str, names))}'"
 
 
 def tally_of(
@@ -127,18 +118,16 @@ def tally_of(
     max_levels: int = MAX_LEVELS,
 ) -> Summary:
     """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
-    source = opened(data, memory or DEFAULT)
+    memory = memory or DEFAULT
+    source = opened(data, memory)
     roles = replace(roles, probability=expanded(roles.probability, source.names))
-    known = [name for name in source.kinds if name not in roles.names]
-    source.check([name for name, _ in source.aside if name in (by or ())])
-    check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
+    usable = usable_columns(source, roles, by, ignore)
     wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
-    usable = [name for name in known if name not in source.unfit]
     kept = [name for name in (wanted or usable) if name not in ignore]
-    limit = min(rows_that_fit(memory or DEFAULT, source.kinds, source.texts), SAMPLED)
+    limit = min(rows_that_fit(memory, source.kinds, source.texts), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
-    max_levels = min(max_levels, levels_that_fit(memory or DEFAULT, rows.predictions, ADDED))
+    max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, ADDED))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]

@@ -223,7 +223,7 @@ def recalibrate(
     row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
     page of before and after.
     """
-    from miscal.auditing.repaired import repair_table
+    from miscal.auditing.repair import repair_table
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")

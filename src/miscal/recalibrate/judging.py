@@ -89,12 +89,13 @@ def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged 
 def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
     """Fill in what a candidate's held-out probabilities cost."""
     if done.held_out.size:
-        done.loss = _row_loss(done.held_out, rows)
+        done.loss = row_loss(done.held_out, rows)
         done.p_value = _chance(done, alone, rows)
         done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, audited)}
 
 
-def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
+def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
+    """What each row loses by (n, K) probabilities or means: log loss, infinite where it was ruled out, or deviance."""
     if rows.response != "binary":
         return Sample.of(rows, Columns({})).losses(held_out)
     chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]

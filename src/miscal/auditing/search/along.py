@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 CELLS = 32  # of the score, of about equal weight
 MOST_CELLS = 1 << 20  # of place and score; beyond, only places that have enough rows to be tested
-SUMS = ("rows", "weight", "predicted", "observed", "noise", "usual")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +71,7 @@ class Along:
 
     def map(self, change: Any) -> Along:
         """The same change made to each of the sums."""
-        return Along(*(change(getattr(self, name)) for name in SUMS))
+        return Along(*map(change, vars(self).values()))
 
 
 class Both(NamedTuple):

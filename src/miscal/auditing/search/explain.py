@@ -14,7 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
+from miscal.auditing.search.groups import Group, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
 from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
 from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
@@ -36,20 +36,16 @@ Ordered = list[tuple[float, Finding]]
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
-    def __init__(
-        self, rows: Rows, tests: Multiplicity, places: Sequence[Place], groups: Sequence[Group], *, beyond: bool = True
-    ) -> None:
-        self.rows, self.tests, self.beyond = rows, tests, beyond
+    def __init__(self, looked: Looked, tests: Multiplicity, places: list[Place], *, beyond: bool = True) -> None:
+        self.rows, self.tests, self.open, self.beyond = looked.rows, tests, places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
-        self.open = list(places)
-        self.columns = max(len(groups), 1)
+        self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
-        self.shared: tuple[Place, Overlap] | None = None
-        self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
+        self.shared: Overlap | None = None
+        self.total = looked.total
         self.critical = adjusted_z(tests.total, tests.level)
-        self.searched = [g for g in groups if g.ordered and beyond]
-        self.off = {id(g): g.beyond.off for g in self.searched}
-        self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
+        self.searched = [group for group in looked.groups if group.ordered and beyond]
+        self.off = {group: group.beyond.off for group in self.searched}
         for place in self.open:
             self._measure(place)
         self._bend(self.open)
@@ -117,8 +113,8 @@ class Explainer:
 
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
-        off = self.off[id(group)]
-        best = best_boxes(off, self.noise[id(group)], (group.ordered,), self.total, beyond=True)
+        off = self.off[group]
+        best = best_boxes(off, self.rows.variance(group.beyond), (group.ordered,), self.total, beyond=True)
         if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
@@ -142,22 +138,21 @@ class Explainer:
         Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
         logarithm of how many such places there were: what the data say for it, less the freedom of having looked.
         """
-        bounds = {id(p): self._bound(p) for p in candidates}
-        cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
-        top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
-        near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
-        overlap = self._overlap(top)
-        size = float(top.raw.weight[0])
-        same = [
-            p
-            for p in near
-            if p is top or (_one_way(p, top) and overlap.weight(p).sum() >= SHARED * min(float(p.raw.weight[0]), size))
-        ]
-        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[id(p)])
+        bounds = {p: self._bound(p) for p in candidates}
+        cost = {p: math.log(self.tests.severity(p)) for p in candidates}
+        top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
+        near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
+        same = [p for p in near if p is top or (_one_way(p, top) and self._about_as(p, top))]
+        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
         chosen = self._simpler(chosen, candidates, bounds)
-        return chosen, bounds[id(chosen)]
+        return chosen, bounds[chosen]
 
-    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[int, float]) -> Place:
+    def _about_as(self, place: Place, other: Place) -> bool:
+        """Whether two places are about the same rows."""
+        smaller = min(float(place.raw.weight[0]), float(other.raw.weight[0]))
+        return bool(self._overlap(other).weight(place).sum() >= SHARED * smaller)
+
+    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[Place, float]) -> Place:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
@@ -174,15 +169,15 @@ class Explainer:
             own, other = effects(chosen, wider, share, beyond=self.beyond)
             apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
             too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
-            if apart <= alike or (too and CLEARLY * bounds[id(wider)] >= bounds[id(chosen)]):
+            if apart <= alike or (too and CLEARLY * bounds[wider] >= bounds[chosen]):
                 return wider
         return chosen
 
     def _overlap(self, place: Place) -> Overlap:
         """What others share with a place; the last is kept: what is chosen is put right next."""
-        if self.shared is None or self.shared[0] is not place:
-            self.shared = place, Overlap(self.rows, place)
-        return self.shared[1]
+        if self.shared is None or self.shared.place is not place:
+            self.shared = Overlap(self.rows, place)
+        return self.shared
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
@@ -219,7 +214,7 @@ class Explainer:
             off = off.sum(keepdims=True)
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
         for group in self.searched:
-            self.off[id(group)] = self.off[id(group)] - (gap * overlap.cells(group)).sum(axis=1)
+            self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
         others = [other for other in self.open if other is not place and other.key != place.key]
         was, shares, lefts = [self._still_off(other) for other in others], [], []
         for other in others:
@@ -259,12 +254,12 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     predicted, and then what is left of the other places, as predicted too.
     """
     real = real_places(looked, tests)
-    specific = Explainer(looked.rows, tests, [place for place in real if place.specific], looked.groups)
+    specific = Explainer(looked, tests, [place for place in real if place.specific])
     taken = specific.run()
     whole = _whole(looked, tests)
     listed = {place.key for one in taken for place in (one, *one.explains)}
     others = [place for place in real if place.key not in listed]
-    general = Explainer(looked.rows, tests, [*whole, *others], looked.groups, beyond=False)
+    general = Explainer(looked, tests, [*whole, *others], beyond=False)
     for one in taken:
         one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
     for place in whole:
@@ -291,7 +286,6 @@ def _own_off(place: Place) -> np.ndarray:
 
 def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
-    assert looked.whole is not None
     known = {name for place in taken for name in place.group.names}
     most = SHARED * float(looked.whole.raw.weight[0])
     left = [
@@ -318,20 +312,18 @@ def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Place], order
 
 def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
-    if math.isnan(looked.rows.scale):  # sums do not tell which rows an end shares with a place
-        shares = [0.0 for _ in taken]
-    else:
-        shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
-    shares = [math.inf if place is looked.whole else share for place, share in zip(taken, shares, strict=True)]
-    most = int(np.argmax(shares)) if shares else 0
-    return most if shares and shares[most] >= SHARED * float(end.raw.weight[0]) else None
+    if looked.whole in taken:
+        return taken.index(looked.whole)
+    if math.isnan(looked.rows.scale) or not taken:  # sums do not tell which rows an end shares with a place
+        return None
+    shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
+    most = int(np.argmax(shares))
+    return most if shares[most] >= SHARED * float(end.raw.weight[0]) else None
 
 
 def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The place of all rows, if it is beyond noise by either of its tests."""
     place, bent = looked.whole, looked.bent
-    assert place is not None
-    assert bent is not None
     if bent.adjusted < place.adjusted:
         place.adjusted, place.bound = bent.adjusted, bent.bound
     if not place.adjusted <= tests.level:

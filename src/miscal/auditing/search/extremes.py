@@ -63,7 +63,7 @@ def rounding_step(predicted: np.ndarray) -> float:
 def extreme_places(looked: Looked, family: str) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
     rows = looked.rows
-    if looked.scores is None or not rows.raw.binary:
+    if not rows.raw.binary:
         return []
     shown = looked.scores
     tested = fine_sums(replace(rows.raw, weight=None)) if rows.raw.weight is not None and looked.all is None else shown
@@ -159,7 +159,6 @@ def _inside(compared: Pair, end: End) -> np.ndarray:
 
 
 def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
-    assert looked.scores is not None
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
     level = ("100%" if end.upper else "0%") if end.certain else _said(end)
     column, value = looked.column or SCORE, (1.0 if end.upper else 0.0,)

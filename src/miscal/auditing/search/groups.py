@@ -115,6 +115,12 @@ class Rows:
             null=self.noise.null, model_variance=self.noise.spread is not None,
         )  # fmt: skip
 
+    def told(self, sums: Sums) -> dict[str, Any]:
+        """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
+        units, weight = self.noise.units, float(sums.weight[0])
+        means = {name: units.back(float(getattr(sums, name)[0]) / weight) for name in ("predicted", "observed")}
+        return {"rows": int(sums.rows[0]), "weight": weight, **means, "gap": float(sums.off[0]) / weight * units.scale}
+
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
         if self.noise.spread is not None:
@@ -213,7 +219,7 @@ class Group:
 
     def words(self, box: Box) -> str:
         """The place in words."""
-        return " and ".join(part.words(*ends) for part, ends in zip(self.parts, box, strict=True))
+        return " and ".join(f"{name} {level}" for name, level in zip(self.names, self.levels(box), strict=True))
 
     def conjunction(self, box: Box) -> Conjunction:
         """Which rows belong to a box of cells."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -83,20 +82,20 @@ class Looked:
     name: str
     rows: Rows
     score: Result
+    scores: Sums
+    column: str | None = None
+    whole: Place = field(init=False)
+    bent: Place = field(init=False)
     columns: list[tuple[Column, Result, Group]] = field(default_factory=list)
     pairs: list[Group] = field(default_factory=list)
     skipped: list[tuple[str, int]] = field(default_factory=list)
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
-    whole: Place | None = None
-    bent: Place | None = None
     further: list[Result] = field(default_factory=list)
     all: tuple[Sums, Sums] | None = None
     left: int = 0
     decided: list[Place] = field(default_factory=list)
-    scores: Sums | None = None
     extremes: list[Place] = field(default_factory=list)
-    column: str | None = None
     left_out: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
 
     def leave_out(self, what: str, where: str, reason: str, ask: str) -> None:
@@ -137,36 +136,33 @@ def look(
     """Score and columns of one target, with its name; `parts` keeps how columns are cut from one to the next."""
     target, name = named
     compared = pair(predictions, target)
-    noise = choose_null(compared, "bernoulli")
-    seed = wanted.random_state
+    options: Any = {"target": target, "random_state": wanted.random_state}
     say("score")
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
-        score = by_score(predictions, target=target, random_state=seed)
+        score = by_score(predictions, **options)
     known = compared.predicted, compared.observed, compared.first
-    mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
-    grid = score_grid(compared)
-    rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared), grid=grid)
+    mended = beyond_score(*known, cluster=compared.cluster, random_state=wanted.random_state)
+    judged = choose_null(compared, "bernoulli"), cluster_spread(compared)
+    rows = Rows(compared, replace(compared, predicted=mended), *judged, grid=score_grid(compared))
     give_back(compared.rows)
     said = wanted.score if compared.target == "positive" else None
-    looked = Looked(target, name, rows, score, scores=fine_sums(compared), column=said)
-    chosen = curve_rows(compared.rows, seed)
+    looked = Looked(target, name, rows, score, fine_sums(compared), said)
+    chosen = curve_rows(compared.rows, wanted.random_state)
     for column in columns:
         say(column.name)
         if column.name not in parts:
             parts[column.name] = fine_part(column, compared.weight, compared.count)
-        part = parts[column.name]
-        options: dict[str, Any] = {"target": target, "random_state": seed}
+        p_value = None
         if column.nominal:
             result = by_field(predictions, column.name, **options)
+            p_value = np.asarray(result.table["p_value"], dtype=float)
         else:
             result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
-        p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
-        group = group_of([part], result.kind, rows, p_value)
-        if group.ordered:
-            group.walk = walk_of(result, part)
-        if grid is not None and group.count * CELLS <= KEPT:  # the sums of a small one are kept
+        group = group_of([parts[column.name]], result.kind, rows, p_value)
+        group.walk = walk_of(result, parts[column.name])
+        if group.count * CELLS <= KEPT:  # the sums of a small one are kept
             group.along = alongs(group, rows)
         shapes_of(group, rows, "columns")
         looked.columns.append((column, result, group))
@@ -218,45 +214,47 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     kuiper = looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
     whole = "score" if kuiper["method"] in SIMULATED else family
-    looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
-    tests.add(whole, float(kuiper["p_value"]), looked.whole)
-    looked.whole.along = _whole_along(looked)
-    chance = float(np.nan_to_num(tested(looked.whole.along.raw, looked.rows).p_value, nan=1.0))
-    looked.bent = replace(looked.whole, p_value=chance, bound=False)
-    tests.add(family, looked.bent.p_value, looked.bent)
+    along = _whole_along(looked)
+    looked.whole = _whole(looked, float(kuiper["p_value"]), whole, along)
+    chance = float(np.nan_to_num(tested(along.raw, looked.rows).p_value, nan=1.0))
+    looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
     looked.extremes = extreme_places(looked, family)
-    for place in looked.extremes:
-        tests.add(family, place.p_value, place)
-    tests.leave_out([g for g in looked.groups if not g.ordered], looked.rows)
-    looked.places += tests.add_cells(looked.groups, looked.rows, family)
-    ordered = [group for group in looked.groups if group.ordered]
-    looked.places += tests.add_boxes(ordered, looked.rows, family) + tests.add_walks(ordered, looked.rows, family)
-    looked.places += add_shapes(tests, looked.groups, looked.rows, family)
+    for place in (looked.whole, looked.bent, *looked.extremes):
+        tests.add(place)
+    _judge_groups(looked, tests, looked.groups, family)
+
+
+def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], family: str) -> None:
+    """Test cells, stretches and boxes of groups, on average and along the score."""
+    ordered = [group for group in groups if any(part.ordered for part in group.parts)]
+    tests.leave_out([group for group in groups if group not in ordered], looked.rows)
+    cells = [group for group in groups if group not in ordered or len(group.parts) == 1]  # also missing values
+    for add, some in ((tests.add_cells, cells), (tests.add_boxes, ordered), (tests.add_walk, ordered)):
+        looked.places += [place for group in some for place in add(group, looked.rows, family)]
+    looked.places += add_shapes(tests, groups, looked.rows, family)
 
 
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
     for family, number in looked.skipped:
         tests.families[family].skip(number)
-    families: defaultdict[str, tuple[list[Group], ...]] = defaultdict(lambda: ([], []))
+    families: dict[str, list[Group]] = {}
     for group in looked.pairs:
-        families[family_of(group.parts)][any(part.edges is not None for part in group.parts)].append(group)
-    for family, (plain, ordered) in families.items():
-        tests.leave_out(plain, looked.rows)
-        looked.places += tests.add_cells(plain, looked.rows, family)
-        looked.places += tests.add_boxes(ordered, looked.rows, family)
-        looked.places += add_shapes(tests, [*plain, *ordered], looked.rows, family)
+        families.setdefault(family_of(group.parts), []).append(group)
+    for family, groups in families.items():
+        plain_first = sorted(groups, key=lambda group: any(part.ordered for part in group.parts))
+        _judge_groups(looked, tests, plain_first, family)
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places
 
 
-def _whole(looked: Looked, p_value: float, family: str) -> Place:
+def _whole(looked: Looked, p_value: float, family: str, along: Both) -> Place:
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
     bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
-    return Place(Own("score", every, words), (), p_value, family, raw, beyond, bound=bound)
+    return Place(Own("score", every, words), (), p_value, family, raw, beyond, along=along, bound=bound)
 
 
 def _whole_along(looked: Looked) -> Both:
@@ -277,7 +275,6 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
     (a level, and a pair of columns one of which tells the other) the simplest is kept.
     """
-    assert looked.whole is not None
     most = ALL * float(looked.whole.raw.weight[0])
     once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
@@ -351,9 +348,8 @@ def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], see
     if effort in ("quick", "normal"):
         for one, two in combinations(numbers, 2):
             looked.leave_out("neighbourhoods", f"{one} and {two}", ONLY_DEEP, "--effort deep")
-    if seen:
-        for name in classes[:seen] if len(names) > 1 and effort not in ALONE else ():
-            looked.leave_out("pairs", f"class {name}", ONLY_FIRST, ONE_CLASS)
+    for name in classes[:seen] if len(names) > 1 and effort not in ALONE else ():
+        looked.leave_out("pairs", f"class {name}", ONLY_FIRST, ONE_CLASS)
     if len(classes) > 2 and looked.target in ("auto", "top"):
         for name in classes[seen:]:
             looked.leave_out("classes", f"class {name}", MANY_CLASSES, f"--effort deep, or {ONE_CLASS}")

@@ -51,13 +51,28 @@ class Part:
         return 0 if self.edges is None else self.known
 
     def level(self, first: int, last: int) -> str:
-        """The level, or the stretch of ranges, without the column's name."""
+        """The level, or the stretch of ranges, without the column's name.
+
+        A range is closed on the right, and the lowest one on the left too; the ends of a column stay open.
+
+        >>> from miscal.data.columns import column
+        >>> fine_part(column("hour", [17, 18, 19, 20])).level(1, 2)
+        '18 to 19'
+        """
         if first >= self.known:
             return "missing"
         if self.edges is None:
             return self.labels[first]
         low, high = float(self.edges[first]), float(self.edges[last + 1])
-        return range_level(self.column, low, high, first == 0, last == self.known - 1)
+        if self.column.kind == "date":
+            start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
+            return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
+        if self.column.integer or _whole(self.column):
+            start, end = int(np.ceil(low)) if first == 0 else int(np.floor(low)) + 1, int(np.floor(high))
+            return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
+        if first == 0:
+            return "any value" if last == self.known - 1 else f"up to {_number(high)}"
+        return f"above {_number(low)}" if last == self.known - 1 else f"{_number(low)} to {_number(high)}"
 
     def condition(self, first: int, last: int) -> Condition:
         """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
@@ -70,29 +85,19 @@ class Part:
         high = None if last == self.known - 1 else float(self.edges[last + 1])
         return Condition(self.name, kind, low, high)
 
-    def words(self, first: int, last: int) -> str:
-        """The place in words: the column's name and the level.
-
-        >>> from miscal.data.columns import column
-        >>> part = fine_part(column("hour", [17, 18, 19, 20]))
-        >>> part.words(1, 2)
-        'hour 18 to 19'
-        """
-        return f"{self.name} {self.level(first, last)}"
-
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
+    pooling: Any
     if column.nominal:
-        pooling = level_pooling(column)
-        labels = tuple(map(str, column.as_levels().levels))
+        pooling, labels = level_pooling(column), tuple(map(str, column.as_levels().levels))
         return Part(column, _small(pooling.codes(0, len(column)), len(labels) + 1), labels, None, pooling.cells.missing)
     bins: Any = date_edges(column.values) if column.kind == "date" else FINE
-    pooling_: Any = range_pooling(column, bins, weight=weight, count=count)
-    cells = pooling_.cells
+    pooling = range_pooling(column, bins, weight=weight, count=count)
+    cells = pooling.cells
     if not hasattr(cells, "edges"):  # nothing but missing values
         return Part(column, np.zeros(len(column), np.int16), (), None, True)
-    return Part(column, _small(pooling_.codes(0, len(column)), cells.count), (), cells.edges, cells.missing)
+    return Part(column, _small(pooling.codes(0, len(column)), cells.count), (), cells.edges, cells.missing)
 
 
 def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
@@ -164,31 +169,6 @@ def month_edges(days: np.ndarray) -> np.ndarray | None:
     return None if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
 
-def range_level(column: Column, low: float, high: float, first: bool, last: bool) -> str:
-    """A right-closed range in words; the lowest one includes its lower edge, the ends of a column stay open.
-
-    >>> from miscal.data.columns import column
-    >>> range_level(column("hour", [1, 2]), 17.0, 19.0, False, False)
-    '18 to 19'
-    >>> range_level(column("x", [0.5]), 0.25, 0.5, False, True)
-    'above 0.25'
-    """
-    if column.kind == "date":
-        start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
-        return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
-    if column.integer or _whole(column):
-        start = int(np.ceil(low)) if first else int(np.floor(low)) + 1
-        end = int(np.floor(high))
-        return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
-    if first and last:
-        return "any value"
-    if first:
-        return f"up to {_number(high)}"
-    if last:
-        return f"above {_number(low)}"
-    return f"{_number(low)} to {_number(high)}"
-
-
 def _whole(column: Column) -> bool:
     """Whether a column of numbers holds whole ones only, as far as a sample tells."""
     sample = column.values[:10_000]
@@ -205,7 +185,7 @@ def _number(value: float) -> str:
 
 
 def _day(days: float) -> str:
-    return str(np.datetime64("1970-01-01") + np.timedelta64(int(days), "D"))
+    return str(np.datetime64(int(days), "D"))
 
 
 def _small(codes: np.ndarray, count: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -191,9 +191,9 @@ class Multiplicity:
     level: float
     families: defaultdict[str, Family] = field(default_factory=lambda: defaultdict(Family))
 
-    def add(self, family: str, p_value: float, place: Place | None = None) -> None:
-        """Add one test."""
-        self.families[family].add([p_value], {} if place is None else {0: place})
+    def add(self, place: Place) -> None:
+        """Add the one test of a place."""
+        self.families[place.family].add([place.p_value], {0: place})
 
     def size(self, family: str) -> int:
         """Number of tests in a family."""
@@ -238,49 +238,40 @@ class Multiplicity:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
         reachable = [reachable_p(group.raw, rows) for group in groups]
         every = np.sort(np.concatenate([*reachable, np.empty(0)]))
-        if every.size == 0:
-            return
         # The largest number of tests k such that k cells can reach self.level / k.
-        possible = np.searchsorted(every, self.level / np.arange(1, every.size + 1), side="right")
-        enough = np.flatnonzero(possible <= np.arange(1, every.size + 1))
-        limit = self.level / (int(enough[0]) + 1 if enough.size else every.size)
+        number = np.arange(1, every.size + 1)
+        enough = np.flatnonzero(np.searchsorted(every, self.level / number, side="right") <= number)
+        limit = self.level / (int(enough[0]) + 1 if enough.size else max(every.size, 1))
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
-    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-        """Add the cells of groups without an order."""
+    def add_cells(self, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Add the cells of a group that have no order."""
+        cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
+        make = partial(box_place, rows=rows, family=family)
+        return self.families[family].add_cells(group, cells, group.p_value[cells], make)
+
+    def add_boxes(self, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Add the best stretches and boxes of a group that has an order, as predicted and beyond the score."""
         places: list[Place] = []
-        for group in groups:
-            cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-            make = partial(box_place, rows=rows, family=family)
-            places += self.families[family].add_cells(group, cells, group.p_value[cells], make)
+        shape, ordered = group.shape, [part.ordered for part in group.parts]
+        make = partial(box_place, rows=rows, family=family)
+        for beyond, sums in ((False, group.raw), (True, group.beyond)):
+            off, noise = sums.off.reshape(shape), rows.variance(sums).reshape(shape)
+            best = best_boxes(off, noise, ordered, float(noise.sum()), beyond=beyond)
+            chances = _chances(group, best, rows)
+            places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
         return places
 
-    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-        """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
-        places: list[Place] = []
-        for group in groups:
-            shape, ordered = group.shape, [part.ordered for part in group.parts]
-            for beyond, sums in ((False, group.raw), (True, group.beyond)):
-                noise = rows.variance(sums)
-                best = best_boxes(
-                    sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond
-                )
-                chances = _chances(group, best, rows)
-                make = partial(box_place, rows=rows, family=family)
-                places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
-        return places
-
-    def add_walks(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-        """Add the walk along each variable: its p-value belongs to the stretch in which it moves most."""
-        places: list[Place] = []
-        for group in groups:
-            if group.walk is not None and not math.isnan(group.walk[0]):
-                p, first, last = group.walk
-                places.append(box_place(group, ((first, last),), None, stretches(group.ordered), rows, family))
-                places[-1].p_value = p
-                self.add(family, p, places[-1])
-        return places
+    def add_walk(self, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
+        p, first, last = group.walk or (math.nan, 0, 0)
+        if math.isnan(p):
+            return []
+        place = box_place(group, ((first, last),), None, stretches(group.ordered), rows, family)
+        place.p_value = p
+        self.add(place)
+        return [place]
 
 
 Make = Callable[[Group, Box, float, int], Place]
@@ -354,14 +345,13 @@ class Overlap:
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
         self.cells_of_score = 1 if rows.grid is None else rows.grid.cells
         self.own, self.scores = self._weight(self.members), self._scores(self.members)
-        self.last: tuple[int, np.ndarray] | None = None
-        self.known: dict[int, tuple[Place, np.ndarray]] = {}  # the place is held, so that its number stays its own
-        self.inside: np.ndarray | None = None
+        self.last: tuple[Group, np.ndarray] | None = None
+        self.known: dict[Place, np.ndarray] = {}
 
     def cells(self, group: Group) -> np.ndarray:
         """Shared weight of every cell of a group and of the score."""
-        if self.last is None or self.last[0] != id(group):
-            self.last = id(group), self._expected(group) if math.isnan(self.rows.scale) else self._counted(group)
+        if self.last is None or self.last[0] is not group:
+            self.last = group, self._expected(group) if math.isnan(self.rows.scale) else self._counted(group)
         return self.last[1]
 
     def _counted(self, group: Group) -> np.ndarray:
@@ -386,20 +376,24 @@ class Overlap:
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""
-        if id(place) not in self.known:
-            self.known[id(place)] = place, self._of_place(place)
-        return self.known[id(place)][1]
+        if place not in self.known:
+            self.known[place] = self._of_place(place)
+        return self.known[place]
 
     def _of_place(self, place: Place) -> np.ndarray:
         if isinstance(place.group, Group):
             return place.group.summed(self.cells(place.group), place.box)
         if math.isnan(self.rows.scale):
             return np.asarray(self.place.raw.weight)  # all rows
-        if self.inside is None:
-            self.inside = np.zeros(self.rows.raw.rows, bool)
-            self.inside[self.members] = True
         shared = place.rows[self.inside[place.rows]]
         return np.bincount(self._scores(shared), self._weight(shared), self.cells_of_score)
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """Whether each row belongs to the place."""
+        made = np.zeros(self.rows.raw.rows, bool)
+        made[self.members] = True
+        return made
 
     def certain(self, place: Place) -> np.ndarray:
         """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.

@@ -41,10 +41,9 @@ def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> li
 def _finding(
     looked: Looked, tests: Multiplicity, place: Place, shrunken: float, interval: tuple[float, float]
 ) -> Finding:
-    raw, rows, group = place.raw, looked.rows, place.group
-    weight = float(raw.weight[0])
-    gap = place.off / weight
-    units = rows.noise.units
+    rows, group = looked.rows, place.group
+    told, units = rows.told(place.raw), rows.noise.units
+    gap = place.off / told["weight"]
     own_class = bool(looked.name) and group.kind != "score"
     real = _real(tests, place)
     form, ranges = form_and_ranges(place, looked)
@@ -56,13 +55,9 @@ def _finding(
         scope=f"class {looked.name}" if looked.name else "",
         columns=group.names,
         levels=group.levels(place.box),
-        rows=int(raw.rows[0]),
-        weight=weight,
-        predicted=units.back(float(raw.predicted[0]) / weight),
-        observed=units.back(float(raw.observed[0]) / weight),
-        gap=gap * units.scale,
+        **told,
         interval=(interval[0] * units.scale, interval[1] * units.scale),
-        events_off=gap * weight * units.scale,
+        events_off=gap * told["weight"] * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
         real=real,
