@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from miscal.inference import aggregates
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import (
     PooledError,
@@ -250,7 +251,7 @@ def test_one_sign_a_cluster_moves_its_rows_together():
 
 
 # ---------------------------------------------------------------------------------------------------- walks
-def test_simulated_walk_is_brute_force_with_ties_and_weights():
+def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
     generator = np.random.default_rng(2)
     p = np.round(generator.beta(1, 6, 400), 1)
     y = (generator.random(400) < p).astype(float)
@@ -265,7 +266,8 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights():
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
     keys, codes = np.unique(p, return_inverse=True)
     rows = rows_of_cells(codes, keys.size, p, y, weight=w)
-    found = simulated_walk(span(y), rows, draws=2999, stop=None)
+    monkeypatch.setattr(aggregates, "STOP", 3000)  # all draws are made
+    found = simulated_walk(span(y), rows, draws=2999)
     truth = np.mean(brute >= span(y) - 1e-12)
     assert found.p_value == pytest.approx(truth, abs=6 * math.sqrt(max(truth * (1 - truth), 0.01) / 1500))
     assert found.noise_floor == pytest.approx(brute.mean(), abs=6 * brute.std() / math.sqrt(1500))

@@ -17,12 +17,12 @@ from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.engines.walks import Walk
-from miscal.inference.aggregates import NullSummary
+from miscal.inference.aggregates import NullSummary, kuiper_p_value
 from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
-from miscal.metrics.pooled import along_tested, draws_for, grid_edges, levels_tested, pooled_of, walk_noise
+from miscal.metrics.pooled import along_tested, draws_for, grid_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
@@ -154,7 +154,7 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     events = events if noise.binary else float(made.rows)
     happened = float(sums.residual2.sum())
     sources: Any = {"ties": sums, "weighted": grid.weighted, "random_state": random_state}
-    return made, walk_noise(made, noise, events, happened, **sources)
+    return made, kuiper_p_value(made, noise.null, events=events, happened=happened, **sources)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

@@ -242,22 +242,9 @@ def walk_summary(
         made = _tied(pair, along)
         ties = None if made is None else Sums.of(made)
     sources: dict[str, Any] = {"rows": rows, "ties": ties, "weighted": pair.weight is not None}
+    sources["random_state"] = random_state
     sources["model_variance"] = pair.binary and pair.count is None and not noise.outcome_weights
-    return walked, walk_noise(walked, noise, events, happened, random_state=random_state, **sources)
-
-
-def walk_noise(walked: Walk, noise: Noise, events: float, happened: float, **options: Any) -> NullSummary:
-    """How the range of a walk compares with noise; options are those of `kuiper_p_value`."""
-    return kuiper_p_value(
-        walked.range,
-        weight=walked.weight,
-        variance=happened if noise.null == "residual" else walked.variance,
-        distinct=walked.distinct,
-        events=events,
-        null=noise.null,
-        happened=happened,
-        **options,
-    )
+    return walked, kuiper_p_value(walked, noise.null, events=events, happened=happened, **sources)
 
 
 def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
