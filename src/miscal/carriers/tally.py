@@ -225,7 +225,7 @@ class Tally:
         return (
             fingerprint(self.cells) == fingerprint(other.cells)
             and self.columns == other.columns
-            and all(_same(getattr(self, part), getattr(other, part)) for part in ARRAYS)
+            and all(np.array_equal(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -255,9 +255,3 @@ def joint(one: Cells, two: Cells) -> Ranges | Levels | None:
     if isinstance(one, Ranges) and isinstance(two, Ranges) and one.name == two.name:
         return Ranges(one.edges, True, one.name) if np.array_equal(one.edges, two.edges) else None
     return None
-
-
-def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
-    if one is None or two is None:
-        return one is two
-    return bool(np.array_equal(one, two))

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from miscal.inference.local_regression import (
-    FIT_NODES,
-    MANY,
-    Fit,
-    Rows,
-    Windows,
-    find_windows,
-    fit_at,
-    line_of,
-    operator,
-    powers_at,
-)
+from miscal.inference.local_regression import Fit, Rows, Windows, find_windows, fit_at, line_of, operator, powers_at
 from miscal.inference.sums import Floats, Integers
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
@@ -65,7 +55,7 @@ def estimate(
     simultaneous: bool,
 ) -> Smooth:  # fmt: skip
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    own = find_windows(rows, rows.x, span, MANY)
+    own = find_windows(rows, rows.x, span)
     parts = [rows]
     if iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
@@ -73,14 +63,9 @@ def estimate(
         done = [_constant(part, where, own, degree, iterations, simultaneous) for part in parts]
     else:
         done = [_sandwich(part, codes, where, own, degree, iterations, simultaneous) for part in parts]
-    return replace(
-        done[0],
-        fit=np.hstack([part.fit for part in done]),
-        standard_error=np.hstack([part.standard_error for part in done]),
-        degrees_of_freedom=np.hstack([part.degrees_of_freedom for part in done]),
-        sigma=np.hstack([part.sigma for part in done]),
-        correlations=[each for part in done for each in part.correlations],
-    )
+    names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
+    joined: Any = {name: np.hstack([getattr(part, name) for part in done]) for name in names}
+    return replace(done[0], **joined, correlations=[each for part in done for each in part.correlations])
 
 
 # ---- weights against outliers ----------------------------------------------------------------------------------------
@@ -110,11 +95,11 @@ def _robust_fit(
 ) -> tuple[Floats | float, Floats, Fit, Fit]:
     """Weights of the rows against outliers, sums of the values with them, and the fits at the points and the values."""
     robust: Floats | float = 1.0
-    line = line_of(rows.x, rows.sums(), FIT_NODES)
+    line = line_of(rows.x, rows.sums())
     at_values = fit_at(line, own, degree)
     for _ in range(iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
-        line = line_of(rows.x, rows.sums(robust), FIT_NODES)
+        line = line_of(rows.x, rows.sums(robust))
         at_values = fit_at(line, own, degree)
     return robust, line.values[:, : rows.x.size], fit_at(line, where, degree), at_values
 
@@ -183,7 +168,7 @@ def _clustered(
 def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, float]:
     """At the values without robustness: sums, fit, one_delta = trace of (I - L)(I - L)', degrees of freedom."""
     sums = rows.sums()
-    fit = fit_at(line_of(rows.x, sums, FIT_NODES), own, degree)
+    fit = fit_at(line_of(rows.x, sums), own, degree)
     many = rows.per_value(rows.count)
     square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
     norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
@@ -200,7 +185,7 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
 
 def _constant(rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool) -> Smooth:
     sums, plain, delta, degrees = _base(rows, own, degree)
-    fit = fit_at(line_of(rows.x, sums, FIT_NODES), where, degree)
+    fit = fit_at(line_of(rows.x, sums), where, degree)
     mass = sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
     if iterations:
@@ -223,7 +208,7 @@ def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
     pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
-    again = fit_at(line_of(rows.x, pseudo.sums(), FIT_NODES), own, degree)
+    again = fit_at(line_of(rows.x, pseudo.sums()), own, degree)
     return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
 
 

@@ -120,12 +120,12 @@ def pool_rows(rows: Rows) -> Rows:
     return replace(rows, x=mean, starts=rows.starts[first])
 
 
-def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
+def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
     """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
     bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
     order.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
-    return Windows(points, bandwidth, inverse, window, run)
+    return Windows(points, bandwidth, inverse, window, MANY if points is rows.x else FEW)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Line:
         return min(int(spread.max()) + 4 * self.size, self.distinct) + self.x.size - self.distinct + 2 * len(self.basis)
 
 
-def line_of(x: Floats, values: Floats, nodes: int) -> Line:
+def line_of(x: Floats, values: Floats, nodes: int = FIT_NODES) -> Line:
     """The line of sums `values` (weights first) at the distinct values x."""
     size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
     cells = x.size // size

@@ -19,6 +19,8 @@ from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
 from miscal.results import Table
 
+OPTIONS = ("span", "degree", "grid", "trim", "level", "se", "robust_iterations", "band", "random_state")
+
 
 def smooth(
     x: ArrayLike,
@@ -259,23 +261,13 @@ def variable_calibration_curve(
     >>> round(curve.worst_gap, 1), bool(curve.p_value < 0.001), curve.consistent
     (-0.3, True, None)
     """
+    asked = locals()
     given = Given(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
-    return curve_of(
-        given.pair(target, correct),
-        given.column(columns[0]).values,
-        span=span,
-        degree=degree,
-        grid=grid,
-        trim=trim,
-        level=level,
-        se=se,
-        robust_iterations=robust_iterations,
-        band=band,
-        random_state=random_state,
-    )
+    options = {name: asked[name] for name in OPTIONS}
+    return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
 
 def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:

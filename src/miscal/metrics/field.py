@@ -280,7 +280,7 @@ def field_result(
         "field",
         {**settings, **used},
         extra,
-        tested=levels_tested(found, found.summary.draws),
+        tested=levels_tested(found),
         words=words,
         table=Table(columns),
     )

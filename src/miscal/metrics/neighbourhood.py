@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +17,7 @@ from miscal.inference.nulls import Steps
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.neighbourhood_errors import (
-    Bins,
-    Kernel,
-    Neighbourhoods,
-    bandwidth_array,
-    check_device,
-    check_kernel,
-)
+from miscal.metrics.neighbourhood_errors import Bins, Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.pairs import pair
@@ -50,10 +42,7 @@ class NeighbourhoodResult(Result):
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        size = f"Maximum local calibration error {self.value:.4g}"
-        if not math.isnan(self.noise_floor):
-            size += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
-        return f"{self._worst()} {size}."
+        return f"{self._worst()} {self.beside_noise('Maximum local calibration error')}."
 
     def _worst(self) -> str:
         if not self.table.rows:
@@ -214,8 +203,7 @@ def _result(
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
     """The bandwidth as an array of one; the others are refused where they are wrong."""
-    check_kernel(kernel)
-    check_device(device)
+    check_kernel(kernel, device)
     whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth)

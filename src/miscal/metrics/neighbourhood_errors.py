@@ -126,15 +126,12 @@ def bandwidth_array(bandwidth: Any) -> np.ndarray:
     return values.reshape(-1)
 
 
-def check_kernel(kernel: Any) -> None:
-    """Refuse a kernel that is neither known by name nor a function."""
+def check_kernel(kernel: Any, device: Any) -> None:
+    """Refuse a kernel that is neither known by name nor a function, and a device that is unknown or not here."""
     if not callable(kernel) and kernel not in KERNELS:
         names = ", ".join(f"'{name}'" for name in KERNELS)
         raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
 
-
-def check_device(device: Any) -> None:
-    """Refuse a device that is unknown or not here."""
     if device not in DEVICES:
         raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
     if device == "cuda":
@@ -310,8 +307,7 @@ def local_calibration_error(
     >>> local_calibration_error(outcomes, scores, ages, bandwidth=2.0, signed=True).round(3)
     array([-0.2, -0.2,  0.8,  0.8])
     """
-    check_kernel(kernel)
-    check_device(device)
+    check_kernel(kernel, device)
     bandwidths = bandwidth_array(bandwidth)
     if leave_one_out and queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")

@@ -254,7 +254,7 @@ def groupwise_maximum_calibration_error(
     >>> round(groupwise_maximum_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
     0.15
     """
-    gaps, _ = _group_gaps(y_true, y_prob, groups, bins, strategy, min_count, target, sample_weight)
+    gaps, _ = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
     return float(np.nanmax(np.abs(gaps))) if np.isfinite(gaps).any() else float("nan")
 
 
@@ -277,7 +277,7 @@ def groupwise_expected_calibration_error(
     >>> round(groupwise_expected_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
     0.15
     """
-    gaps, weight = _group_gaps(y_true, y_prob, groups, bins, strategy, min_count, target, sample_weight)
+    gaps, weight = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
     counted = np.where(np.isfinite(gaps), weight, 0.0)
     present = counted.sum(axis=1) > 0
     errors = np.nansum(np.abs(gaps) * counted, axis=1)[present] / counted.sum(axis=1)[present]
@@ -285,17 +285,9 @@ def groupwise_expected_calibration_error(
 
 
 def _group_gaps(
-    y_true: Any,
-    y_prob: Any,
-    groups: Any,
-    bins: Bins,
-    strategy: str,
-    min_count: int,
-    target: str | int,
-    sample_weight: Any,
+    given: Given, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
-    given = Given(y_true, y_prob, sample_weight)
     pair = given.pair(target)
     level = column("groups", groups, where="'groups'").as_levels()
     codes = given.kept_rows(level.values, "'groups'")

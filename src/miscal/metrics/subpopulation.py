@@ -46,7 +46,8 @@ class SubpopulationResult(Result):
     def sentence(self) -> str:
         """The result in a few sentences."""
         worst, tested = self.extra["worst"][0], int(self.settings["tested"])
-        parts = [self._opening(worst, tested), self._belief(worst, tested), self._size(), self._missed(worst)]
+        size = f"{self.beside_noise('Multi-calibration error')}."
+        parts = [self._opening(worst, tested), self._belief(worst, tested), size, self._missed(worst)]
         return " ".join(part for part in parts if part)
 
     def _opening(self, worst: dict[str, Any], tested: int) -> str:
@@ -80,12 +81,6 @@ class SubpopulationResult(Result):
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
         return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
-
-    def _size(self) -> str:
-        text = f"Multi-calibration error {self.value:.4g}"
-        if not math.isnan(self.noise_floor):
-            text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
-        return text + "."
 
 
 def percent(share: float) -> str:

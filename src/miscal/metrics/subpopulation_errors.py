@@ -19,14 +19,7 @@ from miscal.data.columns import Columns
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.frames import named_columns
 from miscal.data.responses import RESPONSES, numbers
-from miscal.engines.subpopulations import (
-    Ordered,
-    PathSearch,
-    Search,
-    ordered,
-    ordered_real,
-    search_lists,
-)
+from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
 from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
@@ -291,11 +284,17 @@ def multicalibration_error(
     one_of("variance", variance, ("corrected", "paper"))
     least = whole("min_size", min_size, 1)
     number("min_information", min_information, 0.0)
-    if response != "binary":
-        rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis, count=response == "count")
+    real = response != "binary"
+    if real and emphasis is not None:
+        raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
+    if response == "count":
+        numbers(y_true, "'y_true'", count=True)
+    given = Given(y_true, y_prob, sample_weight, "real" if real else "binary")
+    kept, p = Kept(given.rows, given.kept), given.predictions
+    if real:
+        rows = ordered_real(p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER)
     else:
-        given = Given(y_true, y_prob, sample_weight)
-        rows, kept = ordered(emphasised(given.pair(target), emphasis, rho, regularise)), Kept(given.rows, given.kept)
+        rows = ordered(emphasised(given.pair(target), emphasis, rho, regularise))
     columns = None if features is None else feature_columns(features, kept)
     names = [] if columns is None else list(columns)
     asked = Asked(columns, names, kept, nominal, least, float(min_information), random_state)
@@ -307,26 +306,6 @@ def multicalibration_error(
             "contradicts them"
         )
     return float(values.max())
-
-
-def _real(
-    y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any, *, count: bool = False
-) -> tuple[Ordered, Kept]:
-    if emphasis is not None:
-        raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
-    response = numbers(y_true, "'y_true'", count=count)
-    score = numbers(y_prob, "'y_prob'")
-    lengths = {"'y_true'": response.size, "'y_prob'": score.size}
-    weight = None
-    if sample_weight is not None:
-        weight, _ = checks.weights(sample_weight, "'sample_weight'")
-        lengths["'sample_weight'"] = weight.size
-    rows = checks.check_lengths(lengths)
-    how = CORRECTED if variance == "corrected" else PAPER
-    if weight is None or weight.all():
-        return ordered_real(score, response, weight, how), Kept(rows)
-    some = np.flatnonzero(weight)
-    return ordered_real(score[some], response[some], weight[some], how), Kept(rows, some)
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> np.ndarray:
