@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.data.errors import MiscalError
-from miscal.inference import curves, local_regression
+from miscal.inference import local_regression
 from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
 from miscal.kernels.loess import add_cells
 from miscal.metrics.curves import smooth
@@ -145,7 +145,7 @@ def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
 def test_runs_of_points_change_nothing(rng, monkeypatch, degree):
     x, y = rng.lognormal(size=2000), rng.random((2000, 2))
     a = smooth(x, y, degree=degree, se="constant", grid=10)
-    monkeypatch.setattr(curves, "MANY", 1)  # every point on its own
+    monkeypatch.setattr(local_regression, "MANY", 1)  # every point on its own
     b = smooth(x, y, degree=degree, se="constant", grid=10)
     assert a.trace == pytest.approx(b.trace, rel=1e-11)
     assert a.one_delta == pytest.approx(b.one_delta, rel=1e-12)

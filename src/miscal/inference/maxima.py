@@ -19,6 +19,7 @@ from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Steps
+from miscal.inference.residual import Noise
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
@@ -110,26 +111,28 @@ class MaximumNoise:
     adjusted: np.ndarray
     method: str
 
+    @classmethod
+    def unknown(cls, values: np.ndarray, reason: str) -> MaximumNoise:
+        """Errors of whose noise nothing can be said, and why."""
+        summary = aggregates.NullSummary.unknown(float(values.max()), reason)
+        return cls(summary, np.full(values.size, math.nan), f"{reason[0].upper()}{reason[1:]}.")
+
 
 def subpopulation_noise(
     rows: Ordered,
     found: Search,
     values: np.ndarray,
     pair: Pair,
+    noise: Noise,
     *,
-    null: str,
     draws: int,
     statistic: str,
     random_state: Any,
     stretch: np.ndarray | None = None,
-    model_variance: bool = False,
 ) -> MaximumNoise:
-    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else.
-
-    model_variance : outcomes are 0/1 and the weights do not depend on them, so that those of clusters can be drawn
-    """
+    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = null == "residual", seed_of(random_state)
+    flips, seed = noise.null == "residual", seed_of(random_state)
     if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
         draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
@@ -137,7 +140,7 @@ def subpopulation_noise(
     scale = noise_scales(found.stats) * (1.0 if stretch is None else stretch)
     lists = found.lists(np.arange(scale.size))
     walked = partial(_walked_maxima, rows, lists, scale, statistic)
-    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and model_variance else None
+    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and noise.model_variance else None
     run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
@@ -281,14 +284,6 @@ class LocalGaps:
     deviation: np.ndarray
     judged: np.ndarray
     stretch: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, sums: np.ndarray, squares: np.ndarray, powers: np.ndarray, least: float) -> LocalGaps:
-        """From Σkw and Σkwr (n, 2), the variance Σk²w²v and Σk⁴w⁴v; `least` is the information that is enough."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
-            information = np.where(powers > 0, squares**2 / powers, 0.0)
-        return cls(gap, sums[:, 0], np.sqrt(squares), (information >= least) & (squares > 0))
 
     @property
     def error(self) -> np.ndarray:

@@ -233,8 +233,11 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
         even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
         fourth, masses = 4.0 * even**2, _squared(problem).sums((even,)).values[0, :, 0]
     powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
-    made = LocalGaps.of(sums, masses, powers, least)
-    return made if usual is None else replace(made, deviation=np.sqrt(usual), stretch=stretch)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
+        information = np.where(powers > 0, masses**2 / powers, 0.0)
+    deviation = np.sqrt(masses if usual is None else usual)
+    return LocalGaps(gap, sums[:, 0], deviation, (information >= least) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:

@@ -173,7 +173,7 @@ def pooled_of(
     usual = noise.spread is not None
     tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, usual=usual, response=response, **common)
     adjusted = holm(tests.p_value)
-    drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
+    drawn = {**common, "model_variance": noise.model_variance}
     drawn["stretch"] = stretch_of(sums, rows) if usual else None
     summary = aggregate_null(sums, error, draws=draws, **drawn)
     return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
@@ -236,7 +236,7 @@ def walk_summary(
         ties = None if made is None else Sums.of(made)
     sources: dict[str, Any] = {"rows": rows, "ties": ties, "weighted": pair.weight is not None}
     sources["random_state"] = random_state
-    sources["model_variance"] = pair.binary and pair.count is None and not noise.outcome_weights
+    sources["model_variance"] = pair.count is None and noise.model_variance
     return walked, kuiper_p_value(walked, noise.null, events=events, happened=happened, **sources)
 
 

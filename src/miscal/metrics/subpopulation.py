@@ -14,15 +14,8 @@ from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
-from miscal.inference.aggregates import RANGE_MEAN, NullSummary
-from miscal.inference.maxima import (
-    MaximumNoise,
-    deviations,
-    kuiper_errors,
-    no_quieter,
-    scaled_errors,
-    subpopulation_noise,
-)
+from miscal.inference import maxima
+from miscal.inference.aggregates import RANGE_MEAN
 from miscal.inference.residual import choose_null
 from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
@@ -178,23 +171,23 @@ def by_subpopulation(
     least, min_information = judged_from(least, min_information, binary=compared.binary)
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
-    noise_kind = choose_null(compared, null)
+    chosen = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
     stretch = None
-    if noise_kind.spread is not None:
-        stats, stretch = no_quieter(rows, found, noise_kind.spread)
+    if chosen.spread is not None:
+        stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
         found = replace(found, stats=stats)
-    values = scaled_errors(found.stats, statistic)
+    values = maxima.scaled_errors(found.stats, statistic)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     if emphasis == "low_prevalence" or draws == 0:
-        noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
+        reason = PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for"
+        noise = maxima.MaximumNoise.unknown(values, reason)
     else:
-        options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic, "stretch": stretch,
-                                   "model_variance": compared.binary and not noise_kind.outcome_weights}  # fmt: skip
-        noise = subpopulation_noise(rows, found, values, compared, random_state=random_state, **options)
-    settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
-    reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
+        options: Any = {"draws": draws, "statistic": statistic, "stretch": stretch, "random_state": random_state}
+        noise = maxima.subpopulation_noise(rows, found, values, compared, chosen, **options)
+    settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
+    reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
     return _result(rows, found, values, noise, settings, reason + noise.method, p.units, weighted=weighted)
@@ -215,16 +208,11 @@ def _asked_words(subpopulations: Any) -> Any:
     return repr(subpopulations) if named else f"{len(subpopulations)} given"
 
 
-def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
-    summary, unknown = NullSummary.unknown(float(values.max()), reason), np.full(values.size, math.nan)
-    return MaximumNoise(summary, unknown, f"{reason[0].upper()}{reason[1:]}.")
-
-
 def _result(
     rows: Ordered,
     found: Search,
     values: np.ndarray,
-    noise: MaximumNoise,
+    noise: maxima.MaximumNoise,
     settings: dict[str, Any],
     method: str,
     units: Units,
@@ -232,7 +220,7 @@ def _result(
     weighted: bool,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
-    unit = float(deviations(found.stats)[0])
+    unit = float(maxima.deviations(found.stats)[0])
     critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
     table = _table(rows, found, values, noise, order, str(settings["statistic"]), units)
     places = range(min(NAMED, order.size))
@@ -267,21 +255,20 @@ def _table(
     rows: Ordered,
     found: Search,
     values: np.ndarray,
-    noise: MaximumNoise,
+    noise: maxima.MaximumNoise,
     order: np.ndarray,
     statistic: str,
     units: Units,
 ) -> Table:
     stats = found.stats[order]
-    errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
-    unit = float(deviations(found.stats)[0]) or math.nan
+    deviation, unit = maxima.deviations(stats), float(maxima.deviations(found.stats)[0]) or math.nan
     critical = noise.summary.quantile / unit
     low, high, off = _interval(rows, stats)
     made = units.of_cells(
         {
             "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
             **_means(stats),
-            "kuiper": errors,
+            "kuiper": maxima.kuiper_errors(stats, statistic),
             "deviation": deviation,
             "deviations": values[order] / unit,
             "scaled": values[order],

@@ -73,10 +73,8 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
         if len(items) != len(names):
-            raise refusal(
-                f"must have one truth value for each of the {len(names)} columns",
-                where="'nominal'", got=f"it has {len(items)}",
-            )  # fmt: skip
+            what = f"must have one truth value for each of the {len(names)} columns"
+            raise refusal(what, where="'nominal'", got=f"it has {len(items)}")
         return {name for name, chosen in zip(names, items, strict=True) if chosen}
     return {_column_name(item, names) for item in items}
 
@@ -132,12 +130,9 @@ class Asked:
     def covariates(self, rows: Ordered) -> list[Covariate]:
         """The columns to generate from, coded."""
         if self.columns is None or not self.names:
-            raise refusal(
-                "needs columns to make subpopulations from",
-                where="'features'" if self.columns is None else "'columns'",
-                got="got none",
-                hint="pass features, or the subpopulations themselves",
-            )
+            where = "'features'" if self.columns is None else "'columns'"
+            hint = "pass features, or the subpopulations themselves"
+            raise refusal("needs columns to make subpopulations from", where=where, got="got none", hint=hint)
         return coded(rows, self.columns, self.names, self.nominal, keep=self.naming)
 
     def _paths(self, rows: Ordered, count: int) -> Search:
@@ -165,12 +160,7 @@ class Asked:
                 got = f"it is {subpopulations.dtype} of shape {subpopulations.shape}"
                 raise refusal(f"must be truth values of shape (k, {self.kept.given})", where=WHERE, got=got)
         elif not isinstance(subpopulations, (list, tuple, Mapping, np.ndarray)):
-            raise refusal(
-                "must be a number of subpopulations, truth values (k, n), or a list of truth values, row numbers or "
-                "expressions",
-                where=WHERE,
-                got=f"got {type(subpopulations).__name__}",
-            )
+            raise refusal(WHAT, where=WHERE, got=f"got {type(subpopulations).__name__}")
         items = dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
         place = rows.positions()
         lists, definitions = [], []
@@ -206,6 +196,8 @@ class Asked:
 
 
 WHERE = "'subpopulations'"
+FORMS = "truth values (k, n), or a list of truth values, row numbers or expressions"
+WHAT = f"must be a number of subpopulations, {FORMS}"
 
 
 def multicalibration_error(
