@@ -23,6 +23,7 @@ from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import rows_of_cells
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 
@@ -291,4 +292,4 @@ def test_beyond_score_is_isotonic_regression_of_the_other_folds():
     for index in range(5):
         model = IsotonicRegression(out_of_bounds="clip").fit(score[fold != index], y[fold != index], w[fold != index])
         expected[fold == index] = model.predict(score[fold == index])
-    assert np.allclose(beyond_score(score, y, w, random_state=9), expected, atol=1e-12, rtol=0)
+    assert np.allclose(beyond_score(Pair(score, y, w), random_state=9), expected, atol=1e-12, rtol=0)

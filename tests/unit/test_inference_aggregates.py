@@ -320,13 +320,13 @@ def test_beyond_score_removes_a_global_error_and_keeps_a_local_one():
     group = generator.random(size) < 0.1
     truth = np.clip(p**1.5 + 0.1 * group, 0, 1)
     y = (generator.random(size) < truth).astype(float)
-    left = beyond_score(p, y)
+    left = beyond_score(Pair(p, y))
     elsewhere = ~group & (p < 0.5)
     assert abs((left - y)[group].mean()) > 0.07
     assert abs((p - y)[elsewhere].mean()) > 0.05
     assert abs((left - y)[elsewhere].mean()) < 0.02
-    assert np.array_equal(left, beyond_score(p, y))
-    assert not np.array_equal(left, beyond_score(p, y, random_state=1))
+    assert np.array_equal(left, beyond_score(Pair(p, y)))
+    assert not np.array_equal(left, beyond_score(Pair(p, y), random_state=1))
 
 
 def test_folds_are_even_and_never_split_a_cluster():
@@ -338,8 +338,9 @@ def test_folds_are_even_and_never_split_a_cluster():
 
 
 def test_beyond_score_takes_edge_cases():
-    assert beyond_score([0.3], [1.0]).tolist() == [0.3]  # nothing to learn from
-    assert np.isfinite(beyond_score([0.3] * 6, [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0])).all()
+    assert beyond_score(Pair(np.array([0.3]), np.array([1.0]))).tolist() == [0.3]  # nothing to learn from
+    weightless = Pair(np.full(6, 0.3), np.tile([1.0, 0.0], 3), np.zeros(6))
+    assert np.isfinite(beyond_score(weightless)).all()
 
 
 def test_an_interval_of_an_error_does_not_begin_below_nothing():

@@ -21,8 +21,8 @@ DENSE = 400  # two_delta is exact up to this many distinct values
 class Smooth:
     """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `degree` is the local degree that the window's values could carry; `trace` is the equivalent number of parameters
-    (of the first response's operator); `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
+    `degree` is the local degree that the window's values could carry; `one_delta` and `sigma` belong to
+    `se="constant"` and are NaN otherwise.
     `correlations` across the points, one matrix a response, are made for a simultaneous band. `critical` is the
     multiple of the standard error that makes the band, Student's at `degrees_of_freedom`.
     """
@@ -33,7 +33,6 @@ class Smooth:
     standard_error: Floats
     degrees_of_freedom: Floats
     degree: Integers
-    trace: float
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
@@ -92,8 +91,8 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
 
 def _robust_fit(
     rows: Rows, where: Windows, own: Windows, degree: int, iterations: int
-) -> tuple[Floats | float, Floats, Fit, Fit]:
-    """Weights of the rows against outliers, sums of the values with them, and the fits at the points and the values."""
+) -> tuple[Floats | float, Fit, Fit]:
+    """Weights of the rows against outliers, and the fits with them at the points and the values."""
     robust: Floats | float = 1.0
     line = line_of(rows.x, rows.sums())
     at_values = fit_at(line, own, degree)
@@ -101,7 +100,7 @@ def _robust_fit(
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
         line = line_of(rows.x, rows.sums(robust))
         at_values = fit_at(line, own, degree)
-    return robust, line.values[:, : rows.x.size], fit_at(line, where, degree), at_values
+    return robust, fit_at(line, where, degree), at_values
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ def _sandwich(
     rows: Rows, codes: Integers | None, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool
 ) -> Smooth:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
-    robust, sums, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
+    robust, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
     weight = np.asarray(rows.weight * robust)
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
@@ -134,8 +133,7 @@ def _sandwich(
     error = np.sqrt(np.maximum(variance, 0.0))
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
-    trace = float(at_values.leverage @ sums[0])
-    found = (fit.values, error, freedom, fit.degree, trace, sigma, np.nan, correlations)
+    found = (fit.values, error, freedom, fit.degree, sigma, np.nan, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 
 
@@ -189,13 +187,12 @@ def _constant(rows: Rows, where: Windows, own: Windows, degree: int, iterations:
     mass = sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
     if iterations:
-        robust, _, final, at_values = _robust_fit(rows, where, own, degree, iterations)
+        robust, final, at_values = _robust_fit(rows, where, own, degree, iterations)
         residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
     correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
-    freedom, trace = np.full_like(error, degrees), float(plain.leverage @ mass[0])
-    found = (final.values, error, freedom, final.degree, trace, sigma, delta, correlations)
+    found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 
 

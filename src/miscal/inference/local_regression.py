@@ -138,15 +138,6 @@ class Line:
     size: int
     basis: Floats
 
-    def room(self, where: Windows) -> int:
-        """The most places that a run of points can need."""
-        starts = np.arange(0, where.points.size, where.run)
-        first, middle, last = where.window.T
-        spread = np.maximum.reduceat(last, starts) - np.minimum.reduceat(last, starts)
-        spread += np.maximum.reduceat(first, starts) - np.minimum.reduceat(first, starts)
-        spread += np.maximum.reduceat(middle, starts) - middle[starts]
-        return min(int(spread.max()) + 4 * self.size, self.distinct) + self.x.size - self.distinct + 2 * len(self.basis)
-
 
 def line_of(x: Floats, values: Floats, nodes: int = FIT_NODES) -> Line:
     """The line of sums `values` (weights first) at the distinct values x."""
@@ -181,7 +172,8 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
 
 def _over_points(line: Line, where: Windows, work: Callable[[tuple[Any, ...], slice], None]) -> None:
     """Give the work, some points at a time, what the kernels take first, the line and the windows; and which points."""
-    common = line.x, line.values, line.distinct, line.size, line.basis, line.room(where), where.run
+    room = line.x.size + 2 * len(line.basis)  # no run of points needs more places
+    common = line.x, line.values, line.distinct, line.size, line.basis, room, where.run
 
     def block(i: int, j: int) -> None:
         some = slice(i, j)

@@ -155,9 +155,7 @@ def by_neighbourhood(
         compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
     )
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
-    beyond = beyond_score(
-        compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
-    )
+    beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, edges, local, noise, described, beyond)
     settings = {

@@ -143,8 +143,7 @@ def look(
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
         score = by_score(predictions, target=target, random_state=seed)
-    known = compared.predicted, compared.observed, compared.first
-    mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
+    mended = beyond_score(compared, seed)
     grid = score_grid(compared)
     rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared), grid=grid)
     give_back(compared.rows)
