@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, Tally
+from miscal.carriers.tally import Tally
 from miscal.data.checks import number
 from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.kernels.classes import class_means
@@ -27,7 +27,7 @@ from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, given_edges, warn_of_merged
-from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, ProductPooling, Ranges
 
 Bins = int | Sequence[float] | np.ndarray
 UNIT = (0.0, 1.0)
@@ -207,15 +207,9 @@ def class_sums(p: Predictions, edges: np.ndarray, equal_width: bool) -> ClassSum
         return result
 
     total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
-    rows, events, high, low = np.moveaxis(total, -1, 0)
-    high = high + (low >> 32)
-    low = low & 0xFFFFFFFF
-    return ClassSums(
-        weight=rows.astype(np.float64),
-        predicted=high * HIGH_UNIT + low * LOW_UNIT,
-        observed=events.astype(np.float64),
-        apart=(high - (events << 20)) * HIGH_UNIT + low * LOW_UNIT,
-    )
+    made = mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
+    columns = (made.weight, made.predicted, made.observed, made.events_off)
+    return ClassSums(*(values.reshape(-1, bins) for values in columns))
 
 
 def same_edges(

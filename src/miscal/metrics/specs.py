@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
@@ -250,8 +249,13 @@ class Pools:
 
 def _pools(p: Predictions, spec: Spec) -> Pools:
     if not isinstance(spec, Score):
-        columns = named_columns(p.columns, spec.variable if isinstance(spec, Variable) else spec.field)
-        shared = crossed([_column_pooling(p, spec, column) for column in columns])
+        if isinstance(spec, Variable):
+            columns = named_columns(p.columns, spec.variable)
+            parts = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
+        else:
+            columns = named_columns(p.columns, spec.field)
+            parts = [level_pooling(column) for column in columns]
+        shared = crossed(parts)
         made = _class_cells(p, lambda _: shared)
         codes, subject = shared.codes(0, p.rows).astype(np.int64), " and ".join(column.name for column in columns)
         return Pools(p, subject, *made, codes, np.empty((0, 0)))
@@ -264,12 +268,6 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
     for own, each in zip(padded, cells, strict=True):
         own[: each.edges.size - 2] = each.edges[1:-1]
     return Pools(p, "score", cells, sums, np.empty(0, np.int64), padded)
-
-
-def _column_pooling(p: Predictions, spec: Spec, column: Column) -> Pooling:
-    if isinstance(spec, Variable):
-        return range_pooling(column, spec.bins, spec.strategy, weight=p.weight, count=p.count)
-    return level_pooling(column)
 
 
 def _class_cells(p: Predictions, pooling_of: Callable[[Pair], Pooling]) -> tuple[list[Any], ClassSums]:

@@ -261,9 +261,12 @@ def _table(
     units: Units,
 ) -> Table:
     stats = found.stats[order]
+    # The walk goes from one end of its range to the other between two scores.
+    ends, scores = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64), np.abs(rows.signed)
+    low, high = scores[np.maximum(ends.min(axis=1), 0)], scores[np.maximum(ends.max(axis=1), 0)]
+    off = np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
     deviation, unit = maxima.deviations(stats), float(maxima.deviations(found.stats)[0]) or math.nan
     critical = noise.summary.quantile / unit
-    low, high, off = _interval(rows, stats)
     made = units.of_cells(
         {
             "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
@@ -282,15 +285,6 @@ def _table(
         }
     )
     return Table(made)
-
-
-def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores between which the walk goes from one end of its range to the other, and predicted - observed there."""
-    high_at, low_at = stats[:, HIGH_AT].astype(np.int64), stats[:, LOW_AT].astype(np.int64)
-    scores = np.abs(rows.signed)
-    first, last = np.minimum(high_at, low_at), np.maximum(high_at, low_at)
-    off = np.where(high_at < low_at, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
-    return scores[np.maximum(first, 0)], scores[np.maximum(last, 0)], off
 
 
 def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:
