@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class NullSummary:
 
     `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the larger
     95% point of the noise, the null's or that of what happened; all NaN when they cannot be given. `exceedances` of
-    `draws` reached the value.
+    `draws` reached the value; `drawn` are those that were simulated.
     """
 
     value: float
@@ -44,6 +44,7 @@ class NullSummary:
     method: str
     draws: int = 0
     exceedances: int = 0
+    drawn: Floats = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
 
     @classmethod
     def unknown(cls, value: float, reason: str) -> NullSummary:
@@ -73,8 +74,8 @@ def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary
     exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
     quantile = upper_quantile(draws)
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
-    interval = seminorm_interval(value, quantile)
-    return NullSummary(value, float(draws.mean()), p_value, quantile, interval, method, int(draws.size), exceedances)
+    noise = float(draws.mean()), p_value, quantile, seminorm_interval(value, quantile), method
+    return NullSummary(value, *noise, int(draws.size), exceedances, draws)
 
 
 def upper_quantile(draws: Floats) -> float:

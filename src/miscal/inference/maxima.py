@@ -144,13 +144,7 @@ def subpopulation_noise(
     run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
-    made: list[np.ndarray] = []
-
-    def simulate(first: int, count: int) -> np.ndarray:
-        made.append(run(first, count))
-        return made[-1]
-
-    summary = aggregates.max_statistic_p(float(values.max()), simulate, draws, block=block)
+    summary = aggregates.max_statistic_p(float(values.max()), run, draws, block=block)
     if not flips:
         happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
         own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
@@ -160,7 +154,7 @@ def subpopulation_noise(
     words = ClusterDraws.words if clustered else words
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
-    return MaximumNoise(summary, reached_p(np.concatenate(made), values), method)
+    return MaximumNoise(summary, reached_p(summary.drawn, values), method)
 
 
 def _cluster_steps(pair: Pair, order: np.ndarray, draws: int, seed: int) -> Block | None:
@@ -330,7 +324,6 @@ def neighbourhood_noise(
     chosen, judged = _centres(local, random_state)
     centres = chosen[judged]
     plain: list[np.ndarray] = []
-    studentised: list[np.ndarray] = []
 
     def simulate(first: int, count: int) -> np.ndarray:
         highest, largest = np.zeros(count), np.zeros(count)
@@ -342,7 +335,6 @@ def neighbourhood_noise(
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             np.maximum(largest, (sums / local.mass[chosen[part], None]).max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
-        studentised.append(highest)
         return highest
 
     z = np.abs(local.z[centres])
@@ -352,7 +344,7 @@ def neighbourhood_noise(
         simulate(0, min(draws, TOGETHER))
         tested = aggregates.NullSummary.unknown(float("nan"), "none")
     found = aggregates.summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
-    return LocalNoise(tested, found, centres, reached_p(np.concatenate(studentised), z))
+    return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 
 
 def _sums(
