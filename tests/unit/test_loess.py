@@ -11,7 +11,7 @@ from miscal.data.errors import MiscalError
 from miscal.inference import local_regression
 from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
 from miscal.kernels.loess import add_cells
-from miscal.metrics.curves import smooth
+from miscal.metrics.curves import smooth, variable_calibration_curve
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)
@@ -285,7 +285,6 @@ def test_whole_numbers_are_sorted_by_counting_with_the_same_answer(rng):
         (dict(se="robsut"), "did you mean 'robust'"),
         (dict(band="point"), "band"),
         (dict(robust_iterations=-1), "robust_iterations"),
-        (dict(cluster=np.arange(9), se="constant"), "cluster"),
     ],
 )
 def test_wrong_parameters_are_refused(change, word):
@@ -295,4 +294,4 @@ def test_wrong_parameters_are_refused(change, word):
 
 def test_a_variable_that_is_not_finite_is_refused():
     with pytest.raises(MiscalError, match="finite"):
-        smooth([1.0, np.inf], [1.0, 2.0])
+        variable_calibration_curve([0, 1], [0.2, 0.7], [1.0, np.inf])

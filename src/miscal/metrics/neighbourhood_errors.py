@@ -131,7 +131,6 @@ def check_kernel(kernel: Any, device: Any) -> None:
     if not callable(kernel) and kernel not in KERNELS:
         names = ", ".join(f"'{name}'" for name in KERNELS)
         raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
-
     if device not in DEVICES:
         raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
     if device == "cuda":
