@@ -25,17 +25,8 @@ from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
+from miscal.pooling import subpopulations as pools
 from miscal.pooling.parsing import rows_where
-from miscal.pooling.subpopulations import (
-    Conjunctions,
-    Covariate,
-    Definition,
-    RandomPaths,
-    conjunctions_of,
-    covariate,
-    lumped,
-    ranged,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +81,13 @@ def _column_name(item: Any, names: list[str]) -> str:
     return str(item)
 
 
-def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[Covariate]:
+def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[pools.Covariate]:
     """The columns as codes in the order of the score, made on several threads."""
     without_order = nominal_names(columns, names, nominal)
 
-    def work(start: int, stop: int) -> list[Covariate]:
+    def work(start: int, stop: int) -> list[pools.Covariate]:
         return [
-            covariate(columns[name], nominal=name in without_order, order=rows.order, keep=keep)
+            pools.covariate(columns[name], nominal=name in without_order, order=rows.order, keep=keep)
             for name in names[start:stop]
         ]
 
@@ -119,15 +110,15 @@ class Asked:
     def search(self, rows: Ordered, subpopulations: Any) -> Search:
         """Find or take the subpopulations and walk over each."""
         if isinstance(subpopulations, (int, np.integer)) and not isinstance(subpopulations, (bool, np.bool_)):
-            subpopulations = RandomPaths(int(subpopulations))
-        if isinstance(subpopulations, RandomPaths):
+            subpopulations = pools.RandomPaths(int(subpopulations))
+        if isinstance(subpopulations, pools.RandomPaths):
             return self._paths(rows, whole("subpopulations", subpopulations.count, 0))
-        if isinstance(subpopulations, Conjunctions):
+        if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
         lists, definitions = self.given(rows, subpopulations)
         return search_lists(rows, lists, definitions, self.information)
 
-    def covariates(self, rows: Ordered) -> list[Covariate]:
+    def covariates(self, rows: Ordered) -> list[pools.Covariate]:
         """The columns to generate from, coded."""
         if self.columns is None or not self.names:
             where = "'features'" if self.columns is None else "'columns'"
@@ -142,16 +133,16 @@ class Asked:
         seed = int(np.random.default_rng(self.random_state).integers(2**63))
         return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
 
-    def _conjunctions(self, rows: Ordered, asked: Conjunctions) -> Search:
+    def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
         depth = whole("depth", asked.depth, 1)
         ranges = whole("ranges", asked.ranges, 2)
         most = None if asked.levels is None else whole("levels", asked.levels, 1)
         every = replace(self, naming=True).covariates(rows)
-        covariates = [lumped(ranged(one, ranges), most) for one in every if one.count > 1]
-        found = list(conjunctions_of(covariates, depth, self.least, rows.everyone))
+        covariates = [pools.lumped(pools.ranged(one, ranges), most) for one in every if one.count > 1]
+        found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
         return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 
-    def given(self, rows: Ordered, subpopulations: Any) -> tuple[list[np.ndarray], list[Definition]]:
+    def given(self, rows: Ordered, subpopulations: Any) -> tuple[list[np.ndarray], list[pools.Definition]]:
         """Lists and names of subpopulations that the user brought."""
         if isinstance(subpopulations, str):
             subpopulations = [subpopulations]
@@ -165,10 +156,9 @@ class Asked:
         place = rows.positions()
         lists, definitions = [], []
         for key, item in items.items():
-            chosen = np.sort(place[self.kept.place(self._indices(item, key))])
-            lists.append(chosen)
-            name = item if isinstance(item, str) and not isinstance(key, str) else str(key)
-            definitions.append(Definition(given=name if isinstance(key, str) or isinstance(item, str) else f"#{key}"))
+            lists.append(np.sort(place[self.kept.place(self._indices(item, key))]))
+            name = key if isinstance(key, str) else item if isinstance(item, str) else f"#{key}"
+            definitions.append(pools.Definition(given=name))
         return lists, definitions
 
     def _indices(self, item: Any, key: Any) -> np.ndarray:
