@@ -97,7 +97,7 @@ class Pooled:
     def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
-            "bins": bins,
+            "bins": bins if isinstance(bins, int) else np.asarray(bins, dtype=float).tolist(),
             "strategy": strategy,
             "norm": norm,
             "target": target,

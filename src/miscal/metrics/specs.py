@@ -319,9 +319,12 @@ def _flipped_errors(pools: Pools, spec: Spec, draws: int) -> np.ndarray:
 
 def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool) -> Table:
     p, sums = pools.predictions, pools.sums
-    classes, judged = np.arange(p.n_classes), _judged(sums, noise, p)
+    classes, judged = np.arange(p.n_classes), np.ones(p.n_classes, bool)
     weight = sums.weight.sum(axis=1)
     predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight
+    if noise.null == "residual":  # random signs say nothing of a class with fewer than 25 expected outcomes
+        size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
+        judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(sums.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
     p_value, adjusted = np.full(p.n_classes, np.nan), np.full(p.n_classes, np.nan)
@@ -343,13 +346,3 @@ def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *,
     if scored:
         columns["kuiper"] = [walk_range(pair(p, k)) for k in range(p.n_classes)]
     return Table(columns)
-
-
-def _judged(sums: ClassSums, noise: Noise, p: Predictions) -> np.ndarray:
-    """Classes with a p-value: with random signs in place of drawn outcomes, those with 25 expected outcomes or more."""
-    if noise.null == "bernoulli":
-        return np.ones(p.n_classes, dtype=bool)
-    weight = sums.weight.sum(axis=1)
-    rate = sums.predicted.sum(axis=1) / weight
-    size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
-    return np.asarray(np.minimum(rate, 1.0 - rate) * size >= EFFECTIVE_EVENTS)

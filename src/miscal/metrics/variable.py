@@ -133,8 +133,7 @@ def by_variable(
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
-    plain = bins if isinstance(bins, int) else [float(edge) for edge in bins]
-    settings = found.settings(plain, strategy, norm, compared.target, random_state)
+    settings = found.settings(bins, strategy, norm, compared.target, random_state)
     if len(columns) != 1 or columns[0].nominal:
         names = [column.name for column in columns]
         return variable_result(found, names, settings, tested=levels_tested(found))
