@@ -153,10 +153,10 @@ def _of_means(p: Predictions, target: str | int) -> Pair:
     return Pair(predicted, observed, weight, None, p.cluster, p.response, p.units, exposed)
 
 
-def checked_events(p: Predictions, what: str, hint: str = "") -> Predictions:
+def checked_events(p: Predictions, what: str) -> Predictions:
     """The predictions; refused where they are no probabilities, and events or classes are compared."""
     if p.response != "binary":
-        raise refusal("needs events or classes", where=what, got=f"the response is {p.response!r}", hint=hint)
+        raise refusal("needs events or classes", where=what, got=f"the response is {p.response!r}")
     return p
 
 
@@ -169,12 +169,8 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     several = predictions.probability.ndim == 2
     if isinstance(target, str) and target in ("auto", "positive", "top"):
         if target == "positive" and several:
-            raise refusal(
-                "'positive' needs two classes",
-                where="'target'",
-                got=f"there are {predictions.n_classes}",
-                hint="name a class by its number, or use target='top'",
-            )
+            got, hint = f"there are {predictions.n_classes}", "name a class by its number, or use target='top'"
+            raise refusal("'positive' needs two classes", where="'target'", got=got, hint=hint)
         return target if target != "auto" else ("top" if several else "positive")
     if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
         if 0 <= target < predictions.n_classes:
@@ -183,12 +179,8 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     names = [str(name) for name in predictions.classes]
     if str(target) in names:
         return names.index(str(target))
-    raise refusal(
-        "must be 'auto', 'positive', 'top' or a class",
-        where="'target'",
-        got=f"it is {target!r}",
-        hint=nearest(str(target), ["auto", "positive", "top", *names]),
-    )
+    hint = nearest(str(target), ["auto", "positive", "top", *names])
+    raise refusal("must be 'auto', 'positive', 'top' or a class", where="'target'", got=f"it is {target!r}", hint=hint)
 
 
 def _given(correct: object, rows: int) -> np.ndarray:

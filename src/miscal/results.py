@@ -205,13 +205,16 @@ class Result:
 
     def sentence(self) -> str:
         """The result in one sentence."""
-        text = f"{self.name}: {self.value:.4g}"
-        if not math.isnan(self.noise_floor):
-            text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
+        text = self.beside_noise(f"{self.name}:")
         if not math.isnan(self.p_value):
             draws = None if self.tests.rows else self.settings.get("draws")
             text += f" (p {p_text(self.p_value, draws, self.extra.get('p_least'))})"
         return text + "."
+
+    def beside_noise(self, words: str) -> str:
+        """The value after some words, and what calibrated predictions would show."""
+        floor = f", where calibrated predictions would show {self.noise_floor:.4g} on average"
+        return f"{words} {self.value:.4g}" + ("" if math.isnan(self.noise_floor) else floor)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from miscal.inference import aggregates
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import (
     PooledError,
@@ -22,6 +23,7 @@ from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import rows_of_cells
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 
@@ -250,7 +252,7 @@ def test_one_sign_a_cluster_moves_its_rows_together():
 
 
 # ---------------------------------------------------------------------------------------------------- walks
-def test_simulated_walk_is_brute_force_with_ties_and_weights():
+def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
     generator = np.random.default_rng(2)
     p = np.round(generator.beta(1, 6, 400), 1)
     y = (generator.random(400) < p).astype(float)
@@ -265,7 +267,8 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights():
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
     keys, codes = np.unique(p, return_inverse=True)
     rows = rows_of_cells(codes, keys.size, p, y, weight=w)
-    found = simulated_walk(span(y), rows, draws=2999, stop=None)
+    monkeypatch.setattr(aggregates, "STOP", 3000)  # all draws are made
+    found = simulated_walk(span(y), rows, draws=2999)
     truth = np.mean(brute >= span(y) - 1e-12)
     assert found.p_value == pytest.approx(truth, abs=6 * math.sqrt(max(truth * (1 - truth), 0.01) / 1500))
     assert found.noise_floor == pytest.approx(brute.mean(), abs=6 * brute.std() / math.sqrt(1500))
@@ -289,4 +292,4 @@ def test_beyond_score_is_isotonic_regression_of_the_other_folds():
     for index in range(5):
         model = IsotonicRegression(out_of_bounds="clip").fit(score[fold != index], y[fold != index], w[fold != index])
         expected[fold == index] = model.predict(score[fold == index])
-    assert np.allclose(beyond_score(score, y, w, random_state=9), expected, atol=1e-12, rtol=0)
+    assert np.allclose(beyond_score(Pair(score, y, w), random_state=9), expected, atol=1e-12, rtol=0)

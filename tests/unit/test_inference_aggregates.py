@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from miscal.engines.walks import Walk
 from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
 from miscal.inference.aggregates import (
     RANGE_MEAN,
@@ -35,6 +36,11 @@ def span(rows):
     walk = np.cumsum(rows.residuals())[rows.offsets[1:] - 1]
     total = rows.probability.size if rows.weight is None else rows.weight.sum()
     return (max(walk.max(), 0.0) - min(walk.min(), 0.0)) / total
+
+
+def walk_of(value, *, weight, variance, distinct):
+    total = value * weight
+    return Walk(total, total, 0.0, weight, variance, rows=int(weight), expected=(0.0, 0.0), distinct=distinct)
 
 
 def unweighted(size, mean, variance, events):
@@ -134,17 +140,17 @@ def test_an_interval_that_leaves_out_0_is_an_error_beyond_its_noise():
 # ------------------------------------------------------------------------------------------------------ walks
 def test_brownian_range_is_used_where_it_may_be():
     sd = math.sqrt(100.0) / 1000
-    found = kuiper_p_value(0.03, weight=1000, variance=100, distinct=200, events=25)
+    found = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=200), events=25)
     assert found.method == "Brownian range"
     assert found.p_value == brownian_range_p(0.03 / sd)
     assert found.noise_floor == pytest.approx(RANGE_MEAN * sd)
     assert found.quantile == pytest.approx(brownian_range_isf(0.05) * sd)
-    few = kuiper_p_value(0.03, weight=1000, variance=100, distinct=500, events=24)
+    few = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=500), events=24)
     assert math.isnan(few.p_value)
     assert few.method == "too small to judge"
-    tied = kuiper_p_value(0.03, weight=1000, variance=100, distinct=20, events=200)
+    tied = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=20), events=200)
     assert tied.method == "Brownian range, conservative with ties"
-    assert kuiper_p_value(0.0, weight=5, variance=0, distinct=500, events=99).p_value == 1.0
+    assert kuiper_p_value(walk_of(0.0, weight=5, variance=0, distinct=500), events=99).p_value == 1.0
 
 
 @pytest.mark.parametrize("kind", ["rows", "ties", "weights", "flips", "clusters"])
@@ -166,10 +172,8 @@ def test_false_alarms_of_the_kuiper_walk(kind):
         ties = sums_of_rows(rows) if kind == "ties" else None
         null = "residual" if kind in {"flips", "clusters"} else "bernoulli"
         given_rows = None if kind == "ties" else rows
-        found = kuiper_p_value(
-            span(rows), weight=1.0, variance=1.0, distinct=rows.cells, events=p.sum(), null=null, rows=given_rows,
-            ties=ties, draws=99, stop=None,
-        )  # fmt: skip
+        walk = walk_of(span(rows), weight=1.0, variance=1.0, distinct=rows.cells)
+        found = kuiper_p_value(walk, null, events=p.sum(), rows=given_rows, ties=ties, draws=99)
         alarms += found.p_value <= 0.05
     assert alarms <= binom.isf(1e-6, sets, 0.05)
     assert alarms >= binom.ppf(1e-6, sets, 0.035)
@@ -184,14 +188,14 @@ def test_early_stopping_saves_draws_and_keeps_small_p_values():
         asked.append(count)
         return values[first : first + count]
 
-    full = max_statistic_p(-1.0, block, stop=None)
+    full = max_statistic_p(-1.0, block, at_least=999)
     assert sum(asked) == 999
     asked.clear()
     early = max_statistic_p(-1.0, block)
     assert sum(asked) == 200
     assert early.p_value == (1 + np.count_nonzero(values[:200] >= -1)) / 201
     assert early.p_value == pytest.approx(full.p_value, abs=0.1)
-    assert max_statistic_p(2.5, block) == max_statistic_p(2.5, block, stop=None)
+    assert max_statistic_p(2.5, block) == max_statistic_p(2.5, block, at_least=999)
 
 
 # -------------------------------------------------------------------------------------------------- intervals
@@ -316,13 +320,13 @@ def test_beyond_score_removes_a_global_error_and_keeps_a_local_one():
     group = generator.random(size) < 0.1
     truth = np.clip(p**1.5 + 0.1 * group, 0, 1)
     y = (generator.random(size) < truth).astype(float)
-    left = beyond_score(p, y)
+    left = beyond_score(Pair(p, y))
     elsewhere = ~group & (p < 0.5)
     assert abs((left - y)[group].mean()) > 0.07
     assert abs((p - y)[elsewhere].mean()) > 0.05
     assert abs((left - y)[elsewhere].mean()) < 0.02
-    assert np.array_equal(left, beyond_score(p, y))
-    assert not np.array_equal(left, beyond_score(p, y, random_state=1))
+    assert np.array_equal(left, beyond_score(Pair(p, y)))
+    assert not np.array_equal(left, beyond_score(Pair(p, y), random_state=1))
 
 
 def test_folds_are_even_and_never_split_a_cluster():
@@ -334,8 +338,9 @@ def test_folds_are_even_and_never_split_a_cluster():
 
 
 def test_beyond_score_takes_edge_cases():
-    assert beyond_score([0.3], [1.0]).tolist() == [0.3]  # nothing to learn from
-    assert np.isfinite(beyond_score([0.3] * 6, [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0])).all()
+    assert beyond_score(Pair(np.array([0.3]), np.array([1.0]))).tolist() == [0.3]  # nothing to learn from
+    weightless = Pair(np.full(6, 0.3), np.tile([1.0, 0.0], 3), np.zeros(6))
+    assert np.isfinite(beyond_score(weightless)).all()
 
 
 def test_an_interval_of_an_error_does_not_begin_below_nothing():

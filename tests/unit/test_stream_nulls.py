@@ -31,4 +31,4 @@ def test_scores_next_to_one_with_whole_weights_are_calibrated_in_a_tally(tmp_pat
 
 
 def test_draws_that_are_no_numbers_make_no_p_value_small() -> None:
-    assert max_statistic_p(1.0, lambda _, count: np.full(count, np.nan), 99, None).p_value == 1.0
+    assert max_statistic_p(1.0, lambda _, count: np.full(count, np.nan), 99).p_value == 1.0

@@ -18,6 +18,7 @@ from miscal.pooling.cells import Ranges, fingerprint
 
 SCHEMA = "miscal.summary/2"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
+ADDED = ("rows", "ignored", "score", "grid", "parts")
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
 _EVEN = np.linspace(0.0, 1.0, 4097)
 _ODDS = 1.0 / (1.0 + np.exp(-np.linspace(-23.0, 23.0, 4097)))
@@ -79,16 +80,11 @@ class Summary:
         if not isinstance(other, Summary):
             return NotImplemented
         self._check(other)
-        return replace(
-            self,
-            **{
-                name: getattr(self, name) + getattr(other, name)
-                for name in ("rows", "ignored", "score", "grid", "parts")
-            },
-            variables={name: each + other.variables[name] for name, each in self.variables.items()},
-            fields={name: each + other.fields[name] for name, each in self.fields.items()},
-            outcome_weights=self.outcome_weights or other.outcome_weights,
-        )
+        added: Any = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
+        for word in ("variables", "fields"):
+            theirs = getattr(other, word)
+            added[word] = {name: each + theirs[name] for name, each in getattr(self, word).items()}
+        return replace(self, **added, outcome_weights=self.outcome_weights or other.outcome_weights)
 
     def _check(self, other: Summary) -> None:
         for word, mine in self.about.items():

@@ -143,34 +143,21 @@ class Tally:
             return self._plus(other)
         union = joint(one, two)
         if union is None:
-            raise refusal(
-                "have different cells and cannot be added",
-                where="the tallies",
-                got=f"{one.describe()['kind']} {fingerprint(one)} and {fingerprint(two)}",
-                hint="fit the edges once and use them for every part",
-            )
+            got = f"{one.describe()['kind']} {fingerprint(one)} and {fingerprint(two)}"
+            hint = "fit the edges once and use them for every part"
+            raise refusal("have different cells and cannot be added", where="the tallies", got=got, hint=hint)
         return self._onto(union)._plus(other._onto(union))
 
     def __radd__(self, other: object) -> Tally:
         return self if other == 0 else NotImplemented
 
     def _plus(self, other: Tally) -> Tally:
-        limbs = sums = None
+        made = replace(self, counts=self.counts + other.counts, weighted=self.weighted or other.weighted)
+        if self.impossible is not None and other.impossible is not None:
+            made = replace(made, impossible=self.impossible + other.impossible)
         if self.limbs is not None and other.limbs is not None:
-            limbs = carried(self.limbs + other.limbs)
-        else:
-            sums = self.floats() + other.floats()
-        impossible = self.impossible
-        if impossible is not None and other.impossible is not None:
-            impossible = impossible + other.impossible
-        return replace(
-            self,
-            counts=self.counts + other.counts,
-            limbs=limbs,
-            sums=sums,
-            impossible=impossible,
-            weighted=self.weighted or other.weighted,
-        )
+            return replace(made, limbs=carried(self.limbs + other.limbs))
+        return replace(made, limbs=None, sums=self.floats() + other.floats())
 
     def floats(self) -> np.ndarray:
         """All sums as float64, (cells, columns)."""
@@ -225,7 +212,7 @@ class Tally:
         return (
             fingerprint(self.cells) == fingerprint(other.cells)
             and self.columns == other.columns
-            and all(_same(getattr(self, part), getattr(other, part)) for part in ARRAYS)
+            and all(np.array_equal(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -255,9 +242,3 @@ def joint(one: Cells, two: Cells) -> Ranges | Levels | None:
     if isinstance(one, Ranges) and isinstance(two, Ranges) and one.name == two.name:
         return Ranges(one.edges, True, one.name) if np.array_equal(one.edges, two.edges) else None
     return None
-
-
-def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
-    if one is None or two is None:
-        return one is two
-    return bool(np.array_equal(one, two))

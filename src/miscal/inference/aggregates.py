@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miscal.engines.walks import DISTINCT
+from miscal.engines.walks import DISTINCT, Walk
 from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws
@@ -34,7 +34,7 @@ class NullSummary:
 
     `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the larger
     95% point of the noise, the null's or that of what happened; all NaN when they cannot be given. `exceedances` of
-    `draws` reached the value.
+    `draws` reached the value; `drawn` are those that were simulated.
     """
 
     value: float
@@ -45,6 +45,7 @@ class NullSummary:
     method: str
     draws: int = 0
     exceedances: int = 0
+    drawn: Floats = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
 
     @classmethod
     def unknown(cls, value: float, reason: str) -> NullSummary:
@@ -74,8 +75,8 @@ def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary
     exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
     quantile = upper_quantile(draws)
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
-    interval = seminorm_interval(value, quantile)
-    return NullSummary(value, float(draws.mean()), p_value, quantile, interval, method, int(draws.size), exceedances)
+    noise = float(draws.mean()), p_value, quantile, seminorm_interval(value, quantile), method
+    return NullSummary(value, *noise, int(draws.size), exceedances, draws)
 
 
 def upper_quantile(draws: Floats) -> float:
@@ -88,7 +89,6 @@ def max_statistic_p(
     observed: float,
     simulate_block: Callable[[int, int], Floats],
     draws: int = DRAWS,
-    stop: int | None = STOP,
     *,
     block: int = 50,
     at_least: int = FLOOR_DRAWS,
@@ -102,9 +102,9 @@ def max_statistic_p(
         The statistic of the data.
     simulate_block
         ``simulate_block(first, count)`` gives draws first .. first + count - 1 of the statistic under the null.
-    draws, stop
-        At most `draws`; no more once `stop` of them reached the statistic (and `at_least` were made): the p-value is
-        then large whatever follows. ``stop=None`` makes them all.
+    draws, at_least
+        At most `draws`; no more once 20 of them reached the statistic and `at_least` were made: the p-value is then
+        large whatever follows.
     block
         Draws asked for at a time; the answer does not depend on it except in where it stops.
 
@@ -116,7 +116,7 @@ def max_statistic_p(
     """
     made: list[Floats] = []
     total, hits = 0, 0
-    while total < draws and not (stop is not None and hits >= stop and total >= min(at_least, draws)):
+    while total < draws and not (hits >= STOP and total >= min(at_least, draws)):
         count = min(block, draws - total)
         values = np.asarray(simulate_block(total, count), dtype=np.float64)
         made.append(values)
@@ -369,36 +369,26 @@ def _lower_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def kuiper_p_value(
-    value: float,
-    *,
-    weight: float,
-    variance: float,
-    distinct: int,
-    events: float,
+    walk: Walk,
     null: Null = "bernoulli",
+    *,
+    events: float,
     happened: float = 0.0,
     model_variance: bool = False,
     rows: CellRows | None = None,
     ties: Sums | None = None,
     weighted: bool = False,
     draws: int = DRAWS,
-    stop: int | None = STOP,
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
-    """Compare a walk's range over Σw with noise.
+    """Compare a walk's range over Σw, cut between distinct keys, with noise.
 
     Parameters
     ----------
-    value
-        (highest - lowest partial sum of w(y - p))/Σw, cut between distinct keys.
-    weight, variance
-        Σw and the walk's variance: Σw²p(1-p), or Σw²(y-p)² when null="residual".
-    distinct
-        Distinct keys.
     events
         Expected events of the rarer side; with weights the effective number (`effective_events`).
     happened
-        Σw²(y-p)²: the noise that the data have, where it is larger, is the interval's.
+        Σw²(y-p)²: the walk's variance when null="residual"; else, where it is larger, the noise of the interval.
     model_variance
         With clusters: 0/1 outcomes of weights that do not depend on them, which can be drawn by cluster.
     rows
@@ -407,7 +397,7 @@ def kuiper_p_value(
         Sums per distinct key, in order, in place of rows where there are few keys: each is drawn as a matched binomial.
     weighted
         Whether `ties` hold weighted sums.
-    draws, stop, random_state
+    draws, random_state
         Of the simulation.
 
     Notes
@@ -418,25 +408,26 @@ def kuiper_p_value(
 
     Examples
     --------
-    >>> found = kuiper_p_value(0.03, weight=1000.0, variance=100.0, distinct=1000, events=120.0)
+    >>> walk = Walk(20.0, 20.0, -10.0, weight=1000.0, variance=100.0, rows=1000, expected=(120.0, 880.0), distinct=1000)
+    >>> found = kuiper_p_value(walk, events=120.0)
     >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
     (0.011, 'Brownian range', 0.016)
     """
-    value = float(value)
+    value, variance = walk.range, happened if null == "residual" else walk.variance
     wider = math.sqrt(max(1.0, happened / variance)) if variance > 0.0 else 1.0
-    deviation = math.sqrt(max(float(variance), 0.0)) / float(weight) if weight > 0.0 else math.nan
+    deviation = math.sqrt(max(variance, 0.0)) / walk.weight
     clustered = null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
     affordable = rows is not None and rows.probability.size * draws <= ROW_DRAWS
-    if not clustered and enough and distinct >= DISTINCT:
+    if not clustered and enough and walk.distinct >= DISTINCT:
         return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and null == "bernoulli":
         return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
             draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.probability.size))
-        options: Any = {"null": null, "draws": draws, "stop": stop, "random_state": random_state}
-        found = simulated_walk(value, rows, by_cluster=clustered and model_variance, **options)
+        by_cluster = clustered and model_variance
+        found = simulated_walk(value, rows, null, draws, by_cluster=by_cluster, random_state=random_state)
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
@@ -456,11 +447,10 @@ def _brownian(value: float, deviation: float, method: str, wider: float) -> Null
 def simulated_walk(
     value: float,
     rows: CellRows,
-    *,
     null: Null = "bernoulli",
-    by_cluster: bool = False,
     draws: int = DRAWS,
-    stop: int | None = STOP,
+    *,
+    by_cluster: bool = False,
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
@@ -476,7 +466,7 @@ def simulated_walk(
         def drawn(first: int, count: int) -> Floats:
             return walk_range(still, stream.block(first, count), unit_weight)
 
-        return max_statistic_p(value, drawn, draws, stop, block=4 * CLUSTER_CHUNK, method=stream.words)
+        return max_statistic_p(value, drawn, draws, block=4 * CLUSTER_CHUNK, method=stream.words)
     nothing = np.empty(0)
     flips = null == "residual"
     weight = nothing if rows.weight is None else rows.weight
@@ -490,4 +480,4 @@ def simulated_walk(
         return out / total
 
     method = "simulation" if null == "bernoulli" else "sign flips"
-    return max_statistic_p(value, block, draws, stop, method=method)
+    return max_statistic_p(value, block, draws, method=method)

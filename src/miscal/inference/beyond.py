@@ -12,15 +12,7 @@ from miscal.pairs import Pair
 FOLDS = 5
 
 
-def beyond_score(
-    predicted: ArrayLike,
-    observed: ArrayLike,
-    weight: ArrayLike | None = None,
-    *,
-    folds: int = FOLDS,
-    cluster: ArrayLike | None = None,
-    random_state: int | np.random.Generator | None = 0,
-) -> Floats:
+def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0) -> Floats:
     """Recalibrate the score by isotonic regression, each row by a fit on the other folds.
 
     A cell whose gap to the recalibrated score is significant has an error of its own (*specific*); otherwise it shares
@@ -32,22 +24,21 @@ def beyond_score(
     --------
     >>> score = np.repeat([0.1, 0.2], 50)
     >>> happened = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], 20)
-    >>> bool(np.abs(beyond_score(score, happened).mean() - 0.2) < 0.01)
+    >>> bool(np.abs(beyond_score(Pair(score, happened)).mean() - 0.2) < 0.01)
     True
     """
-    score, outcome = np.asarray(predicted, dtype=np.float64), np.asarray(observed, dtype=np.float64)
-    weights = np.ones(score.size) if weight is None else np.asarray(weight, dtype=np.float64)
-    fold = fold_of_rows(score.size, folds, cluster=cluster, random_state=random_state)
-    answer = score.copy()
-    levels, places = np.unique(score, return_inverse=True)
+    weights = np.ones(pair.rows) if pair.first is None else pair.first
+    fold = fold_of_rows(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
+    answer = pair.predicted.copy()
+    levels, places = np.unique(pair.predicted, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
     mass = _added(places, weights, levels.size)
-    events = _added(places, weights * outcome, levels.size)
-    for index in range(folds):
+    events = _added(places, weights * pair.observed, levels.size)
+    for index in range(FOLDS):
         inside = np.flatnonzero(fold == index)
         own, share = places[inside], weights[inside]
         others = mass - _added(own, share, levels.size)
-        share *= outcome[inside]
+        share *= pair.observed[inside]
         fitted = _isotonic(levels, others, events - _added(own, share, levels.size))
         answer[inside] = fitted[own]
     return answer

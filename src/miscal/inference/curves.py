@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from miscal.inference.local_regression import (
-    FIT_NODES,
-    MANY,
-    Fit,
-    Rows,
-    Windows,
-    find_windows,
-    fit_at,
-    line_of,
-    operator,
-    powers_at,
-)
+from miscal.inference.local_regression import Fit, Rows, Windows, find_windows, fit_at, line_of, operator, powers_at
 from miscal.inference.sums import Floats, Integers
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
@@ -31,8 +21,8 @@ DENSE = 400  # two_delta is exact up to this many distinct values
 class Smooth:
     """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `degree` is the local degree that the window's values could carry; `trace` is the equivalent number of parameters
-    (of the first response's operator); `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
+    `degree` is the local degree that the window's values could carry; `one_delta` and `sigma` belong to
+    `se="constant"` and are NaN otherwise.
     `correlations` across the points, one matrix a response, are made for a simultaneous band. `critical` is the
     multiple of the standard error that makes the band, Student's at `degrees_of_freedom`.
     """
@@ -43,7 +33,6 @@ class Smooth:
     standard_error: Floats
     degrees_of_freedom: Floats
     degree: Integers
-    trace: float
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
@@ -65,7 +54,7 @@ def estimate(
     simultaneous: bool,
 ) -> Smooth:  # fmt: skip
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    own = find_windows(rows, rows.x, span, MANY)
+    own = find_windows(rows, rows.x, span)
     parts = [rows]
     if iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
@@ -73,14 +62,9 @@ def estimate(
         done = [_constant(part, where, own, degree, iterations, simultaneous) for part in parts]
     else:
         done = [_sandwich(part, codes, where, own, degree, iterations, simultaneous) for part in parts]
-    return replace(
-        done[0],
-        fit=np.hstack([part.fit for part in done]),
-        standard_error=np.hstack([part.standard_error for part in done]),
-        degrees_of_freedom=np.hstack([part.degrees_of_freedom for part in done]),
-        sigma=np.hstack([part.sigma for part in done]),
-        correlations=[each for part in done for each in part.correlations],
-    )
+    names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
+    joined: Any = {name: np.hstack([getattr(part, name) for part in done]) for name in names}
+    return replace(done[0], **joined, correlations=[each for part in done for each in part.correlations])
 
 
 # ---- weights against outliers ----------------------------------------------------------------------------------------
@@ -107,16 +91,16 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
 
 def _robust_fit(
     rows: Rows, where: Windows, own: Windows, degree: int, iterations: int
-) -> tuple[Floats | float, Floats, Fit, Fit]:
-    """Weights of the rows against outliers, sums of the values with them, and the fits at the points and the values."""
+) -> tuple[Floats | float, Fit, Fit]:
+    """Weights of the rows against outliers, and the fits with them at the points and the values."""
     robust: Floats | float = 1.0
-    line = line_of(rows.x, rows.sums(), FIT_NODES)
+    line = line_of(rows.x, rows.sums())
     at_values = fit_at(line, own, degree)
     for _ in range(iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
-        line = line_of(rows.x, rows.sums(robust), FIT_NODES)
+        line = line_of(rows.x, rows.sums(robust))
         at_values = fit_at(line, own, degree)
-    return robust, line.values[:, : rows.x.size], fit_at(line, where, degree), at_values
+    return robust, fit_at(line, where, degree), at_values
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
@@ -124,7 +108,7 @@ def _sandwich(
     rows: Rows, codes: Integers | None, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool
 ) -> Smooth:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
-    robust, sums, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
+    robust, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
     weight = np.asarray(rows.weight * robust)
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
@@ -149,8 +133,7 @@ def _sandwich(
     error = np.sqrt(np.maximum(variance, 0.0))
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
-    trace = float(at_values.leverage @ sums[0])
-    found = (fit.values, error, freedom, fit.degree, trace, sigma, np.nan, correlations)
+    found = (fit.values, error, freedom, fit.degree, sigma, np.nan, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 
 
@@ -183,7 +166,7 @@ def _clustered(
 def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, float]:
     """At the values without robustness: sums, fit, one_delta = trace of (I - L)(I - L)', degrees of freedom."""
     sums = rows.sums()
-    fit = fit_at(line_of(rows.x, sums, FIT_NODES), own, degree)
+    fit = fit_at(line_of(rows.x, sums), own, degree)
     many = rows.per_value(rows.count)
     square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
     norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
@@ -200,17 +183,16 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
 
 def _constant(rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool) -> Smooth:
     sums, plain, delta, degrees = _base(rows, own, degree)
-    fit = fit_at(line_of(rows.x, sums, FIT_NODES), where, degree)
+    fit = fit_at(line_of(rows.x, sums), where, degree)
     mass = sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
     if iterations:
-        robust, _, final, at_values = _robust_fit(rows, where, own, degree, iterations)
+        robust, final, at_values = _robust_fit(rows, where, own, degree, iterations)
         residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
     correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
-    freedom, trace = np.full_like(error, degrees), float(plain.leverage @ mass[0])
-    found = (final.values, error, freedom, final.degree, trace, sigma, delta, correlations)
+    found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 
 
@@ -223,7 +205,7 @@ def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
     pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
-    again = fit_at(line_of(rows.x, pseudo.sums(), FIT_NODES), own, degree)
+    again = fit_at(line_of(rows.x, pseudo.sums()), own, degree)
     return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
 
 

@@ -120,12 +120,12 @@ def pool_rows(rows: Rows) -> Rows:
     return replace(rows, x=mean, starts=rows.starts[first])
 
 
-def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
+def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
     """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
     bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
     order.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
-    return Windows(points, bandwidth, inverse, window, run)
+    return Windows(points, bandwidth, inverse, window, MANY if points is rows.x else FEW)
 
 
 @dataclass(frozen=True)
@@ -138,17 +138,8 @@ class Line:
     size: int
     basis: Floats
 
-    def room(self, where: Windows) -> int:
-        """The most places that a run of points can need."""
-        starts = np.arange(0, where.points.size, where.run)
-        first, middle, last = where.window.T
-        spread = np.maximum.reduceat(last, starts) - np.minimum.reduceat(last, starts)
-        spread += np.maximum.reduceat(first, starts) - np.minimum.reduceat(first, starts)
-        spread += np.maximum.reduceat(middle, starts) - middle[starts]
-        return min(int(spread.max()) + 4 * self.size, self.distinct) + self.x.size - self.distinct + 2 * len(self.basis)
 
-
-def line_of(x: Floats, values: Floats, nodes: int) -> Line:
+def line_of(x: Floats, values: Floats, nodes: int = FIT_NODES) -> Line:
     """The line of sums `values` (weights first) at the distinct values x."""
     size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
     cells = x.size // size
@@ -181,7 +172,8 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
 
 def _over_points(line: Line, where: Windows, work: Callable[[tuple[Any, ...], slice], None]) -> None:
     """Give the work, some points at a time, what the kernels take first, the line and the windows; and which points."""
-    common = line.x, line.values, line.distinct, line.size, line.basis, line.room(where), where.run
+    room = line.x.size + 2 * len(line.basis)  # no run of points needs more places
+    common = line.x, line.values, line.distinct, line.size, line.basis, room, where.run
 
     def block(i: int, j: int) -> None:
         some = slice(i, j)

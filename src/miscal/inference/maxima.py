@@ -15,19 +15,11 @@ from typing import Any
 import numpy as np
 
 from miscal.engines.subpopulations import Lists, Ordered, Search
-from miscal.inference.aggregates import (
-    FLOOR_DRAWS,
-    NullSummary,
-    brownian_range_isf,
-    brownian_range_p,
-    max_statistic_p,
-    seminorm_interval,
-    summary_of_draws,
-    upper_quantile,
-)
+from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Steps
+from miscal.inference.residual import Noise
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
@@ -115,9 +107,15 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
 class MaximumNoise:
     """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
 
-    summary: NullSummary
+    summary: aggregates.NullSummary
     adjusted: np.ndarray
     method: str
+
+    @classmethod
+    def unknown(cls, values: np.ndarray, reason: str) -> MaximumNoise:
+        """Errors of whose noise nothing can be said, and why."""
+        summary = aggregates.NullSummary.unknown(float(values.max()), reason)
+        return cls(summary, np.full(values.size, math.nan), f"{reason[0].upper()}{reason[1:]}.")
 
 
 def subpopulation_noise(
@@ -125,48 +123,38 @@ def subpopulation_noise(
     found: Search,
     values: np.ndarray,
     pair: Pair,
+    noise: Noise,
     *,
-    null: str,
     draws: int,
     statistic: str,
     random_state: Any,
     stretch: np.ndarray | None = None,
-    model_variance: bool = False,
 ) -> MaximumNoise:
-    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else.
-
-    model_variance : outcomes are 0/1 and the weights do not depend on them, so that those of clusters can be drawn
-    """
+    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = null == "residual", seed_of(random_state)
+    flips, seed = noise.null == "residual", seed_of(random_state)
     if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
-        draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
+        draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
     scale = noise_scales(found.stats) * (1.0 if stretch is None else stretch)
     lists = found.lists(np.arange(scale.size))
     walked = partial(_walked_maxima, rows, lists, scale, statistic)
-    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and model_variance else None
+    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and noise.model_variance else None
     run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
-    made: list[np.ndarray] = []
-
-    def simulate(first: int, count: int) -> np.ndarray:
-        made.append(run(first, count))
-        return made[-1]
-
-    summary = max_statistic_p(float(values.max()), simulate, draws, block=block)
+    summary = aggregates.max_statistic_p(float(values.max()), run, draws, block=block)
     if not flips:
         happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
-        own = upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
-        summary = replace(summary, interval=seminorm_interval(summary.value, max(summary.quantile, own)))
+        own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
+        summary = replace(summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own)))
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     words += ", one sign a cluster" if flips and pair.cluster is not None else ""
     words = ClusterDraws.words if clustered else words
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
-    return MaximumNoise(summary, reached_p(np.concatenate(made), values), method)
+    return MaximumNoise(summary, reached_p(summary.drawn, values), method)
 
 
 def _cluster_steps(pair: Pair, order: np.ndarray, draws: int, seed: int) -> Block | None:
@@ -247,19 +235,19 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
-    p_values = brownian_range_p(far) if ranges else erfc(far / math.sqrt(2.0))
+    p_values = aggregates.brownian_range_p(far) if ranges else erfc(far / math.sqrt(2.0))
     adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
-    critical = brownian_range_isf(0.05 / tests) if ranges else float(-ndtri(0.025 / tests))
+    critical = aggregates.brownian_range_isf(0.05 / tests) if ranges else float(-ndtri(0.025 / tests))
     grid = np.linspace(0.0, 12.0, 4801)
-    below = brownian_range_p(grid, upper=False) if ranges else erf(grid / math.sqrt(2.0))
+    below = aggregates.brownian_range_p(grid, upper=False) if ranges else erf(grid / math.sqrt(2.0))
     average = float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))
     worst = float(values[judged].max())
     rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)
     largest = stats[0, WEIGHT2] * rate * (1.0 - rate)
     wider = math.sqrt(max(1.0, float(largest / max(stats[0, VARIANCE], 1e-300)))) * _wider(stats, values)
-    interval = seminorm_interval(worst, critical * unit * wider)
+    interval = aggregates.seminorm_interval(worst, critical * unit * wider)
     p_value = float(np.nanmin(adjusted))
-    summary = NullSummary(worst, average * unit, p_value, critical * unit, interval, "Bonferroni")
+    summary = aggregates.NullSummary(worst, average * unit, p_value, critical * unit, interval, "Bonferroni")
     method = (
         f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
         f"least {EFFECTIVE_EVENTS:.0f} expected events; the floor is that of as many independent ones."
@@ -291,14 +279,6 @@ class LocalGaps:
     judged: np.ndarray
     stretch: np.ndarray | None = None
 
-    @classmethod
-    def of(cls, sums: np.ndarray, squares: np.ndarray, powers: np.ndarray, least: float) -> LocalGaps:
-        """From Σkw and Σkwr (n, 2), the variance Σk²w²v and Σk⁴w⁴v; `least` is the information that is enough."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
-            information = np.where(powers > 0, squares**2 / powers, 0.0)
-        return cls(gap, sums[:, 0], np.sqrt(squares), (information >= least) & (squares > 0))
-
     @property
     def error(self) -> np.ndarray:
         """Standard error of the gap."""
@@ -315,8 +295,8 @@ class LocalGaps:
 class LocalNoise:
     """The largest studentised gap and the largest plain gap against their distributions under calibration."""
 
-    tested: NullSummary
-    plain: NullSummary
+    tested: aggregates.NullSummary
+    plain: aggregates.NullSummary
     centres: np.ndarray  # rows around which gaps are tested
     adjusted: np.ndarray  # their p-values among all of them
 
@@ -344,7 +324,6 @@ def neighbourhood_noise(
     chosen, judged = _centres(local, random_state)
     centres = chosen[judged]
     plain: list[np.ndarray] = []
-    studentised: list[np.ndarray] = []
 
     def simulate(first: int, count: int) -> np.ndarray:
         highest, largest = np.zeros(count), np.zeros(count)
@@ -356,17 +335,16 @@ def neighbourhood_noise(
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             np.maximum(largest, (sums / local.mass[chosen[part], None]).max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
-        studentised.append(highest)
         return highest
 
     z = np.abs(local.z[centres])
     if centres.size:
-        tested = max_statistic_p(float(z.max()), simulate, draws, block=TOGETHER)
+        tested = aggregates.max_statistic_p(float(z.max()), simulate, draws, block=TOGETHER)
     else:
         simulate(0, min(draws, TOGETHER))
-        tested = NullSummary.unknown(float("nan"), "none")
-    found = summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
-    return LocalNoise(tested, found, centres, reached_p(np.concatenate(studentised), z))
+        tested = aggregates.NullSummary.unknown(float("nan"), "none")
+    found = aggregates.summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
+    return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 
 
 def _sums(

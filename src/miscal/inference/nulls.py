@@ -125,7 +125,11 @@ def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks 
     are spread by the deviation of sums over clusters relative to that over rows, as far as these cells have a share of
     the noise.
     """
-    within, whole = (1.0, 1.0) if blocks is None else _widths(blocks, float(np.sum(sums.residual2)))
+    within = whole = 1.0
+    if blocks is not None:  # how much more sums over clusters deviate than sums over rows, in a cell and over all
+        over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
+        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)]) / max(float(np.sum(sums.residual2)), 1e-300)
+        within, whole = np.sqrt(np.maximum(1.0, squares)).tolist()
     share = float(np.sum(sums.variance[sparse]) / max(float(np.sum(sums.variance)), 1e-300))
     together = float(np.sqrt(1.0 + (whole * whole - 1.0) * share))
     mean = flips.mean[sparse]
@@ -146,14 +150,6 @@ def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> Dr
         return Draws("residuals", "draw_normal", (mean, deviation), mean, seed)
     inputs = (mean, blocks.cells(), blocks.cluster, blocks.residual)
     return Draws("sign flips", "draw_flips", inputs, mean, seed)
-
-
-def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:
-    """How much more sums over clusters deviate than sums over rows, within cells and over all of them; at least 1."""
-    whole = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
-    squares = np.array([np.sum(blocks.residual**2), np.sum(whole**2)])
-    within, over = np.sqrt(np.maximum(1.0, squares / max(rows, 1e-300)))
-    return float(within), float(over)
 
 
 def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:

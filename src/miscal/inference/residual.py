@@ -201,6 +201,11 @@ class Noise:
     binary: bool = True
     units: Units = Units()  # noqa: RUF009  # frozen
 
+    @property
+    def model_variance(self) -> bool:
+        """Whether outcomes are 0/1 and the weights do not depend on them, so that p(1-p) is the noise of a row."""
+        return self.binary and not self.outcome_weights
+
     def sums(self, made: Tally) -> Sums:
         """Sums as inference reads them."""
         return Sums.of(made) if self.spread is None else floored(made, self.spread)

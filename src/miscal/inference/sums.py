@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,14 +119,10 @@ def rows_of_cells(
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
     order = order[: offsets[-1]]
-    return CellRows(
-        offsets,
-        np.ascontiguousarray(probability[order], dtype=np.float64),
-        np.ascontiguousarray(outcome[order], dtype=np.float64),
-        None if weight is None else np.ascontiguousarray(weight[order], dtype=np.float64),
-        None if cluster is None else np.ascontiguousarray(cluster[order], dtype=np.int64),
-        None if count is None else np.ascontiguousarray(count[order], dtype=np.int64),
-    )
+    kinds = (np.float64, np.float64, np.float64, np.int64, np.int64)
+    given = zip((probability, outcome, weight, cluster, count), kinds, strict=True)
+    arrays: Any = [None if values is None else np.ascontiguousarray(values[order], kind) for values, kind in given]
+    return CellRows(offsets, *arrays)
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:

@@ -19,6 +19,8 @@ from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
 from miscal.results import Table
 
+OPTIONS = ("span", "degree", "grid", "trim", "level", "se", "robust_iterations", "band", "random_state")
+
 
 def smooth(
     x: ArrayLike,
@@ -45,7 +47,7 @@ def smooth(
 
     Parameters
     ----------
-    x, responses : (n,) and (n,) or (n, m), finite
+    x, responses : (n,) and (n,) or (n, m), finite: a column's numbers are, and so are predictions and outcomes
         All responses share windows and are done in one sweep.
     weight : (n,), optional
         Sampling weights above 0, multiplied into the local weights; only their ratios matter.
@@ -53,7 +55,7 @@ def smooth(
     count : (n,) of whole numbers, optional
         A row that stands for several equal rows: the result is that of the repeated rows.
     cluster : (n,) of codes, optional
-        Rows of one cluster may depend on each other; needs `se="robust"`.
+        Rows of one cluster may depend on each other; of use with `se="robust"` alone.
     grid : int or array
         Number of equally spaced points between the `trim` and 1 - `trim` quantiles of x, or the points themselves.
         If those quantiles coincide the distinct values of x are used (evenly thinned to `grid` of them).
@@ -91,8 +93,6 @@ def smooth(
     [11.0, 23.0]
     """
     _check_options(span, degree, trim, level, se, robust_iterations, band)
-    if cluster is not None and se == "constant":
-        raise refusal("needs se='robust'", where="'cluster'", got="got se='constant'")
     rows, codes = _rows(x, responses, weight, count, cluster)
     points = _grid(rows, grid, trim)
     rows = pool_rows(rows)
@@ -126,19 +126,11 @@ def _check_options(
             raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
-def _numbers(values: ArrayLike, name: str) -> Floats:
-    out = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(out).all():
-        bad = int(np.flatnonzero(~np.isfinite(out))[0])
-        raise refusal("must be finite", where=f"'{name}'", got=f"row {bad} is not", hint="leave missing rows out")
-    return out
-
-
 def _rows(
     x: ArrayLike, responses: ArrayLike, weight: ArrayLike | None, count: ArrayLike | None, cluster: ArrayLike | None
 ) -> tuple[Rows, Integers | None]:
     """The rows, sorted, and the clusters' codes in the same order."""
-    places, y = _numbers(x, "x"), np.asarray(responses, dtype=np.float64)
+    places, y = np.asarray(x, dtype=np.float64), np.asarray(responses, dtype=np.float64)
     y = y[:, None] if y.ndim == 1 else y
     weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
     if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
@@ -150,7 +142,10 @@ def _rows(
 
 def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
     if np.ndim(grid) > 0:
-        points = _numbers(grid, "grid")
+        points = np.asarray(grid, dtype=np.float64)
+        if not np.isfinite(points).all():
+            bad = int(np.flatnonzero(~np.isfinite(points))[0])
+            raise refusal("must be finite", where="'grid'", got=f"row {bad} is not", hint="leave missing rows out")
         if points.ndim != 1 or not points.size:
             raise refusal("must be one-dimensional and not empty", where="'grid'", got=f"shape {points.shape}")
         return points.copy()
@@ -259,23 +254,13 @@ def variable_calibration_curve(
     >>> round(curve.worst_gap, 1), bool(curve.p_value < 0.001), curve.consistent
     (-0.3, True, None)
     """
+    asked = locals()
     given = Given(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
-    return curve_of(
-        given.pair(target, correct),
-        given.column(columns[0]).values,
-        span=span,
-        degree=degree,
-        grid=grid,
-        trim=trim,
-        level=level,
-        se=se,
-        robust_iterations=robust_iterations,
-        band=band,
-        random_state=random_state,
-    )
+    options = {name: asked[name] for name in OPTIONS}
+    return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
 
 def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:

@@ -117,11 +117,7 @@ def field_relative_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
         raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error")
-    return relative_error(_level_tally(given, field, bins, target), epsilon / given.scale, zero, norm)
-
-
-def relative_error(levels: Tally, epsilon: float, zero: str, norm: Norm) -> float:
-    """Field-RCE of a tally of levels."""
+    levels, epsilon = _level_tally(given, field, bins, target), epsilon / given.scale
     events, weight, off = levels.observed, levels.weight, np.abs(levels.events_off)
     counted = weight > 0 if zero == "epsilon" else events > 0
     if not counted.any():
@@ -280,7 +276,7 @@ def field_result(
         "field",
         {**settings, **used},
         extra,
-        tested=levels_tested(found, found.summary.draws),
+        tested=levels_tested(found),
         words=words,
         table=Table(columns),
     )

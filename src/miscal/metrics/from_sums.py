@@ -17,12 +17,12 @@ from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.engines.walks import Walk
-from miscal.inference.aggregates import NullSummary
+from miscal.inference.aggregates import NullSummary, kuiper_p_value
 from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
-from miscal.metrics.pooled import along_tested, draws_for, grid_edges, levels_tested, pooled_of, walk_noise
+from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
@@ -154,7 +154,7 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     events = events if noise.binary else float(made.rows)
     happened = float(sums.residual2.sum())
     sources: Any = {"ties": sums, "weighted": grid.weighted, "random_state": random_state}
-    return made, walk_noise(made, noise, events, happened, **sources)
+    return made, kuiper_p_value(made, noise.null, events=events, happened=happened, **sources)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:
@@ -163,20 +163,22 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     name = settings.get("column", "")
     if made.kind not in ("score", "variable", "field") or settings.get("norm") != "l1" or not isinstance(name, str):
         return None
-    binary = predictions.response == "binary"
+    compared, binary = pair(predictions), predictions.response == "binary"
     if settings.get("parent") is not None or (binary and settings.get("null") == "residual"):
         return None
     requests: list[Any] = [LevelCells(name)]
     if isinstance(cells, Ranges):
-        of = SCORE if made.kind == "score" else name
-        requests = [RangeCells(of, cells.edges), RangeCells(of, _grid(cells, predictions, of))]
+        scored = made.kind == "score"
+        values = compared.predicted if scored else predictions.columns[name].values
+        fine = fine_edges(compared, values, cells.edges, scored=scored)
+        requests = [RangeCells(SCORE if scored else name, edges) for edges in (cells.edges, fine)]
     if roles.weight is not None:
         requests.append(RangeCells(SCORE, GRID))
     added = add_up(source, roles, settings["target"] if binary else "auto", requests)
     first, last = added.tallies[0], added.tallies[-1]
     assert first is not None
     assert last is not None
-    sampled = None if binary else choose_null(pair(predictions), "residual")
+    sampled = None if binary else choose_null(compared, "residual")
     noise = noise_of_sums(last, outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
@@ -186,12 +188,3 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
         assert grid is not None
         return score_from_sums(first, grid, noise, **common)
     return variable_from_sums(name, first, grid, noise, extra={"column_kind": made.extra.get("column_kind")}, **common)
-
-
-def _grid(cells: Ranges, predictions: Predictions, name: str) -> np.ndarray:
-    """A fine grid that has the edges of the cells."""
-    if name != SCORE:
-        return grid_edges(predictions.columns[name].values, cells.edges)
-    if predictions.response != "binary":
-        return grid_edges(pair(predictions).predicted, cells.edges)
-    return np.unique(np.append(GRID, cells.edges))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +17,7 @@ from miscal.inference.nulls import Steps
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.neighbourhood_errors import (
-    Bins,
-    Kernel,
-    Neighbourhoods,
-    bandwidth_array,
-    check_device,
-    check_kernel,
-)
+from miscal.metrics.neighbourhood_errors import Bins, Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.pairs import pair
@@ -50,10 +42,7 @@ class NeighbourhoodResult(Result):
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        size = f"Maximum local calibration error {self.value:.4g}"
-        if not math.isnan(self.noise_floor):
-            size += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
-        return f"{self._worst()} {size}."
+        return f"{self._worst()} {self.beside_noise('Maximum local calibration error')}."
 
     def _worst(self) -> str:
         if not self.table.rows:
@@ -166,9 +155,7 @@ def by_neighbourhood(
         compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
     )
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
-    beyond = beyond_score(
-        compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
-    )
+    beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, edges, local, noise, described, beyond)
     settings = {
@@ -214,8 +201,7 @@ def _result(
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
     """The bandwidth as an array of one; the others are refused where they are wrong."""
-    check_kernel(kernel)
-    check_device(device)
+    check_kernel(kernel, device)
     whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth)
@@ -245,8 +231,11 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
         even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
         fourth, masses = 4.0 * even**2, _squared(problem).sums((even,)).values[0, :, 0]
     powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
-    made = LocalGaps.of(sums, masses, powers, least)
-    return made if usual is None else replace(made, deviation=np.sqrt(usual), stretch=stretch)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
+        information = np.where(powers > 0, masses**2 / powers, 0.0)
+    deviation = np.sqrt(masses if usual is None else usual)
+    return LocalGaps(gap, sums[:, 0], deviation, (information >= least) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:

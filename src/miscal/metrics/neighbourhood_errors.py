@@ -126,15 +126,11 @@ def bandwidth_array(bandwidth: Any) -> np.ndarray:
     return values.reshape(-1)
 
 
-def check_kernel(kernel: Any) -> None:
-    """Refuse a kernel that is neither known by name nor a function."""
+def check_kernel(kernel: Any, device: Any) -> None:
+    """Refuse a kernel that is neither known by name nor a function, and a device that is unknown or not here."""
     if not callable(kernel) and kernel not in KERNELS:
         names = ", ".join(f"'{name}'" for name in KERNELS)
         raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
-
-
-def check_device(device: Any) -> None:
-    """Refuse a device that is unknown or not here."""
     if device not in DEVICES:
         raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
     if device == "cuda":
@@ -221,17 +217,10 @@ class Neighbourhoods:
         """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
         from miscal.kernels.neighbours import local_sums
 
+        rows = self.features, self.cells, np.column_stack(columns)
+        options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
         try:
-            return local_sums(
-                self.features,
-                self.cells,
-                np.column_stack(columns),
-                self.bandwidths,
-                kernel=self.kernel,
-                queries=self.queries,
-                own=self.own,
-                device=self.device,
-            )
+            return local_sums(*rows, self.bandwidths, **options)
         except (TypeError, ValueError) as error:
             if callable(self.kernel):
                 what = "must give a weight of 0 or more for each pair"
@@ -310,8 +299,7 @@ def local_calibration_error(
     >>> local_calibration_error(outcomes, scores, ages, bandwidth=2.0, signed=True).round(3)
     array([-0.2, -0.2,  0.8,  0.8])
     """
-    check_kernel(kernel)
-    check_device(device)
+    check_kernel(kernel, device)
     bandwidths = bandwidth_array(bandwidth)
     if leave_one_out and queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
@@ -339,8 +327,9 @@ def local_calibration_error(
     cells = pooling.codes(0, pair.rows)
     error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
     error = (error if signed else np.abs(error)) * given.scale
-    if queries is None:
-        error = _all_rows(given, error)
+    if queries is None and given.kept is not None:  # rows of weight 0 have their place, as NaN
+        error, known = np.full((len(error), given.rows), np.nan), error
+        error[:, given.kept] = known
     return np.asarray(error if np.ndim(bandwidth) else error[0])
 
 
@@ -351,15 +340,6 @@ def _check_queries(features: np.ndarray, asked: np.ndarray, predicted: np.ndarra
     if len(asked) != len(predicted):
         got = f"{len(asked)} rows and {len(predicted)} probabilities"
         raise refusal("must have as many rows as probabilities", where=where, got=got)
-
-
-def _all_rows(given: Given, error: np.ndarray) -> np.ndarray:
-    """Give the rows of weight 0 their place back, as NaN."""
-    if given.kept is None:
-        return error
-    full = np.full((len(error), given.rows), np.nan)
-    full[:, given.kept] = error
-    return full
 
 
 def maximum_local_calibration_error(

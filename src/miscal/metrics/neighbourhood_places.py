@@ -105,7 +105,8 @@ def feature_map(
     if scale not in ("standard", None):
         raise refusal("must be 'standard' or None", where="'scale'", got=f"it is {scale!r}")
     names: list[str] = []
-    if chosen is None or isinstance(chosen, str) or _are_names(chosen):
+    several = isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
+    if chosen is None or isinstance(chosen, str) or several:
         names = [chosen] if isinstance(chosen, str) else list(columns if chosen is None else chosen)
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
@@ -122,15 +123,9 @@ def feature_map(
     if reduce is not None:
         wanted = min(dimensions or TABULAR, made.shape[1])
         centre, directions, share = components(made, wanted, None)
-        made, words = (
-            (made - centre) @ directions,
-            f"{words}; {wanted} principal components with {share:.0%} of the variance",
-        )
+        made = (made - centre) @ directions
+        words += f"; {wanted} principal components with {share:.0%} of the variance"
     return np.ascontiguousarray(made), words, names
-
-
-def _are_names(chosen: Any) -> bool:
-    return isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
 
 
 def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, str]:

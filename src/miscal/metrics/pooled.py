@@ -25,14 +25,7 @@ from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
 from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
 from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import (
-    EFFECTIVE_EVENTS,
-    CellRows,
-    Sums,
-    effective_events,
-    effective_events_of,
-    rows_of_cells,
-)
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Sums, effective_events, effective_events_of, rows_of_cells
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles
@@ -108,7 +101,7 @@ class Pooled:
     def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
-            "bins": bins,
+            "bins": bins if isinstance(bins, int) else np.asarray(bins, dtype=float).tolist(),
             "strategy": strategy,
             "norm": norm,
             "target": target,
@@ -184,7 +177,7 @@ def pooled_of(
     usual = noise.spread is not None
     tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, usual=usual, response=response, **common)
     adjusted = holm(tests.p_value)
-    drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
+    drawn = {**common, "model_variance": noise.model_variance}
     drawn["stretch"] = stretch_of(sums, rows) if usual else None
     summary = aggregate_null(sums, error, draws=draws, **drawn)
     return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
@@ -246,22 +239,9 @@ def walk_summary(
         made = _tied(pair, along)
         ties = None if made is None else Sums.of(made)
     sources: dict[str, Any] = {"rows": rows, "ties": ties, "weighted": pair.weight is not None}
-    sources["model_variance"] = pair.binary and pair.count is None and not noise.outcome_weights
-    return walked, walk_noise(walked, noise, events, happened, random_state=random_state, **sources)
-
-
-def walk_noise(walked: Walk, noise: Noise, events: float, happened: float, **options: Any) -> NullSummary:
-    """How the range of a walk compares with noise; options are those of `kuiper_p_value`."""
-    return kuiper_p_value(
-        walked.range,
-        weight=walked.weight,
-        variance=happened if noise.null == "residual" else walked.variance,
-        distinct=walked.distinct,
-        events=events,
-        null=noise.null,
-        happened=happened,
-        **options,
-    )
+    sources["random_state"] = random_state
+    sources["model_variance"] = pair.count is None and noise.model_variance
+    return walked, kuiper_p_value(walked, noise.null, events=events, happened=happened, **sources)
 
 
 def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
@@ -284,12 +264,12 @@ def worst_cell(found: Pooled) -> dict[str, Any]:
 
 
 # ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
-def levels_tested(found: Pooled, draws: int = DRAWS) -> Omnibus:
+def levels_tested(found: Pooled) -> Omnibus:
     """Of cells that have no order."""
     exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
     tests = of_levels(found.sums, found.error, binary=found.noise.spread is None)
-    return omnibus(found.sums, tests, draws=draws, known=known, **found.drawn)
+    return omnibus(found.sums, tests, draws=draws_for(found.sums.rows.size), known=known, **found.drawn)
 
 
 def along_tested(
@@ -332,10 +312,17 @@ def along_tested(
     return omnibus(pieces.sums, tests, draws=DRAWS, known=known, **drawn)
 
 
-def score_grid(pair: Pair, edges: np.ndarray) -> Tally:
-    """Sums of a fine grid of the score that has the edges of its bins; of means that are no probabilities by rank."""
-    fine = np.unique(np.append(GRID, edges)) if pair.binary else grid_edges(pair.predicted, edges)
-    return tally(pair, BinPooling(pair.predicted, Ranges(fine, name="score")))
+def grid_of(found: Pooled, pair: Pair, values: np.ndarray, *, scored: bool = False) -> Tally:
+    """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
+    cells = found.tally.cells
+    assert isinstance(cells, Ranges)
+    fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
+    return tally(pair, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
+
+
+def fine_edges(pair: Pair, values: np.ndarray, edges: np.ndarray, *, scored: bool) -> np.ndarray:
+    """Edges of a fine grid: of probabilities always the same and those of the bins, else by rank."""
+    return np.unique(np.append(GRID, edges)) if scored and pair.binary else grid_edges(values, edges)
 
 
 def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

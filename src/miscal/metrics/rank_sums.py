@@ -99,12 +99,9 @@ class Measure:
             raise refusal("must return one number a row", where="the callable 'variation'", got=got)
         if not np.isfinite(values).all():
             row = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise refusal(
-                "must return finite numbers",
-                where="the callable 'variation'",
-                got=f"it gave {values[row]} for {flat[row].tolist()}",
-                hint="zeros occur among the probabilities: take 0 log 0 as 0",
-            )
+            hint = "zeros occur among the probabilities: take 0 log 0 as 0"
+            got = f"it gave {values[row]} for {flat[row].tolist()}"
+            raise refusal("must return finite numbers", where="the callable 'variation'", got=got, hint=hint)
         return values.astype(np.float64).reshape(shares.shape[:-1])
 
     def slope(self, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -135,12 +132,8 @@ def measure_of(variation: Any) -> Measure:
     if callable(variation):
         return Measure(getattr(variation, "__name__", "variation"), GIVEN, variation)
     hint = nearest(variation, NAMED) if isinstance(variation, str) else f"known names: {', '.join(NAMED)}"
-    raise refusal(
-        "must be the name of a measure of variation or a callable",
-        where="'variation'",
-        got=f"it is {variation!r}",
-        hint=hint,
-    )
+    what = "must be the name of a measure of variation or a callable"
+    raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=hint)
 
 
 def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -163,18 +156,15 @@ def check_correction(measure: Measure, bias_correction: Any) -> bool:
     if not isinstance(bias_correction, (bool, np.bool_)):
         raise refusal("must be True or False", where="'bias_correction'", got=f"it is {bias_correction!r}")
     if bias_correction and (measure.kind == GIVEN or measure.name == "variation_ratio"):
-        raise refusal(
-            "is known for the entropy, the confidence and the qualitative variation only",
-            where="'bias_correction'",
-            got=f"'variation' is {measure.name}",
-            hint="use bias_correction=False, or by_variation, whose noise floor holds the bias",
-        )
+        what = "is known for the entropy, the confidence and the qualitative variation only"
+        hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
+        raise refusal(what, where="'bias_correction'", got=f"'variation' is {measure.name}", hint=hint)
     return bool(bias_correction)
 
 
 @dataclass(frozen=True, eq=False)
 class RankSums:
-    """Sums per bin of variation; adding two is concatenating their rows.
+    """Sums per bin of variation; adding those of two parts of the rows is concatenating them.
 
     Attributes
     ----------
@@ -235,10 +225,7 @@ class RankSums:
             return np.asarray(sums / self.weight[:, np.newaxis])
 
     def __add__(self, other: RankSums) -> RankSums:
-        if not np.array_equal(self.edges, other.edges) or self.counts.shape != other.counts.shape:
-            raise refusal("have different bins or classes and cannot be added", where="the sums")
-        exact = self.exact and other.exact
-        sums = carried(self.sums + other.sums) if exact else _real(self.sums) + _real(other.sums)
+        sums = carried(self.sums + other.sums) if self.exact else self.sums + other.sums
         rows, second = self.rows + other.rows, self.second + other.second
         return RankSums(self.edges, self.counts + other.counts, sums, rows, second)
 

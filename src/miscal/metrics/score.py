@@ -18,7 +18,7 @@ from miscal.inference.residual import Noise
 from miscal.inference.smooth import smooth_noise
 from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
-from miscal.metrics.pooled import Pooled, along_tested, pooled, score_grid, walk_summary
+from miscal.metrics.pooled import Pooled, along_tested, grid_of, pooled, walk_summary
 from miscal.metrics.score_errors import Bins, score_bins, smooth_error, span_of
 from miscal.pairs import Pair, pair
 from miscal.results import Result
@@ -68,12 +68,10 @@ def by_score(
     """
     check_seed(random_state)
     compared = pair(p, target)
-    pooling = score_bins(compared, bins, strategy)
-    found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
-    plain = bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float))
-    settings = found.settings(plain, strategy, norm, compared.target, random_state)
+    found = pooled(compared, score_bins(compared, bins, strategy), norm=norm, null=null, random_state=random_state)
+    settings = found.settings(bins, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
-    grid = score_grid(compared, pooling.cells.edges)
+    grid = grid_of(found, compared, compared.predicted, scored=True)
     tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), scored=True)
     return score_result(found, compared, walked, tested, settings)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, Tally
+from miscal.carriers.tally import Tally
 from miscal.data.checks import number
 from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.kernels.classes import class_means
@@ -27,7 +27,7 @@ from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, given_edges, warn_of_merged
-from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, ProductPooling, Ranges
 
 Bins = int | Sequence[float] | np.ndarray
 UNIT = (0.0, 1.0)
@@ -207,15 +207,9 @@ def class_sums(p: Predictions, edges: np.ndarray, equal_width: bool) -> ClassSum
         return result
 
     total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
-    rows, events, high, low = np.moveaxis(total, -1, 0)
-    high = high + (low >> 32)
-    low = low & 0xFFFFFFFF
-    return ClassSums(
-        weight=rows.astype(np.float64),
-        predicted=high * HIGH_UNIT + low * LOW_UNIT,
-        observed=events.astype(np.float64),
-        apart=(high - (events << 20)) * HIGH_UNIT + low * LOW_UNIT,
-    )
+    made = mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
+    columns = (made.weight, made.predicted, made.observed, made.events_off)
+    return ClassSums(*(values.reshape(-1, bins) for values in columns))
 
 
 def same_edges(
@@ -254,7 +248,7 @@ def groupwise_maximum_calibration_error(
     >>> round(groupwise_maximum_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
     0.15
     """
-    gaps, _ = _group_gaps(y_true, y_prob, groups, bins, strategy, min_count, target, sample_weight)
+    gaps, _ = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
     return float(np.nanmax(np.abs(gaps))) if np.isfinite(gaps).any() else float("nan")
 
 
@@ -277,7 +271,7 @@ def groupwise_expected_calibration_error(
     >>> round(groupwise_expected_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
     0.15
     """
-    gaps, weight = _group_gaps(y_true, y_prob, groups, bins, strategy, min_count, target, sample_weight)
+    gaps, weight = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
     counted = np.where(np.isfinite(gaps), weight, 0.0)
     present = counted.sum(axis=1) > 0
     errors = np.nansum(np.abs(gaps) * counted, axis=1)[present] / counted.sum(axis=1)[present]
@@ -285,17 +279,9 @@ def groupwise_expected_calibration_error(
 
 
 def _group_gaps(
-    y_true: Any,
-    y_prob: Any,
-    groups: Any,
-    bins: Bins,
-    strategy: str,
-    min_count: int,
-    target: str | int,
-    sample_weight: Any,
+    given: Given, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
-    given = Given(y_true, y_prob, sample_weight)
     pair = given.pair(target)
     level = column("groups", groups, where="'groups'").as_levels()
     codes = given.kept_rows(level.values, "'groups'")

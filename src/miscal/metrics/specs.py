@@ -37,8 +37,8 @@ from miscal.metrics.score_errors import ClassSums, class_sums, same_edges, score
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
-from miscal.pairs import checked_events, outcome_pair, pair
-from miscal.pooling.cells import Cells, Pooling, Ranges
+from miscal.pairs import Pair, checked_events, outcome_pair, pair
+from miscal.pooling.cells import Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
 from miscal.results import Result, Table
 
@@ -200,10 +200,10 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     if not isinstance(spec, (Score, Variable, Field)):
         raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
     pools = _pools(checked_events(p, "by_class"), spec)
-    sums = pools.sums()
+    sums = pools.sums
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = sums.errors(sums.apart, spec.norm)
-    drawn = _drawn_errors(pools, sums, noise, spec)
+    drawn = _drawn_errors(pools, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
@@ -211,7 +211,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
         kind="class",
         **summary.numbers(),
         method=f"{noise.reason} {summary.draws} draws, {words}.",
-        table=_table(pools, sums, errors, drawn, noise, scored=isinstance(spec, Score)),
+        table=_table(pools, errors, drawn, noise, scored=isinstance(spec, Score)),
         settings={
             "spec": repr(spec),
             "norm": spec.norm,
@@ -226,93 +226,88 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """How rows are pooled for every class: shared cells, or bins of the class's own probability."""
+    """How rows are pooled for every class, and the sums: in shared cells, or in bins of the class's own probability.
+
+    codes : cells of the rows where all classes share them, else empty
+    edges : else interior edges of the classes' bins, (K, most), padded with infinity
+    """
 
     predictions: Predictions
     subject: str
-    shared: Pooling | None
-    of_class: Callable[[int], Pooling]
-    same: tuple[np.ndarray, bool] | None = None  # the edges of all classes, where they are the same
+    cells: list[Any]
+    sums: ClassSums
+    codes: np.ndarray
+    edges: np.ndarray
 
     @property
-    def matrix(self) -> np.ndarray:
-        """(n, K)."""
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The probabilities (n, K) and outcomes."""
         probability = self.predictions.probability
-        return probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
-
-    def places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cells of the rows where all classes share them, else interior edges of the classes' bins, (K, most).
-
-        The one that is not is empty; edges are padded with infinity.
-        """
-        if self.shared is not None:
-            return self.shared.codes(0, self.predictions.rows).astype(np.int64), np.empty((0, 0))
-        each = [np.asarray(self.cells(k).edges)[1:-1] for k in range(self.predictions.n_classes)]  # type: ignore[attr-defined]
-        padded = np.full((len(each), max(edges.size for edges in each)), np.inf)
-        for k, edges in enumerate(each):
-            padded[k, : edges.size] = edges
-        return np.empty(0, np.int64), padded
-
-    def cells(self, k: int) -> Cells:
-        """The cells of a class."""
-        return Ranges(self.same[0], name="score") if self.same is not None else self.of_class(k).cells
-
-    def sums(self) -> ClassSums:
-        """Sums of every class and cell."""
-        p = self.predictions
-        if self.same is not None:
-            return class_sums(p, *self.same)
-        tallies = [mean_tally(pair(p, k), self.of_class(k)) for k in range(p.n_classes)]
-        shape = (p.n_classes, max(tally.counts.size for tally in tallies))
-        found = ClassSums(*(np.zeros(shape) for _ in range(4)))
-        for k, tally in enumerate(tallies):
-            for name in ("weight", "predicted", "observed"):
-                getattr(found, name)[k, : tally.counts.size] = tally.column(name)
-            found.apart[k, : tally.counts.size] = tally.events_off
-        return found
+        matrix = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
+        return matrix, self.predictions.outcome
 
 
 def _pools(p: Predictions, spec: Spec) -> Pools:
-    if isinstance(spec, Score):
-
-        def bins_of(k: int) -> Pooling:
-            return score_bins(pair(p, k), spec.bins, spec.strategy)
-
-        return Pools(p, "score", None, bins_of, same_edges(p, spec.bins, spec.strategy))
-    subject = spec.variable if isinstance(spec, Variable) else spec.field
-    columns = named_columns(p.columns, subject)
-    if isinstance(spec, Variable):
-        parts = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
+    if not isinstance(spec, Score):
+        if isinstance(spec, Variable):
+            columns = named_columns(p.columns, spec.variable)
+            parts = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
+        else:
+            columns = named_columns(p.columns, spec.field)
+            parts = [level_pooling(column) for column in columns]
         shared = crossed(parts)
+        made = _class_cells(p, lambda _: shared)
+        codes, subject = shared.codes(0, p.rows).astype(np.int64), " and ".join(column.name for column in columns)
+        return Pools(p, subject, *made, codes, np.empty((0, 0)))
+    same = same_edges(p, spec.bins, spec.strategy)
+    if same is None:
+        cells, sums = _class_cells(p, lambda compared: score_bins(compared, spec.bins, spec.strategy))
     else:
-        shared = crossed([level_pooling(column) for column in columns])
-    return Pools(p, " and ".join(column.name for column in columns), shared, lambda _: shared)
+        cells, sums = [Ranges(same[0], name="score")] * p.n_classes, class_sums(p, *same)
+    padded = np.full((p.n_classes, max(each.edges.size for each in cells) - 2), np.inf)
+    for own, each in zip(padded, cells, strict=True):
+        own[: each.edges.size - 2] = each.edges[1:-1]
+    return Pools(p, "score", cells, sums, np.empty(0, np.int64), padded)
 
 
-def _drawn_errors(pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
+def _class_cells(p: Predictions, pooling_of: Callable[[Pair], Pooling]) -> tuple[list[Any], ClassSums]:
+    """Cells of every class, and their sums."""
+    cells, tallies = [], []
+    for compared in (pair(p, k) for k in range(p.n_classes)):
+        pooling = pooling_of(compared)
+        cells.append(pooling.cells)
+        tallies.append(mean_tally(compared, pooling))
+    found = ClassSums(*np.zeros((4, p.n_classes, max(each.count for each in cells))))
+    for k, tally in enumerate(tallies):
+        for name in ("weight", "predicted", "observed"):
+            getattr(found, name)[k, : tally.counts.size] = tally.column(name)
+        found.apart[k, : tally.counts.size] = tally.events_off
+    return cells, found
+
+
+def _drawn_errors(pools: Pools, noise: Noise, spec: Spec) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
-    p = pools.predictions
+    p, sums, (matrix, _) = pools.predictions, pools.sums, pools.rows
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
-    rows = pools.places()
     if noise.null == "residual":
-        return _flipped_errors(pools, rows, sums, spec, draws)
-    seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first
+        return _flipped_errors(pools, spec, draws)
+    seed, first = seed_of(spec.random_state), outcome_pair(p).first
     weight = NO_WEIGHT if first is None else first
 
     def work(start: int, stop: int) -> np.ndarray:
         out = np.zeros((stop - start, *sums.weight.shape))
-        draw_classes(matrix, weight, *rows, start, seed, out)
+        draw_classes(matrix, weight, pools.codes, pools.edges, start, seed, out)
         return sums.errors(sums.predicted - out, spec.norm)
 
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
 
-def _flipped_errors(pools: Pools, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int) -> np.ndarray:
+def _flipped_errors(pools: Pools, spec: Spec, draws: int) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
-    p = pools.predictions
+    p, sums = pools.predictions, pools.sums
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
-    class_residuals(pools.matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
+    class_residuals(*pools.rows, flipped_weight(outcome_pair(p)), pools.codes, pools.edges, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []
@@ -322,14 +317,14 @@ def _flipped_errors(pools: Pools, rows: tuple[np.ndarray, ...], sums: ClassSums,
     return np.concatenate(parts)
 
 
-def _table(
-    pools: Pools, sums: ClassSums, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool
-) -> Table:
-    p = pools.predictions
-    classes, judged = np.arange(p.n_classes), _judged(sums, noise, p)
-    labels = [pools.cells(k).labels() for k in range(p.n_classes)]
+def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool) -> Table:
+    p, sums = pools.predictions, pools.sums
+    classes, judged = np.arange(p.n_classes), np.ones(p.n_classes, bool)
     weight = sums.weight.sum(axis=1)
     predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight
+    if noise.null == "residual":  # random signs say nothing of a class with fewer than 25 expected outcomes
+        size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
+        judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(sums.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
     p_value, adjusted = np.full(p.n_classes, np.nan), np.full(p.n_classes, np.nan)
@@ -345,19 +340,9 @@ def _table(
         "noise_floor": drawn.mean(axis=0),
         "p_value": p_value,
         "p_adjusted": adjusted,
-        "worst": [names[place] for names, place in zip(labels, worst, strict=True)],
+        "worst": [cells.labels()[place] for cells, place in zip(pools.cells, worst, strict=True)],
         "worst_gap": sums.apart[classes, worst] / np.maximum(sums.weight[classes, worst], math.ulp(0.0)),
     }
     if scored:
         columns["kuiper"] = [walk_range(pair(p, k)) for k in range(p.n_classes)]
     return Table(columns)
-
-
-def _judged(sums: ClassSums, noise: Noise, p: Predictions) -> np.ndarray:
-    """Classes with a p-value: with random signs in place of drawn outcomes, those with 25 expected outcomes or more."""
-    if noise.null == "bernoulli":
-        return np.ones(p.n_classes, dtype=bool)
-    weight = sums.weight.sum(axis=1)
-    rate = sums.predicted.sum(axis=1) / weight
-    size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
-    return np.asarray(np.minimum(rate, 1.0 - rate) * size >= EFFECTIVE_EVENTS)

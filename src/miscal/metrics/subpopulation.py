@@ -14,15 +14,8 @@ from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
-from miscal.inference.aggregates import RANGE_MEAN, NullSummary
-from miscal.inference.maxima import (
-    MaximumNoise,
-    deviations,
-    kuiper_errors,
-    no_quieter,
-    scaled_errors,
-    subpopulation_noise,
-)
+from miscal.inference import maxima
+from miscal.inference.aggregates import RANGE_MEAN
 from miscal.inference.residual import choose_null
 from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
@@ -46,7 +39,8 @@ class SubpopulationResult(Result):
     def sentence(self) -> str:
         """The result in a few sentences."""
         worst, tested = self.extra["worst"][0], int(self.settings["tested"])
-        parts = [self._opening(worst, tested), self._belief(worst, tested), self._size(), self._missed(worst)]
+        size = f"{self.beside_noise('Multi-calibration error')}."
+        parts = [self._opening(worst, tested), self._belief(worst, tested), size, self._missed(worst)]
         return " ".join(part for part in parts if part)
 
     def _opening(self, worst: dict[str, Any], tested: int) -> str:
@@ -80,12 +74,6 @@ class SubpopulationResult(Result):
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
         return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
-
-    def _size(self) -> str:
-        text = f"Multi-calibration error {self.value:.4g}"
-        if not math.isnan(self.noise_floor):
-            text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
-        return text + "."
 
 
 def percent(share: float) -> str:
@@ -183,23 +171,23 @@ def by_subpopulation(
     least, min_information = judged_from(least, min_information, binary=compared.binary)
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
-    noise_kind = choose_null(compared, null)
+    chosen = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
     stretch = None
-    if noise_kind.spread is not None:
-        stats, stretch = no_quieter(rows, found, noise_kind.spread)
+    if chosen.spread is not None:
+        stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
         found = replace(found, stats=stats)
-    values = scaled_errors(found.stats, statistic)
+    values = maxima.scaled_errors(found.stats, statistic)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     if emphasis == "low_prevalence" or draws == 0:
-        noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
+        reason = PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for"
+        noise = maxima.MaximumNoise.unknown(values, reason)
     else:
-        options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic, "stretch": stretch,
-                                   "model_variance": compared.binary and not noise_kind.outcome_weights}  # fmt: skip
-        noise = subpopulation_noise(rows, found, values, compared, random_state=random_state, **options)
-    settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
-    reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
+        options: Any = {"draws": draws, "statistic": statistic, "stretch": stretch, "random_state": random_state}
+        noise = maxima.subpopulation_noise(rows, found, values, compared, chosen, **options)
+    settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
+    reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
     return _result(rows, found, values, noise, settings, reason + noise.method, p.units, weighted=weighted)
@@ -220,16 +208,11 @@ def _asked_words(subpopulations: Any) -> Any:
     return repr(subpopulations) if named else f"{len(subpopulations)} given"
 
 
-def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
-    summary, unknown = NullSummary.unknown(float(values.max()), reason), np.full(values.size, math.nan)
-    return MaximumNoise(summary, unknown, f"{reason[0].upper()}{reason[1:]}.")
-
-
 def _result(
     rows: Ordered,
     found: Search,
     values: np.ndarray,
-    noise: MaximumNoise,
+    noise: maxima.MaximumNoise,
     settings: dict[str, Any],
     method: str,
     units: Units,
@@ -237,7 +220,7 @@ def _result(
     weighted: bool,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
-    unit = float(deviations(found.stats)[0])
+    unit = float(maxima.deviations(found.stats)[0])
     critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
     table = _table(rows, found, values, noise, order, str(settings["statistic"]), units)
     places = range(min(NAMED, order.size))
@@ -272,21 +255,23 @@ def _table(
     rows: Ordered,
     found: Search,
     values: np.ndarray,
-    noise: MaximumNoise,
+    noise: maxima.MaximumNoise,
     order: np.ndarray,
     statistic: str,
     units: Units,
 ) -> Table:
     stats = found.stats[order]
-    errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
-    unit = float(deviations(found.stats)[0]) or math.nan
+    # The walk goes from one end of its range to the other between two scores.
+    ends, scores = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64), np.abs(rows.signed)
+    low, high = scores[np.maximum(ends.min(axis=1), 0)], scores[np.maximum(ends.max(axis=1), 0)]
+    off = np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+    deviation, unit = maxima.deviations(stats), float(maxima.deviations(found.stats)[0]) or math.nan
     critical = noise.summary.quantile / unit
-    low, high, off = _interval(rows, stats)
     made = units.of_cells(
         {
             "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
             **_means(stats),
-            "kuiper": errors,
+            "kuiper": maxima.kuiper_errors(stats, statistic),
             "deviation": deviation,
             "deviations": values[order] / unit,
             "scaled": values[order],
@@ -300,15 +285,6 @@ def _table(
         }
     )
     return Table(made)
-
-
-def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores between which the walk goes from one end of its range to the other, and predicted - observed there."""
-    high_at, low_at = stats[:, HIGH_AT].astype(np.int64), stats[:, LOW_AT].astype(np.int64)
-    scores = np.abs(rows.signed)
-    first, last = np.minimum(high_at, low_at), np.maximum(high_at, low_at)
-    off = np.where(high_at < low_at, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
-    return scores[np.maximum(first, 0)], scores[np.maximum(last, 0)], off
 
 
 def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:

@@ -19,30 +19,14 @@ from miscal.data.columns import Columns
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.frames import named_columns
 from miscal.data.responses import RESPONSES, numbers
-from miscal.engines.subpopulations import (
-    Ordered,
-    PathSearch,
-    Search,
-    ordered,
-    ordered_real,
-    search_lists,
-)
+from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
 from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
+from miscal.pooling import subpopulations as pools
 from miscal.pooling.parsing import rows_where
-from miscal.pooling.subpopulations import (
-    Conjunctions,
-    Covariate,
-    Definition,
-    RandomPaths,
-    conjunctions_of,
-    covariate,
-    lumped,
-    ranged,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +64,8 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
         if len(items) != len(names):
-            raise refusal(
-                f"must have one truth value for each of the {len(names)} columns",
-                where="'nominal'", got=f"it has {len(items)}",
-            )  # fmt: skip
+            what = f"must have one truth value for each of the {len(names)} columns"
+            raise refusal(what, where="'nominal'", got=f"it has {len(items)}")
         return {name for name, chosen in zip(names, items, strict=True) if chosen}
     return {_column_name(item, names) for item in items}
 
@@ -99,13 +81,13 @@ def _column_name(item: Any, names: list[str]) -> str:
     return str(item)
 
 
-def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[Covariate]:
+def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[pools.Covariate]:
     """The columns as codes in the order of the score, made on several threads."""
     without_order = nominal_names(columns, names, nominal)
 
-    def work(start: int, stop: int) -> list[Covariate]:
+    def work(start: int, stop: int) -> list[pools.Covariate]:
         return [
-            covariate(columns[name], nominal=name in without_order, order=rows.order, keep=keep)
+            pools.covariate(columns[name], nominal=name in without_order, order=rows.order, keep=keep)
             for name in names[start:stop]
         ]
 
@@ -128,23 +110,20 @@ class Asked:
     def search(self, rows: Ordered, subpopulations: Any) -> Search:
         """Find or take the subpopulations and walk over each."""
         if isinstance(subpopulations, (int, np.integer)) and not isinstance(subpopulations, (bool, np.bool_)):
-            subpopulations = RandomPaths(int(subpopulations))
-        if isinstance(subpopulations, RandomPaths):
+            subpopulations = pools.RandomPaths(int(subpopulations))
+        if isinstance(subpopulations, pools.RandomPaths):
             return self._paths(rows, whole("subpopulations", subpopulations.count, 0))
-        if isinstance(subpopulations, Conjunctions):
+        if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
         lists, definitions = self.given(rows, subpopulations)
         return search_lists(rows, lists, definitions, self.information)
 
-    def covariates(self, rows: Ordered) -> list[Covariate]:
+    def covariates(self, rows: Ordered) -> list[pools.Covariate]:
         """The columns to generate from, coded."""
         if self.columns is None or not self.names:
-            raise refusal(
-                "needs columns to make subpopulations from",
-                where="'features'" if self.columns is None else "'columns'",
-                got="got none",
-                hint="pass features, or the subpopulations themselves",
-            )
+            where = "'features'" if self.columns is None else "'columns'"
+            hint = "pass features, or the subpopulations themselves"
+            raise refusal("needs columns to make subpopulations from", where=where, got="got none", hint=hint)
         return coded(rows, self.columns, self.names, self.nominal, keep=self.naming)
 
     def _paths(self, rows: Ordered, count: int) -> Search:
@@ -154,16 +133,16 @@ class Asked:
         seed = int(np.random.default_rng(self.random_state).integers(2**63))
         return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
 
-    def _conjunctions(self, rows: Ordered, asked: Conjunctions) -> Search:
+    def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
         depth = whole("depth", asked.depth, 1)
         ranges = whole("ranges", asked.ranges, 2)
         most = None if asked.levels is None else whole("levels", asked.levels, 1)
         every = replace(self, naming=True).covariates(rows)
-        covariates = [lumped(ranged(one, ranges), most) for one in every if one.count > 1]
-        found = list(conjunctions_of(covariates, depth, self.least, rows.everyone))
+        covariates = [pools.lumped(pools.ranged(one, ranges), most) for one in every if one.count > 1]
+        found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
         return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 
-    def given(self, rows: Ordered, subpopulations: Any) -> tuple[list[np.ndarray], list[Definition]]:
+    def given(self, rows: Ordered, subpopulations: Any) -> tuple[list[np.ndarray], list[pools.Definition]]:
         """Lists and names of subpopulations that the user brought."""
         if isinstance(subpopulations, str):
             subpopulations = [subpopulations]
@@ -172,20 +151,14 @@ class Asked:
                 got = f"it is {subpopulations.dtype} of shape {subpopulations.shape}"
                 raise refusal(f"must be truth values of shape (k, {self.kept.given})", where=WHERE, got=got)
         elif not isinstance(subpopulations, (list, tuple, Mapping, np.ndarray)):
-            raise refusal(
-                "must be a number of subpopulations, truth values (k, n), or a list of truth values, row numbers or "
-                "expressions",
-                where=WHERE,
-                got=f"got {type(subpopulations).__name__}",
-            )
+            raise refusal(WHAT, where=WHERE, got=f"got {type(subpopulations).__name__}")
         items = dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
         place = rows.positions()
         lists, definitions = [], []
         for key, item in items.items():
-            chosen = np.sort(place[self.kept.place(self._indices(item, key))])
-            lists.append(chosen)
-            name = item if isinstance(item, str) and not isinstance(key, str) else str(key)
-            definitions.append(Definition(given=name if isinstance(key, str) or isinstance(item, str) else f"#{key}"))
+            lists.append(np.sort(place[self.kept.place(self._indices(item, key))]))
+            name = key if isinstance(key, str) else item if isinstance(item, str) else f"#{key}"
+            definitions.append(pools.Definition(given=name))
         return lists, definitions
 
     def _indices(self, item: Any, key: Any) -> np.ndarray:
@@ -213,6 +186,8 @@ class Asked:
 
 
 WHERE = "'subpopulations'"
+FORMS = "truth values (k, n), or a list of truth values, row numbers or expressions"
+WHAT = f"must be a number of subpopulations, {FORMS}"
 
 
 def multicalibration_error(
@@ -291,11 +266,17 @@ def multicalibration_error(
     one_of("variance", variance, ("corrected", "paper"))
     least = whole("min_size", min_size, 1)
     number("min_information", min_information, 0.0)
-    if response != "binary":
-        rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis, count=response == "count")
+    real = response != "binary"
+    if real and emphasis is not None:
+        raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
+    if response == "count":
+        numbers(y_true, "'y_true'", count=True)
+    given = Given(y_true, y_prob, sample_weight, "real" if real else "binary")
+    kept, p = Kept(given.rows, given.kept), given.predictions
+    if real:
+        rows = ordered_real(p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER)
     else:
-        given = Given(y_true, y_prob, sample_weight)
-        rows, kept = ordered(emphasised(given.pair(target), emphasis, rho, regularise)), Kept(given.rows, given.kept)
+        rows = ordered(emphasised(given.pair(target), emphasis, rho, regularise))
     columns = None if features is None else feature_columns(features, kept)
     names = [] if columns is None else list(columns)
     asked = Asked(columns, names, kept, nominal, least, float(min_information), random_state)
@@ -307,26 +288,6 @@ def multicalibration_error(
             "contradicts them"
         )
     return float(values.max())
-
-
-def _real(
-    y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any, *, count: bool = False
-) -> tuple[Ordered, Kept]:
-    if emphasis is not None:
-        raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
-    response = numbers(y_true, "'y_true'", count=count)
-    score = numbers(y_prob, "'y_prob'")
-    lengths = {"'y_true'": response.size, "'y_prob'": score.size}
-    weight = None
-    if sample_weight is not None:
-        weight, _ = checks.weights(sample_weight, "'sample_weight'")
-        lengths["'sample_weight'"] = weight.size
-    rows = checks.check_lengths(lengths)
-    how = CORRECTED if variance == "corrected" else PAPER
-    if weight is None or weight.all():
-        return ordered_real(score, response, weight, how), Kept(rows)
-    some = np.flatnonzero(weight)
-    return ordered_real(score[some], response[some], weight[some], how), Kept(rows, some)
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> np.ndarray:

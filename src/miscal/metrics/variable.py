@@ -12,27 +12,18 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally, tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
 from miscal.engines.walks import Walk
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
-from miscal.metrics.pooled import (
-    Pooled,
-    along_tested,
-    draws_for,
-    grid_edges,
-    levels_tested,
-    pooled,
-    walk_summary,
-    worst_cell,
-)
+from miscal.metrics.pooled import Pooled, along_tested, grid_of, levels_tested, pooled, walk_summary, worst_cell
 from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
-from miscal.pooling.cells import BinPooling, Pooling, Ranges
+from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
 
@@ -142,11 +133,10 @@ def by_variable(
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
-    plain = bins if isinstance(bins, int) else [float(edge) for edge in bins]
-    settings = found.settings(plain, strategy, norm, compared.target, random_state)
+    settings = found.settings(bins, strategy, norm, compared.target, random_state)
     if len(columns) != 1 or columns[0].nominal:
         names = [column.name for column in columns]
-        return variable_result(found, names, settings, tested=levels_tested(found, draws_for(found.sums.rows.size)))
+        return variable_result(found, names, settings, tested=levels_tested(found))
     extra: dict[str, Any] = {"column_kind": columns[0].kind, "integer": columns[0].integer}
     values = columns[0].values
     known = ~np.isnan(values)
@@ -154,17 +144,13 @@ def by_variable(
         made = variable_result(found, [columns[0].name], settings, extra)
         words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
-    cells = found.tally.cells
-    assert isinstance(cells, Ranges)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], dtype=np.float64)
     along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra |= {"curve": smooth.frame(), "density": density_of(values, compared, integer=columns[0].integer)}
-    fine = Ranges(grid_edges(values, cells.edges), cells.missing, cells.name)
-    grid = tally(compared, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
-    tested = along_tested(found, grid, along[1].p_value, (compared, values))
+    tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
     return variable_result(found, [columns[0].name], settings, extra, along, tested)
 
 

@@ -141,8 +141,7 @@ def look(
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
         score = by_score(predictions, **options)
-    known = compared.predicted, compared.observed, compared.first
-    mended = beyond_score(*known, cluster=compared.cluster, random_state=wanted.random_state)
+    mended = beyond_score(compared, wanted.random_state)
     judged = choose_null(compared, "bernoulli"), cluster_spread(compared)
     rows = Rows(compared, replace(compared, predicted=mended), *judged, grid=score_grid(compared))
     give_back(compared.rows)

@@ -9,7 +9,7 @@ import numpy as np
 from miscal.data.checks import Array, Floats, number, one_of
 from miscal.data.columns import Columns
 from miscal.metrics import neighbourhood_places as near
-from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
+from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, as_rows, pairs
@@ -90,8 +90,7 @@ class LocalRecalibration(ByColumns):
         if np.ndim(self.bandwidth):
             number("bandwidth", self.bandwidth, 0.0, above=True)
         super().check_parameters()
-        check_kernel(self.kernel)
-        check_device(self.device)
+        check_kernel(self.kernel, self.device)
         near.check_reduction(self.reduce, self.dimensions)
 
     def check_state(self) -> None:
