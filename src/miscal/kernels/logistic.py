@@ -29,24 +29,6 @@ Run = cython.struct(
 
 
 @cython.cfunc
-@cython.inline
-@cython.nogil
-def logarithms(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
-    """Put ln(x) of normal positive numbers in out."""
-    for i in range(size):
-        out[i] = logarithm(x[i])
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def exponentials(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
-    """Put exp(x) in out, for x <= 700."""
-    for i in range(size):
-        out[i] = held_exponential(x[i])
-
-
-@cython.cfunc
 @cython.nogil
 def make_features(
     score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, first: NumbersOut,
@@ -90,7 +72,6 @@ def score_features(
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 def add_residuals(
     x: Numbers, outcome: Numbers, weight: Numbers, size: Index, e: NumbersOut, d: NumbersOut, h: NumbersOut,
@@ -98,15 +79,13 @@ def add_residuals(
 ) -> cython.void:  # fmt: skip
     """Fill d, h and loss of a run of rows, as `residuals` says."""
     for i in range(size):
-        loss[i] = -fabs(x[i])
-    exponentials(loss, size, e)
+        e[i] = held_exponential(-fabs(x[i]))
     for i in range(size):
         q: cython.double = 1.0 / (1.0 + e[i])
         h[i] = e[i] * q * q
         d[i] = q if x[i] >= 0.0 else e[i] * q
     for i in range(size):
-        loss[i] = 1.0 + e[i]
-    logarithms(loss, size, e)
+        e[i] = logarithm(1.0 + e[i])
     for i in range(size):
         loss[i] = ((x[i] if x[i] > 0.0 else 0.0) - outcome[i] * x[i]) + e[i]
     for i in range(size):
@@ -134,7 +113,6 @@ def residuals(
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> cython.void:
     """Put sum_j theta_j features_j in x; the first feature is 1, each has room for RUN rows."""
@@ -145,21 +123,6 @@ def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> c
         t: cython.double = theta[j]
         for i in range(size):
             x[i] += t * row[i]
-
-
-@cython.cfunc
-@cython.nogil
-def add_sums(run: cython.pointer(Run), features: NumbersOut, rows: Index, out: TableOut) -> cython.void:
-    """Add loss, gradient and Hessian of a run."""
-    size: Index = out.shape[1]
-    out[0, 0] += weighted_sum(run.w, run.loss, rows)
-    for j in range(size):
-        row = features + j * 512
-        out[1, j] += weighted_sum(run.d, row, rows)
-        for i in range(rows):
-            run.e[i] = run.h[i] * row[i]
-        for k in range(j, size):
-            out[j + 2, k] += weighted_sum(run.e, features + k * 512, rows)
 
 
 def score_pass(
@@ -196,24 +159,15 @@ def score_pass(
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
             linear(features, theta, rows, run.x)
             add_residuals(run.x, cython.address(outcome[start]), run.w, rows, run.e, run.d, run.h, run.loss)
-            add_sums(cython.address(run), features, rows, out)
+            out[0, 0] += weighted_sum(run.w, run.loss, rows)
+            for j in range(size):
+                out[1, j] += weighted_sum(run.d, features + j * 512, rows)
+                for i in range(rows):
+                    run.e[i] = run.h[i] * features[j * 512 + i]
+                for k in range(j, size):
+                    out[j + 2, k] += weighted_sum(run.e, features + k * 512, rows)
             start += RUN
     return result
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def logistic_pairs(x: Numbers, size: Index, scratch: NumbersOut, e: NumbersOut, out: NumbersOut) -> cython.void:
-    """Put (1 - P, P) in out, both ends accurate."""
-    for i in range(size):
-        scratch[i] = -fabs(x[i])
-    exponentials(scratch, size, e)
-    for i in range(size):
-        q: cython.double = 1.0 / (1.0 + e[i])
-        r: cython.double = e[i] * q
-        out[2 * i] = r if x[i] >= 0.0 else q
-        out[2 * i + 1] = q if x[i] >= 0.0 else r
 
 
 def score_map(
@@ -234,7 +188,14 @@ def score_map(
                 features + 1536,
             )  # fmt: skip
             linear(features, theta, rows, x)
-            logistic_pairs(x, rows, features + 1536, e, cython.address(out[start, 0]))
+            for i in range(rows):
+                e[i] = held_exponential(-fabs(x[i]))
+            to = cython.address(out[start, 0])
+            for i in range(rows):  # both ends accurate
+                q: cython.double = 1.0 / (1.0 + e[i])
+                r: cython.double = e[i] * q
+                to[2 * i] = r if x[i] >= 0.0 else q
+                to[2 * i + 1] = q if x[i] >= 0.0 else r
             start += RUN
 
 

@@ -46,18 +46,6 @@ cdef inline void decay_or_rebase(
         weight[j] = exponential(x * scale)
 
 
-cdef inline void add_one(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(size):
-        distance[j] += fabs(a[j] - x)
-
-
-cdef inline void add_square(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(size):
-        distance[j] += (a[j] - x) * (a[j] - x)
-
-
 cdef inline void add_four(
     const double* a, const double* b, const double* c, const double* d, const double* x, Py_ssize_t size,
     bint square, double* distance,
@@ -79,6 +67,8 @@ cdef inline void distances(
 ) noexcept nogil:
     """Fill the L1 distances (squared Euclidean ones if `square`) of a point to `size` points; row k begins at k pitch."""
     cdef Py_ssize_t j, k = 0
+    cdef const double* a
+    cdef double x
     for j in range(size):
         distance[j] = 0.0
     while k + 4 <= dimensions:  # four features a pass: fewer loads and stores of the running distance
@@ -88,25 +78,17 @@ cdef inline void distances(
         )
         k += 4
     while k < dimensions:
-        if square:
-            add_square(points + k * pitch, point[k], size, distance)
-        else:
-            add_one(points + k * pitch, point[k], size, distance)
+        a = points + k * pitch
+        x = point[k]
+        for j in range(size):
+            distance[j] += (a[j] - x) * (a[j] - x) if square else fabs(a[j] - x)
         k += 1
-
-
-cdef inline double total_of(const double* lane) noexcept nogil:
-    """The sum of the lanes."""
-    cdef double half[8]
-    cdef Py_ssize_t k
-    for k in range(8):
-        half[k] = lane[k] + lane[k + 8]
-    return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
 
 
 cdef inline double weighted_sum(const double* weight, const double* values, Py_ssize_t size) noexcept nogil:
     """The sum of weight * values."""
     cdef double lane[LANES]
+    cdef double half[8]
     cdef Py_ssize_t j = 0, k
     for k in range(LANES):
         lane[k] = 0.0
@@ -116,7 +98,9 @@ cdef inline double weighted_sum(const double* weight, const double* values, Py_s
         j += LANES
     for k in range(size - j):
         lane[k] += weight[j + k] * values[j + k]
-    return total_of(lane)
+    for k in range(8):
+        half[k] = lane[k] + lane[k + 8]
+    return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
 
 
 cdef inline double smallest(const double* distance, Py_ssize_t size) noexcept nogil:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from itertools import pairwise
-from miscal.kernels.laplacian import line, plane
+from miscal.kernels.laplacian import add_pairs
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.kernels.tiles import one_way, others_in_cell, symmetric_tiles
@@ -415,17 +415,15 @@ def _add_all(points: Array, spans: list[Span], sums: tuple[Any, ...]) -> None:
     thread pool. A row receives once from each level and levels follow each other, so the sums have the same bits for
     any threads.
     """
-    orders = [_orders(each, spans) for each in points[1:]]
+    flat = len(points) == 1
+    order = np.empty(0, np.uint32) if flat else _orders(points[1], spans)
     while spans:
         spans = sorted(spans, key=lambda span: (span[0] - span[1], span[0]))
 
         def work(start: int, stop: int, spans: list[Span] = spans) -> None:
             for low, high in spans[start:stop]:
-                if orders:
-                    plane(low, high, *orders, points, high - low <= GRAIN, sums)
-                else:
-                    line(low, high, points[0], sums)
+                add_pairs(low, high, order, points, high - low <= GRAIN, sums)
 
         over_blocks(len(spans), work, block=1)
-        halves = [(low, (low + high) // 2, high) for low, high in spans if orders and high - low > GRAIN]
+        halves = [(low, (low + high) // 2, high) for low, high in spans if high - low > GRAIN and not flat]
         spans = [half for low, middle, high in halves for half in ((low, middle), (middle, high))]
