@@ -10,7 +10,7 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 CHUNK = 4096  # probabilities whose bins are found at a time
-FEW_CLASSES = 32  # up to this many, counting beats halving
+FEW_CLASSES = 256  # up to this many, counting beats halving
 
 
 def class_means(

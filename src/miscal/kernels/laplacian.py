@@ -212,23 +212,6 @@ def all_pairs(
 
 @cython.cfunc
 @cython.nogil
-def part(order: cython.pointer(uint32_t), size: Index, middle: Index, above: cython.pointer(uint32_t)) -> cython.void:
-    """Put the entries below `middle` first, both parts in the order they had."""
-    low: Index = 0
-    high: Index = 0
-    for q in range(size):
-        i: uint32_t = order[q]
-        above[high] = i
-        order[low] = i
-        belongs_low: Index = i < middle
-        low += belongs_low
-        high += 1 - belongs_low
-    for q in range(high):
-        order[low + q] = above[q]
-
-
-@cython.cfunc
-@cython.nogil
 def split(
     low: Index, high: Index, of: cython.pointer(Plane), here: cython.pointer(Sweep), sums: cython.pointer(Sums)
 ) -> cython.void:
@@ -244,7 +227,17 @@ def split(
         here.rows[q] = i
     here.size = high - low
     sweep_here(here, 2, sums)
-    part(order, high - low, middle, here.above)
+    below: Index = 0
+    above: Index = 0
+    for q in range(high - low):  # those below the middle come first, both parts in the order they had
+        place: uint32_t = order[q]
+        here.above[above] = place
+        order[below] = place
+        belongs: Index = place < middle
+        below += belongs
+        above += 1 - belongs
+    for q in range(above):
+        order[below + q] = here.above[q]
 
 
 @cython.cfunc

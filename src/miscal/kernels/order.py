@@ -17,12 +17,12 @@ import cython
 import numpy as np
 from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
-from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, ONE, grid
+from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
     Buckets, BucketsOut, Codes, CodesOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut,
     IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words, WordsOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, LAST, SCATTER, ordinal, position_of
+from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, ordinal, position_of
 
 
 def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None:
@@ -32,7 +32,8 @@ def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None
     """
     with cython.nogil:
         for i in range(len(values)):
-            key: Word = LAST if values[i] != values[i] else ordinal(values[i])  # only a missing number is not itself
+            # Only a missing number is not itself: it comes last.
+            key: Word = ~cython.cast(Word, 0) if values[i] != values[i] else ordinal(values[i])
             keys[i] = key
             for digit in range(DIGITS):
                 counts[digit, key & DIGIT_MASK] += 1
@@ -91,7 +92,7 @@ def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Flo
     with cython.nogil:
         for i in range(len(codes)):
             event: Integer = observed[i]
-            size: Integer = (event * ONE - grid(predicted[i])) * (2 * event - 1)
+            size: Integer = ((event << 52) - grid(predicted[i])) * (2 * event - 1)
             times: Integer = cython.cast(Integer, weight[i]) if len(weight) else 1
             result[codes[i], 2 * event] += (size >> HALF) * times
             result[codes[i], 2 * event + 1] += (size & HALF_MASK) * times
@@ -150,7 +151,8 @@ def distinct_up_to(values: Floats, limit: Index) -> Index:
     with cython.nogil:
         for i in range(len(values)):
             key: Word = ordinal(values[i])
-            place: Index = cython.cast(Index, (key * SCATTER) >> 40) & (size - 1)
+            # Times this number, nearby integers lie far apart.
+            place: Index = cython.cast(Index, (key * cython.cast(Word, 0x9E3779B97F4A7C15)) >> 40) & (size - 1)
             while seen[place] and kept[place] != key:
                 place = (place + 1) & (size - 1)
             if not seen[place]:

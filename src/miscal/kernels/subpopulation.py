@@ -34,9 +34,7 @@ def _walk(
     size: Index = rows.shape[0]
     total, high, low = 0.0, 0.0, 0.0
     variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    high_at: Index = -1
-    low_at: Index = -1
-    last: Index = -1
+    high_at = low_at = last = cython.cast(Index, -1)
     before: cython.double = NAN
     for q in range(size):
         i: Index = rows[q]
