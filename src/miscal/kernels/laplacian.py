@@ -90,9 +90,8 @@ def plan(here: cython.pointer(Sweep), opposite: cython.int, slack: cython.double
     taken, give = here.receive + (0 if rising else size), here.give + (0 if rising else size)
     best_cost = cython.declare(cython.double[2])
     best_z = cython.declare(cython.double[2])
-    for k in range(2):
-        best_cost[k] = far()
-        best_z[k] = 0.0
+    best_cost[0] = best_cost[1] = far()
+    best_z[0] = best_z[1] = 0.0
     for step in range(size):
         q: Index = step if rising else size - 1 - step
         mine: cython.int = here.kind[q]

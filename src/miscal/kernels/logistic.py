@@ -21,12 +21,6 @@ from cython.cimports.miscal.kernels.nearness import weighted_sum
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score
 RUN = cython.declare(Index, 512)  # rows; with ten features a run is 40 kB
 
-# The weights of a run of rows, and the numbers that a pass makes of them.
-Run = cython.struct(
-    w=cython.double[512], x=cython.double[512], e=cython.double[512], d=cython.double[512], h=cython.double[512],
-    loss=cython.double[512],
-)  # fmt: skip
-
 
 @cython.cfunc
 @cython.nogil
@@ -138,7 +132,8 @@ def score_pass(
         raise ValueError("all arrays must have as many rows")
     result = np.zeros((size + 2, size))
     out: TableOut = result
-    run = cython.declare(Run)
+    room = cython.declare(cython.double[3072])  # the weights of a run, and what a pass makes of them
+    w, x, e, d, h, cost = room, room + 512, room + 1024, room + 1536, room + 2048, room + 2560
     features = cython.declare(cython.double[2048])  # four of RUN rows, the first the intercept's, the last scratch
     start: Index = 0
     with cython.nogil:
@@ -147,7 +142,7 @@ def score_pass(
         while start < count:
             rows: Index = min(RUN, count - start)
             for i in range(rows):
-                run.w[i] = weight[start + i] if weight.shape[0] else 1.0
+                w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(
                 cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
                 features + 1536,
@@ -157,15 +152,15 @@ def score_pass(
                 s: cython.double = scale[j - 1]
                 for i in range(rows):
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
-            linear(features, theta, rows, run.x)
-            add_residuals(run.x, cython.address(outcome[start]), run.w, rows, run.e, run.d, run.h, run.loss)
-            out[0, 0] += weighted_sum(run.w, run.loss, rows)
+            linear(features, theta, rows, x)
+            add_residuals(x, cython.address(outcome[start]), w, rows, e, d, h, cost)
+            out[0, 0] += weighted_sum(w, cost, rows)
             for j in range(size):
-                out[1, j] += weighted_sum(run.d, features + j * 512, rows)
+                out[1, j] += weighted_sum(d, features + j * 512, rows)
                 for i in range(rows):
-                    run.e[i] = run.h[i] * features[j * 512 + i]
+                    e[i] = h[i] * features[j * 512 + i]
                 for k in range(j, size):
-                    out[j + 2, k] += weighted_sum(run.e, features + k * 512, rows)
+                    out[j + 2, k] += weighted_sum(e, features + k * 512, rows)
             start += RUN
     return result
 

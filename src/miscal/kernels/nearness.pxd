@@ -170,15 +170,10 @@ cdef inline void moments(
     Line* line, Py_ssize_t begin, Py_ssize_t end, double point, double inverse, double* sums
 ) noexcept nogil:
     """Weighted sums of t^0..t^4 to the first five of `sums`, of t^0..t^2 times each response to the next fives."""
-    cdef double k0[BLOCK]
-    cdef double k1[BLOCK]
-    cdef double k2[BLOCK]
-    cdef double k3[BLOCK]
-    cdef double k4[BLOCK]
-    cdef double t, r, u, k
+    cdef double k[5][BLOCK]
+    cdef double t, r, u
     cdef const double* x
-    cdef const double* row
-    cdef Py_ssize_t start = begin, length, j, v
+    cdef Py_ssize_t start = begin, length, j, v, power
     for j in range(5 * line.count):
         sums[j] = 0.0
     while start < end:
@@ -188,19 +183,14 @@ cdef inline void moments(
             t = (x[j] - point) * inverse
             r = fabs(t)
             u = 1.0 - r * r * r
-            k = u * u * u
-            k0[j] = k
-            k1[j] = k * t
-            k2[j] = k * t * t
-            k3[j] = k * t * t * t
-            k4[j] = k * t * t * t * t
+            k[0][j] = u * u * u
+            k[1][j] = k[0][j] * t
+            k[2][j] = k[0][j] * t * t
+            k[3][j] = k[0][j] * t * t * t
+            k[4][j] = k[0][j] * t * t * t * t
         for v in range(line.count):
-            row = line.values + v * line.pitch + start
-            sums[5 * v] += weighted_sum(k0, row, length)
-            sums[5 * v + 1] += weighted_sum(k1, row, length)
-            sums[5 * v + 2] += weighted_sum(k2, row, length)
-        sums[3] += weighted_sum(k3, line.values + start, length)
-        sums[4] += weighted_sum(k4, line.values + start, length)
+            for power in range(3 if v else 5):
+                sums[5 * v + power] += weighted_sum(k[power], line.values + v * line.pitch + start, length)
         start += BLOCK
 
 

@@ -240,8 +240,6 @@ def random_path(
     rows: Codes = everyone
     counter: Word = 0
     depth: Index = 0
-    distinct: Integer
-    threshold: Integer
     with cython.nogil:
         while depth < stats.shape[0] and remaining > 0:
             pick: Index = cython.cast(Index, mixed(seed, counter) % cython.cast(Word, remaining))

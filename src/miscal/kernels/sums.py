@@ -91,12 +91,10 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
     most: Word = PACKED_ROWS
     with cython.nogil:
         for cell in range(packed.shape[0]):
-            total: Word = packed[cell, 0]
-            counts: Word = packed[cell, 1]
-            result[cell, 0] += cython.cast(Integer, counts & most)
-            result[cell, 1] += cython.cast(Integer, (counts >> 24) & most)
-            result[cell, 2] += cython.cast(Integer, ((counts >> 48) << 32) + (total >> LOW_BITS))
-            result[cell, 3] += cython.cast(Integer, total & LOW_MASK)
+            result[cell, 0] += cython.cast(Integer, packed[cell, 1] & most)
+            result[cell, 1] += cython.cast(Integer, (packed[cell, 1] >> 24) & most)
+            result[cell, 2] += cython.cast(Integer, ((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS))
+            result[cell, 3] += cython.cast(Integer, packed[cell, 0] & LOW_MASK)
 
 
 def full_exact(
