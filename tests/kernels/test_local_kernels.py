@@ -10,7 +10,7 @@ import pytest
 
 import miscal.kernels.threads
 from miscal.data.errors import MiscalError
-from miscal.kernels.neighbours import laplacian_sums, local_sums, one_way_sums, symmetric_sums
+from miscal.kernels.neighbours import Problem, laplacian_sums, local_sums, one_way_sums, symmetric_sums
 from miscal.kernels.tiles import others_in_cell
 from miscal.metrics import (
     average_local_calibration_error,
@@ -148,7 +148,8 @@ def test_low_level_sums_agree(rng):
     starts, scales = np.array([0, 0, 300, 700]), np.array([0.05, 1.0])
     exact, reference = laplacian_sums(features.T, starts, np.ones(700, np.uint8), values, scales, own=True)
     pairs = symmetric_sums(features, starts, values, scales, square=False)
-    one, offset = one_way_sums(features, starts, values, features, starts, scales, square=False)
+    problem = Problem(features, values, starts, features, starts, same=True, own=True)
+    one, offset = one_way_sums(problem, scales, square=False)
     assert not reference.any()
     np.testing.assert_allclose(exact[..., 0], pairs[..., 0], rtol=1e-12)
     np.testing.assert_allclose(one[..., 0] * np.exp(-offset * scales[:, None]), pairs[..., 0], rtol=1e-12)

@@ -23,7 +23,7 @@ from miscal.inference.nulls import cell_draws
 from miscal.inference.shape import bridge
 from miscal.inference.sums import Sums
 from miscal.kernels.order import add_stretches, walk_shapes
-from miscal.kernels.sums import full_real, losses
+from miscal.kernels.sums import full_real
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
 from miscal.pairs import Pair
@@ -42,13 +42,18 @@ def _loss_of(predicted, observed):
 def test_losses_of_many_rows_have_the_bits_of_one():
     rng = np.random.default_rng(1)
     p = np.concatenate([EDGES, rng.beta(1.0, 12.0, 3000), 1.0 - np.exp(-40.0 * rng.random(3000))])
+    codes = np.arange(p.size, dtype=np.int32)[None]  # a cell a row
     for outcome in (0, 1):
-        costs = np.empty(p.size)
-        losses(p, np.full(p.size, outcome, np.uint8), costs)
-        for value, cost in zip(p.tolist(), costs.tolist(), strict=True):
+        y = np.full(p.size, outcome, np.uint8)
+        packed, single = (CellSums([p.size], recalibrated=False) for _ in range(2))
+        packed.add(codes, Pair(p, y), None)
+        packed.settle()
+        single.add(codes, Pair(p, y, weight=np.ones(p.size)), None)
+        assert np.array_equal(packed.limbs[:, 7], single.limbs[:, 7])
+        assert np.array_equal(packed.impossible, single.impossible)
+        for value in p.tolist():
             x = value if outcome else 1.0 - value
             one = _loss_of(value, float(outcome))
-            assert one == cost if x > SURE else cost == -1.0
             truth = -math.log(x) if x > 0.0 else math.inf
             assert one == truth or abs(one - truth) <= 2.0**-51 * max(truth, 1.0)
 

@@ -87,25 +87,23 @@ class CsvFile:
         if texts is not None and any(_are_whole(texts[name]) for name in fractions):  # some may be too wide
             self._keep_digits(self.types)
 
-    def _options(self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None) -> tuple[Any, ...]:
+    def _options(
+        self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None, block: int = BLOCK, **more: Any
+    ) -> tuple[Any, ...]:
         from pyarrow import csv
 
         chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
-        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen)
-        return csv.ReadOptions(block_size=BLOCK), self.parse, convert
+        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
+        return csv.ReadOptions(block_size=block), self.parse, convert
 
     def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
         """Some columns as text."""
         import pyarrow as pa
         from pyarrow import csv
 
-        options = csv.ConvertOptions(
-            null_values=NULLS, strings_can_be_null=True, include_columns=names,
-            column_types=dict.fromkeys(names, pa.string()),
-        )  # fmt: skip
+        options = self._options(dict.fromkeys(names, pa.string()), names, block, strings_can_be_null=True)
         with open_bytes(self.path) as stream:
-            reader = csv.open_csv(stream, csv.ReadOptions(block_size=block), self.parse, options)
-            for batch in reader:
+            for batch in csv.open_csv(stream, *options):
                 yield pa.Table.from_batches([batch])
 
     def _keep_digits(self, types: dict[str, Any]) -> bool:

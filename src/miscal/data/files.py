@@ -14,15 +14,8 @@ from miscal.data.outputs import check_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "arrow",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-}
+FORMS = {"csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq"), "arrow": (".feather", ".arrow", ".ipc")}
+SUFFIXES = {suffix: form for form, suffixes in FORMS.items() for suffix in suffixes}
 FEW_ROWS = 1 << 12
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"\xff\xff\xff\xff": "arrow"}
@@ -153,14 +146,11 @@ def _form(path: Path, where: str) -> str:
     known = SUFFIXES.get(suffixes[-1]) if suffixes else None
     sniffed = next((form for magic, form in MAGIC.items() if head.startswith(magic)), None)
     if known == "csv" and sniffed is not None:
-        raise refusal(
-            "is not CSV", where=where, got=f"its content is {sniffed}", hint=f"rename it to end in .{sniffed}"
-        )
+        hint = f"rename it to end in .{sniffed}"
+        raise refusal("is not CSV", where=where, got=f"its content is {sniffed}", hint=hint)
     if known not in (None, "csv") and sniffed != known:
-        hint = "the file may be damaged, or its ending may be wrong"
-        raise refusal(
-            f"cannot be read as {known}", where=where, got="its first bytes are not those of the format", hint=hint
-        )
+        got, hint = "its first bytes are not those of the format", "the file may be damaged, or its ending may be wrong"
+        raise refusal(f"cannot be read as {known}", where=where, got=got, hint=hint)
     if known is None and sniffed is None:
         hint = f"known endings: {', '.join(SUFFIXES)} (CSV also packed, such as .csv.gz)"
         raise refusal("is of an unknown format", where=where, hint=hint)

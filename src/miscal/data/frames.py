@@ -77,12 +77,8 @@ def names_of(table: Any, where: str) -> list[Any]:
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
     if names is None or callable(names):
-        raise refusal(
-            "must be a table with named columns",
-            where=where,
-            got=f"got {described(table)}",
-            hint="a frame, or a dict of name: values",
-        )
+        got, hint = f"got {described(table)}", "a frame, or a dict of name: values"
+        raise refusal("must be a table with named columns", where=where, got=got, hint=hint)
     return list(names)
 
 

@@ -126,12 +126,8 @@ def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
 def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int, where: str) -> Classes:
     """Both classes from the labels found and the one that is the event."""
     if n_classes != 2:
-        raise refusal(
-            "needs two classes",
-            where="'positive'",
-            got=f"there are {n_classes} columns of probabilities",
-            hint="pass classes=[...] in the order of the columns",
-        )
+        got, hint = f"there are {n_classes} columns of probabilities", "pass classes=[...] in the order of the columns"
+        raise refusal("needs two classes", where="'positive'", got=got, hint=hint)
     if len(found) > 2:
         _refuse_third(codes, found, positive, where)
     event = [i for i, label in enumerate(found) if _same(label, positive)]
@@ -148,12 +144,9 @@ def _refuse_third(codes: Array, found: list[Any], positive: Any, where: str) -> 
     number[[i for i, label in enumerate(found) if _same(label, positive)]] = len(codes) + 1
     rarest = int(np.argmin(number))
     row = int(np.argmax(codes == rarest))
-    raise refusal(
-        "must have two labels",
-        where=where,
-        got=f"it has {len(found):,}: {_listed(found)}; row {row} has {found[rarest]!r} (rows are counted from 0)",
-        hint="a spelling? map the labels to 0 and 1 yourself, or give one probability column for each class",
-    )
+    got = f"it has {len(found):,}: {_listed(found)}; row {row} has {found[rarest]!r} (rows are counted from 0)"
+    hint = "a spelling? map the labels to 0 and 1 yourself, or give one probability column for each class"
+    raise refusal("must have two labels", where=where, got=got, hint=hint)
 
 
 def _same(label: Any, asked: Any) -> bool:

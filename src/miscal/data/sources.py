@@ -123,12 +123,8 @@ def unnamed(source: Any, role: str = "probability") -> MiscalError:
     except MiscalError:  # a folder or a pattern: its files are opened elsewhere
         names = []
     shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
-    return refusal(
-        f"needs the names of the outcome and {role} columns",
-        where="audit",
-        got=f"the columns are {shown}" if names else "",
-        hint=f"say outcome=NAME and {role}=NAME",
-    )
+    what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
+    return refusal(what, where="audit", got=f"the columns are {shown}" if names else "", hint=hint)
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,7 @@ def parsed(vector: Any, form: str, where: str) -> Any:
         try:
             values.append(_value(level, form) if level and level.strip() else None)
         except ValueError:
-            what, hint = (
-                f"must hold {in_words(form)}, as its first rows do",
-                "make all values alike, or leave the column out",
-            )
+            what = f"must hold {in_words(form)}, as its first rows do"
+            hint = "make all values alike, or leave the column out"
             raise refusal(what, where=where, got=f"'{level}'", hint=hint) from None
     return pc.take(pa.array(values, pa.timestamp("us") if "%" in form else pa.float64()), encoded.indices)

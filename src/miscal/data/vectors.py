@@ -72,12 +72,8 @@ def flat(thing: Any, where: str) -> Vector:
 
 def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
     if thing is None or not hasattr(thing, "__array__"):
-        raise refusal(
-            "must be an array, a list or a series",
-            where=where,
-            got=f"got {described(thing)}",
-            hint="one value a row, such as list(...)",
-        )
+        got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
+        raise refusal("must be an array, a list or a series", where=where, got=got, hint=hint)
     try:
         return np.asarray(thing)
     except Exception as error:  # foreign code: a tensor that requires gradients, a device array, ...

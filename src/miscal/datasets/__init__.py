@@ -200,11 +200,8 @@ def generator(random_state: object) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise refusal(
-            "must be None, a whole number >= 0 or a numpy Generator",
-            where="'random_state'",
-            got=f"got {random_state!r}",
-        ) from None
+        what = "must be None, a whole number >= 0 or a numpy Generator"
+        raise refusal(what, where="'random_state'", got=f"got {random_state!r}") from None
 
 
 def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
@@ -426,11 +423,8 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
         return y_prob.copy()
     mean = float(y_prob.mean())
     if not mean - 1.0 < gap < mean:
-        raise refusal(
-            f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores",
-            where="'gap'",
-            got=f"got {gap!r}",
-        )
+        what = f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
+        raise refusal(what, where="'gap'", got=f"got {gap!r}")
 
     def excess(shift: float) -> float:
         return mean - float(moved(y_prob, shift).mean()) - gap

@@ -95,12 +95,9 @@ class Batch:
         if name not in self.notes:
             made = self.column(name)
             if made.nominal:
-                raise refusal(
-                    "must hold numbers that a double can tell apart",
-                    where=f"column '{name}' of {self.chunk.place}",
-                    got="it holds whole numbers beyond 2**53",
-                    hint="name it in --ignore, or store it as text",
-                )
+                where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
+                what, got = "must hold numbers that a double can tell apart", "it holds whole numbers beyond 2**53"
+                raise refusal(what, where=where, got=got, hint=hint)
             self.notes[name] = self._kept(made.values)
         return self.notes[name]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
 from miscal.data.vectors import locked
+from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Numbered
@@ -39,19 +40,16 @@ class EdgeIndex:
         buckets = min(max(16 * self.edges.size, 64), 1 << 17)
         self._arguments = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
-        from miscal.kernels.order import bucket_codes
-
         bucket_codes(self.edges, *self._arguments, own)
         self._lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
 
     def codes(self, values: np.ndarray, missing: int, out: np.ndarray) -> None:
         """Write the code of each value, int32; that of NaN is `missing`."""
-        from miscal.kernels.order import edge_cells
-
         if self.edges.size == 0:
             out[:] = np.where(np.isnan(values), missing, 0)
             return
-        edge_cells(values, *self._arguments, self._lower, self.edges, np.int32(missing), out)
+        bucket_codes(values, *self._arguments, out)
+        edge_cells(values, self._lower, self.edges, np.int32(missing), out)
 
 
 def _lines(count: int) -> np.ndarray:

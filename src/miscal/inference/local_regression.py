@@ -157,7 +157,7 @@ def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
     kept = np.empty(points, np.int64)
 
-    _over_points(line, where, lambda sides, i: loess.fit_points(*sides, degree, values[i], solution[i], kept[i]))
+    _over_points(line, where, lambda sides, i: loess.at_points(*sides, degree, 0, values[i], solution[i], kept[i]))
     return Fit(values, solution, kept)
 
 
@@ -166,7 +166,7 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
     line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
     out = np.empty((where.points.size, values.shape[0]))
 
-    _over_points(line, where, lambda sides, i: loess.power_points(*sides, fit.solution[i], power, out[i]))
+    _over_points(line, where, lambda sides, i: loess.at_points(*sides, 0, power, out[i], fit.solution[i], fit.degree))
     return out
 
 

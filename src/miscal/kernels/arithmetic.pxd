@@ -11,16 +11,12 @@ cdef enum:
 
 cdef extern from *:
     """
-    #define MISCAL_ONE ((int64_t)1 << 52)
     #define MISCAL_HALF_MASK (((int64_t)1 << 26) - 1)
     #define MISCAL_LOW_MASK ((int64_t)0xFFFFFFFF)
-    #define MISCAL_LOWER_BASE ((uint64_t)0x4330000000000000)
     #define MISCAL_SURE 1.4210854715202004e-14
     """
-    const int64_t ONE "MISCAL_ONE"  # what stands for 1
     const int64_t HALF_MASK "MISCAL_HALF_MASK"
     const int64_t LOW_MASK "MISCAL_LOW_MASK"
-    const uint64_t LOWER_BASE "MISCAL_LOWER_BASE"  # the bits of 2**52, whose last is worth 1
     # 2**-46: down to this probability the logarithm is our own, which kernels can work out several at a time
     const double SURE "MISCAL_SURE"
 

@@ -2,8 +2,7 @@
 
 import cython
 import numpy as np
-from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid
-from cython.cimports.miscal.kernels.arithmetic import mixed, uniform
+from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     CodesOut, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
     Outcomes, Strided, Table, Word, WordsOut,
@@ -11,7 +10,7 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 CHUNK = 4096  # probabilities whose bins are found at a time
-FEW_CLASSES = 32  # up to this many, counting beats halving
+FEW_CLASSES = 256  # up to this many, counting beats halving
 
 
 def class_means(
@@ -47,7 +46,6 @@ def class_means(
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 def _cell(value: cython.double, edges: Table, k: Index) -> Index:
     """Number of a class's edges strictly below a value; missing edges at the end are infinite."""
@@ -114,9 +112,8 @@ def top_binary(probability: Floats, outcome: Outcomes, confidence: FloatsOut, co
     """Two classes, P(class 1) given: the label is 1 iff p > 1/2."""
     with cython.nogil:
         for i in range(len(probability)):
-            p: cython.double = probability[i]
-            label: cython.bint = p > 0.5
-            confidence[i] = p if label else 1.0 - p
+            label: cython.bint = probability[i] > 0.5
+            confidence[i] = probability[i] if label else 1.0 - probability[i]
             correct[i] = label == (outcome[i] != 0)
 
 

@@ -90,9 +90,8 @@ def plan(here: cython.pointer(Sweep), opposite: cython.int, slack: cython.double
     taken, give = here.receive + (0 if rising else size), here.give + (0 if rising else size)
     best_cost = cython.declare(cython.double[2])
     best_z = cython.declare(cython.double[2])
-    for k in range(2):
-        best_cost[k] = far()
-        best_z[k] = 0.0
+    best_cost[0] = best_cost[1] = far()
+    best_z[0] = best_z[1] = 0.0
     for step in range(size):
         q: Index = step if rising else size - 1 - step
         mine: cython.int = here.kind[q]
@@ -150,22 +149,6 @@ def add(
 
 @cython.cfunc
 @cython.nogil
-def deliver(here: cython.pointer(Sweep), sums: cython.pointer(Sums), b: Index) -> cython.void:
-    """Add what each point got to its row of out, which first moves to the new reference."""
-    columns: Index = sums.columns
-    for q in range(here.size):
-        row: Index = here.rows[q]
-        to = sums.out + (b * sums.rows + row) * columns
-        if here.reference[q] < sums.reference[row]:
-            factor: cython.double = exp((here.reference[q] - sums.reference[row]) * sums.scales[b])
-            for c in range(columns):
-                to[c] *= factor
-        for c in range(columns):
-            to[c] += here.got[q * columns + c]
-
-
-@cython.cfunc
-@cython.nogil
 def sweep_here(here: cython.pointer(Sweep), kinds: cython.int, sums: cython.pointer(Sums)) -> cython.void:
     """Add to out[b, row] = sum over the opposite class of exp(-distance * scales[b]) * values, for every scale.
 
@@ -189,7 +172,15 @@ def sweep_here(here: cython.pointer(Sweep), kinds: cython.int, sums: cython.poin
             decay_or_rebase(here.receive + way * size, size, sums.scales[b], sums.slack, here.received)
             decay_or_rebase(here.give + way * size, size, sums.scales[b], sums.slack, here.given)
             add(here, kinds - 1, columns, sums.slack, way == 0)
-        deliver(here, sums, b)
+        for q in range(size):  # what each point got goes to its row, which first moves to the new reference
+            row = here.rows[q]
+            to = sums.out + (b * sums.rows + row) * columns
+            if here.reference[q] < sums.reference[row]:
+                factor: cython.double = exp((here.reference[q] - sums.reference[row]) * sums.scales[b])
+                for c in range(columns):
+                    to[c] *= factor
+            for c in range(columns):
+                to[c] += here.got[q * columns + c]
     for q in range(size):
         sums.reference[here.rows[q]] = here.reference[q]
 
@@ -220,23 +211,6 @@ def all_pairs(
 
 @cython.cfunc
 @cython.nogil
-def part(order: cython.pointer(uint32_t), size: Index, middle: Index, above: cython.pointer(uint32_t)) -> cython.void:
-    """Put the entries below `middle` first, both parts in the order they had."""
-    low: Index = 0
-    high: Index = 0
-    for q in range(size):
-        i: uint32_t = order[q]
-        above[high] = i
-        order[low] = i
-        belongs_low: Index = i < middle
-        low += belongs_low
-        high += 1 - belongs_low
-    for q in range(high):
-        order[low + q] = above[q]
-
-
-@cython.cfunc
-@cython.nogil
 def split(
     low: Index, high: Index, of: cython.pointer(Plane), here: cython.pointer(Sweep), sums: cython.pointer(Sums)
 ) -> cython.void:
@@ -252,7 +226,17 @@ def split(
         here.rows[q] = i
     here.size = high - low
     sweep_here(here, 2, sums)
-    part(order, high - low, middle, here.above)
+    below: Index = 0
+    above: Index = 0
+    for q in range(high - low):  # those below the middle come first, both parts in the order they had
+        place: uint32_t = order[q]
+        here.above[above] = place
+        order[below] = place
+        belongs: Index = place < middle
+        below += belongs
+        above += 1 - belongs
+    for q in range(above):
+        order[below + q] = here.above[q]
 
 
 @cython.cfunc
@@ -278,24 +262,11 @@ def descend(
         depth += 2
 
 
-def line(low: Index, high: Index, points: Floats, sums: tuple) -> None:
-    """Add all pairs among points low..high of a line, in ascending order."""
-    to: Sums = opened(sums)
-    size: Index = high - low
-    numbers: FloatsOut = np.empty((9 + 2 * to.columns) * (size + 8))
-    flags: FlagsOut = np.empty(2 * size, np.uint8)
-    places: PlacesOut = np.empty(2 * size, np.uint32)
-    with cython.nogil:
-        here: Sweep = room(numbers, flags, places, size, to.columns)
-        for q in range(size):
-            here.z[q], here.cost[q], here.kind[q], here.rows[q] = points[low + q], 0.0, 0, low + q
-        sweep_here(cython.address(here), 1, cython.address(to))
-
-
-def plane(low: Index, high: Index, order: PlacesOut, points: Table, whole: cython.bint, sums: tuple) -> None:
+def add_pairs(low: Index, high: Index, order: PlacesOut, points: Table, whole: cython.bint, sums: tuple) -> None:
     """Add all pairs among points low..high, points[0] ascending; if not `whole`, those between its two halves alone.
 
-    `order` holds their positions sorted by points[1]; it is partitioned at the middle of every split.
+    `order` holds the positions of points of a plane sorted by points[1]; it is partitioned at the middle of every
+    split. The points of a line, (1, n), have none and are always added whole.
     """
     to: Sums = opened(sums)
     size: Index = high - low
@@ -303,10 +274,16 @@ def plane(low: Index, high: Index, order: PlacesOut, points: Table, whole: cytho
     flags: FlagsOut = np.empty(2 * size, np.uint8)
     places: PlacesOut = np.empty(2 * size, np.uint32)
     of = cython.declare(Plane)
-    of.points, of.count, of.order = cython.address(points[0, 0]), points.shape[1], cython.address(order[0])
+    of.points, of.count = cython.address(points[0, 0]), points.shape[1]
+    if points.shape[0] > 1:
+        of.order = cython.address(order[0])
     with cython.nogil:
         here: Sweep = room(numbers, flags, places, size, to.columns)
-        if whole:
+        if points.shape[0] == 1:
+            for q in range(size):
+                here.z[q], here.cost[q], here.kind[q], here.rows[q] = points[0, low + q], 0.0, 0, low + q
+            sweep_here(cython.address(here), 1, cython.address(to))
+        elif whole:
             descend(low, high, cython.address(of), cython.address(here), cython.address(to))
         else:
             split(low, high, cython.address(of), cython.address(here), cython.address(to))

@@ -20,8 +20,7 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
     Floats, FloatsOut, Index, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import weighted_sum
-from cython.cimports.miscal.kernels.nearness import Line, add_powers, moments
+from cython.cimports.miscal.kernels.nearness import Line, add_powers, moments, weighted_sum
 
 LONG = cython.declare(Index, 16)  # runs of as many points pay for replacing what they share once more
 BLOCK = cython.declare(Index, 256)  # rows summed at once, as in `nearness`
@@ -85,26 +84,17 @@ def line_of(x: FloatsOut, values: TableOut) -> Line:
     return made
 
 
-@cython.cfunc
-def cells_of(x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table) -> Cells:
-    """The line of these arrays, which outlive it, with its cells."""
-    made = cython.declare(Cells)
-    made.line, made.length, made.distinct, made.size = line_of(x, values), x.shape[0], distinct, size
-    made.basis, made.nodes = cython.address(basis[0, 0]), basis.shape[0]
-    return made
-
-
 def add_cells(
     x: FloatsOut, values: TableOut, size: Index, begin: Index, end: Index, basis: Table, distinct: Index
 ) -> None:
     """Replace the cells begin..end of `size` values by nodes, written behind the distinct values."""
-    cells: Cells = cells_of(x, values, distinct, size, basis)
-    nodes: Index = cells.nodes
+    line: Line = line_of(x, values)
+    nodes: Index = basis.shape[0]
     total: TableOut = np.empty((values.shape[0], nodes))
     with cython.nogil:
         for cell in range(begin, end):
             stand_in(
-                cells.line, cell * size, (cell + 1) * size, cells.basis, nodes, cells.line, distinct + cell * nodes,
+                line, cell * size, (cell + 1) * size, cython.address(basis[0, 0]), nodes, line, distinct + cell * nodes,
                 cython.address(total[0, 0]),
             )  # fmt: skip
 
@@ -281,45 +271,24 @@ def fit_one(
     return kept
 
 
-def fit_points(
+def at_points(
     x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table, room: Index, run: Index,
-    points: Floats, window: IntegerTable, inverse: Floats, degree: Index,
-    fit: TableOut, solution: TableOut, kept: IntegersOut,
+    points: Floats, window: IntegerTable, inverse: Floats, degree: Index, power: Index,
+    out: TableOut, solution: TableOut, kept: IntegersOut,
 ) -> None:  # fmt: skip
-    """Fit at each point, `run` of them at a time: values to `fit`, (a, b, c, centre) to `solution`."""
-    cells: Cells = cells_of(x, values, distinct, size, basis)
+    """Look at each point, `run` of them at a time.
+
+    power 0: fit, values to `out`, (a, b, c, centre) to `solution`, the degree to `kept`; else sum operator weights to
+    the power times each row of `values`, to `out` (points, rows of values).
+    """
+    cells = cython.declare(Cells)
+    cells.line, cells.length, cells.distinct, cells.size = line_of(x, values), x.shape[0], distinct, size
+    cells.basis, cells.nodes = cython.address(basis[0, 0]), basis.shape[0]
     near_x: FloatsOut = np.empty(room)
     near_values: TableOut = np.empty((values.shape[0], room))
     sums: TableOut = np.empty((values.shape[0], 5))
     total: TableOut = np.empty((values.shape[0], basis.shape[0]))
     nothing: FloatsOut = np.empty(1)
-    near: Line = line_of(near_x, near_values)
-    start: Index = 0
-    with cython.nogil:
-        while start < points.shape[0]:
-            stop: Index = min(start + run, points.shape[0])
-            got: Gathered = gather(
-                cython.address(cells), window, start, stop, run >= LONG, near, cython.address(total[0, 0])
-            )
-            for i in range(start, stop):
-                kept[i] = fit_one(
-                    cells.line, near, window[i, 0] - got.least, got.length - (got.most - window[i, 2]), window[i, 0],
-                    window[i, 2], points[i], inverse[i], degree, cython.address(sums[0, 0]),
-                    cython.address(fit[i, 0]) if fit.shape[1] else cython.address(nothing[0]),
-                    cython.address(solution[i, 0]),
-                )  # fmt: skip
-            start += run
-
-
-def power_points(
-    x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table, room: Index, run: Index,
-    points: Floats, window: IntegerTable, inverse: Floats, solution: Table, power: Index, out: TableOut,
-) -> None:  # fmt: skip
-    """At each point sum operator weights to the power times each row of `values`, to `out` (points, rows of values)."""
-    cells: Cells = cells_of(x, values, distinct, size, basis)
-    near_x: FloatsOut = np.empty(room)
-    near_values: TableOut = np.empty((values.shape[0], room))
-    total: TableOut = np.empty((values.shape[0], basis.shape[0]))
     near: Line = line_of(near_x, near_values)
     start: Index = 0
     out[:, :] = 0.0
@@ -330,8 +299,15 @@ def power_points(
                 cython.address(cells), window, start, stop, run >= LONG, near, cython.address(total[0, 0])
             )
             for i in range(start, stop):
-                add_powers(
-                    cython.address(near), window[i, 0] - got.least, got.length - (got.most - window[i, 2]), points[i],
-                    inverse[i], cython.address(solution[i, 0]), power, cython.address(out[i, 0]),
-                )  # fmt: skip
+                to = cython.address(out[i, 0]) if out.shape[1] else cython.address(nothing[0])
+                begin: Index = window[i, 0] - got.least
+                end: Index = got.length - (got.most - window[i, 2])
+                here = cython.address(solution[i, 0])
+                if power:
+                    add_powers(cython.address(near), begin, end, points[i], inverse[i], here, power, to)
+                else:
+                    kept[i] = fit_one(
+                        cells.line, near, begin, end, window[i, 0], window[i, 2], points[i], inverse[i], degree,
+                        cython.address(sums[0, 0]), to, here,
+                    )  # fmt: skip
             start += run

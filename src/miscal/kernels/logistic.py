@@ -21,30 +21,6 @@ from cython.cimports.miscal.kernels.nearness import weighted_sum
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score
 RUN = cython.declare(Index, 512)  # rows; with ten features a run is 40 kB
 
-# The weights of a run of rows, and the numbers that a pass makes of them.
-Run = cython.struct(
-    w=cython.double[512], x=cython.double[512], e=cython.double[512], d=cython.double[512], h=cython.double[512],
-    loss=cython.double[512],
-)  # fmt: skip
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def logarithms(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
-    """Put ln(x) of normal positive numbers in out."""
-    for i in range(size):
-        out[i] = logarithm(x[i])
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def exponentials(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
-    """Put exp(x) in out, for x <= 700."""
-    for i in range(size):
-        out[i] = held_exponential(x[i])
-
 
 @cython.cfunc
 @cython.nogil
@@ -90,7 +66,6 @@ def score_features(
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 def add_residuals(
     x: Numbers, outcome: Numbers, weight: Numbers, size: Index, e: NumbersOut, d: NumbersOut, h: NumbersOut,
@@ -98,15 +73,13 @@ def add_residuals(
 ) -> cython.void:  # fmt: skip
     """Fill d, h and loss of a run of rows, as `residuals` says."""
     for i in range(size):
-        loss[i] = -fabs(x[i])
-    exponentials(loss, size, e)
+        e[i] = held_exponential(-fabs(x[i]))
     for i in range(size):
         q: cython.double = 1.0 / (1.0 + e[i])
         h[i] = e[i] * q * q
         d[i] = q if x[i] >= 0.0 else e[i] * q
     for i in range(size):
-        loss[i] = 1.0 + e[i]
-    logarithms(loss, size, e)
+        e[i] = logarithm(1.0 + e[i])
     for i in range(size):
         loss[i] = ((x[i] if x[i] > 0.0 else 0.0) - outcome[i] * x[i]) + e[i]
     for i in range(size):
@@ -134,7 +107,6 @@ def residuals(
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> cython.void:
     """Put sum_j theta_j features_j in x; the first feature is 1, each has room for RUN rows."""
@@ -145,21 +117,6 @@ def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> c
         t: cython.double = theta[j]
         for i in range(size):
             x[i] += t * row[i]
-
-
-@cython.cfunc
-@cython.nogil
-def add_sums(run: cython.pointer(Run), features: NumbersOut, rows: Index, out: TableOut) -> cython.void:
-    """Add loss, gradient and Hessian of a run."""
-    size: Index = out.shape[1]
-    out[0, 0] += weighted_sum(run.w, run.loss, rows)
-    for j in range(size):
-        row = features + j * 512
-        out[1, j] += weighted_sum(run.d, row, rows)
-        for i in range(rows):
-            run.e[i] = run.h[i] * row[i]
-        for k in range(j, size):
-            out[j + 2, k] += weighted_sum(run.e, features + k * 512, rows)
 
 
 def score_pass(
@@ -175,7 +132,8 @@ def score_pass(
         raise ValueError("all arrays must have as many rows")
     result = np.zeros((size + 2, size))
     out: TableOut = result
-    run = cython.declare(Run)
+    room = cython.declare(cython.double[3072])  # the weights of a run, and what a pass makes of them
+    w, x, e, d, h, cost = room, room + 512, room + 1024, room + 1536, room + 2048, room + 2560
     features = cython.declare(cython.double[2048])  # four of RUN rows, the first the intercept's, the last scratch
     start: Index = 0
     with cython.nogil:
@@ -184,7 +142,7 @@ def score_pass(
         while start < count:
             rows: Index = min(RUN, count - start)
             for i in range(rows):
-                run.w[i] = weight[start + i] if weight.shape[0] else 1.0
+                w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(
                 cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
                 features + 1536,
@@ -194,26 +152,17 @@ def score_pass(
                 s: cython.double = scale[j - 1]
                 for i in range(rows):
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
-            linear(features, theta, rows, run.x)
-            add_residuals(run.x, cython.address(outcome[start]), run.w, rows, run.e, run.d, run.h, run.loss)
-            add_sums(cython.address(run), features, rows, out)
+            linear(features, theta, rows, x)
+            add_residuals(x, cython.address(outcome[start]), w, rows, e, d, h, cost)
+            out[0, 0] += weighted_sum(w, cost, rows)
+            for j in range(size):
+                out[1, j] += weighted_sum(d, features + j * 512, rows)
+                for i in range(rows):
+                    e[i] = h[i] * features[j * 512 + i]
+                for k in range(j, size):
+                    out[j + 2, k] += weighted_sum(e, features + k * 512, rows)
             start += RUN
     return result
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def logistic_pairs(x: Numbers, size: Index, scratch: NumbersOut, e: NumbersOut, out: NumbersOut) -> cython.void:
-    """Put (1 - P, P) in out, both ends accurate."""
-    for i in range(size):
-        scratch[i] = -fabs(x[i])
-    exponentials(scratch, size, e)
-    for i in range(size):
-        q: cython.double = 1.0 / (1.0 + e[i])
-        r: cython.double = e[i] * q
-        out[2 * i] = r if x[i] >= 0.0 else q
-        out[2 * i + 1] = q if x[i] >= 0.0 else r
 
 
 def score_map(
@@ -234,7 +183,14 @@ def score_map(
                 features + 1536,
             )  # fmt: skip
             linear(features, theta, rows, x)
-            logistic_pairs(x, rows, features + 1536, e, cython.address(out[start, 0]))
+            for i in range(rows):
+                e[i] = held_exponential(-fabs(x[i]))
+            to = cython.address(out[start, 0])
+            for i in range(rows):  # both ends accurate
+                q: cython.double = 1.0 / (1.0 + e[i])
+                r: cython.double = e[i] * q
+                to[2 * i] = r if x[i] >= 0.0 else q
+                to[2 * i + 1] = q if x[i] >= 0.0 else r
             start += RUN
 
 

@@ -46,18 +46,6 @@ cdef inline void decay_or_rebase(
         weight[j] = exponential(x * scale)
 
 
-cdef inline void add_one(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(size):
-        distance[j] += fabs(a[j] - x)
-
-
-cdef inline void add_square(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(size):
-        distance[j] += (a[j] - x) * (a[j] - x)
-
-
 cdef inline void add_four(
     const double* a, const double* b, const double* c, const double* d, const double* x, Py_ssize_t size,
     bint square, double* distance,
@@ -79,6 +67,8 @@ cdef inline void distances(
 ) noexcept nogil:
     """Fill the L1 distances (squared Euclidean ones if `square`) of a point to `size` points; row k begins at k pitch."""
     cdef Py_ssize_t j, k = 0
+    cdef const double* a
+    cdef double x
     for j in range(size):
         distance[j] = 0.0
     while k + 4 <= dimensions:  # four features a pass: fewer loads and stores of the running distance
@@ -88,25 +78,17 @@ cdef inline void distances(
         )
         k += 4
     while k < dimensions:
-        if square:
-            add_square(points + k * pitch, point[k], size, distance)
-        else:
-            add_one(points + k * pitch, point[k], size, distance)
+        a = points + k * pitch
+        x = point[k]
+        for j in range(size):
+            distance[j] += (a[j] - x) * (a[j] - x) if square else fabs(a[j] - x)
         k += 1
-
-
-cdef inline double total_of(const double* lane) noexcept nogil:
-    """The sum of the lanes."""
-    cdef double half[8]
-    cdef Py_ssize_t k
-    for k in range(8):
-        half[k] = lane[k] + lane[k + 8]
-    return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
 
 
 cdef inline double weighted_sum(const double* weight, const double* values, Py_ssize_t size) noexcept nogil:
     """The sum of weight * values."""
     cdef double lane[LANES]
+    cdef double half[8]
     cdef Py_ssize_t j = 0, k
     for k in range(LANES):
         lane[k] = 0.0
@@ -116,7 +98,9 @@ cdef inline double weighted_sum(const double* weight, const double* values, Py_s
         j += LANES
     for k in range(size - j):
         lane[k] += weight[j + k] * values[j + k]
-    return total_of(lane)
+    for k in range(8):
+        half[k] = lane[k] + lane[k + 8]
+    return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
 
 
 cdef inline double smallest(const double* distance, Py_ssize_t size) noexcept nogil:
@@ -186,15 +170,10 @@ cdef inline void moments(
     Line* line, Py_ssize_t begin, Py_ssize_t end, double point, double inverse, double* sums
 ) noexcept nogil:
     """Weighted sums of t^0..t^4 to the first five of `sums`, of t^0..t^2 times each response to the next fives."""
-    cdef double k0[BLOCK]
-    cdef double k1[BLOCK]
-    cdef double k2[BLOCK]
-    cdef double k3[BLOCK]
-    cdef double k4[BLOCK]
-    cdef double t, r, u, k
+    cdef double k[5][BLOCK]
+    cdef double t, r, u
     cdef const double* x
-    cdef const double* row
-    cdef Py_ssize_t start = begin, length, j, v
+    cdef Py_ssize_t start = begin, length, j, v, power
     for j in range(5 * line.count):
         sums[j] = 0.0
     while start < end:
@@ -204,19 +183,14 @@ cdef inline void moments(
             t = (x[j] - point) * inverse
             r = fabs(t)
             u = 1.0 - r * r * r
-            k = u * u * u
-            k0[j] = k
-            k1[j] = k * t
-            k2[j] = k * t * t
-            k3[j] = k * t * t * t
-            k4[j] = k * t * t * t * t
+            k[0][j] = u * u * u
+            k[1][j] = k[0][j] * t
+            k[2][j] = k[0][j] * t * t
+            k[3][j] = k[0][j] * t * t * t
+            k[4][j] = k[0][j] * t * t * t * t
         for v in range(line.count):
-            row = line.values + v * line.pitch + start
-            sums[5 * v] += weighted_sum(k0, row, length)
-            sums[5 * v + 1] += weighted_sum(k1, row, length)
-            sums[5 * v + 2] += weighted_sum(k2, row, length)
-        sums[3] += weighted_sum(k3, line.values + start, length)
-        sums[4] += weighted_sum(k4, line.values + start, length)
+            for power in range(3 if v else 5):
+                sums[5 * v + power] += weighted_sum(k[power], line.values + v * line.pitch + start, length)
         start += BLOCK
 
 

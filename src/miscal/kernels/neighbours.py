@@ -7,14 +7,14 @@ otherwise, tile by tile (`tiles`), on an accelerator where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from itertools import pairwise
-from miscal.kernels.laplacian import line, plane
+from miscal.kernels.laplacian import add_pairs
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.kernels.tiles import one_way, others_in_cell, symmetric_tiles
@@ -22,6 +22,7 @@ from miscal.kernels.tiles import one_way, others_in_cell, symmetric_tiles
 Array = np.ndarray[Any, Any]
 Weigh = Callable[[Array, Array], Any]
 Kernel = str | Weigh
+Span = tuple[int, int]
 
 # Mean points of a cell, the cells weighted by their points, from which divide and conquer is quicker than pairs, by
 # dimension: measured on one thread with two columns.
@@ -55,13 +56,13 @@ class Problem:
     same: bool
     own: bool
 
-    def own_place(self) -> Array | None:
-        """The place of each query among the sources when it is to be left out."""
-        return np.arange(len(self.points)) if self.same and not self.own else None
+    def own_place(self) -> Array:
+        """The place of each query among the sources when it is to be left out, else -1."""
+        return np.arange(len(self.points)) if self.same and not self.own else np.full(len(self.queries), -1)
 
-    def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Sources and queries as pairs take them."""
-        return self.points, self.starts, self.values, self.queries, self.query_starts
+    def cells(self) -> Iterator[tuple[Span, Span]]:
+        """Where the sources and where the queries of each cell lie."""
+        return zip(pairwise(self.starts.tolist()), pairwise(self.query_starts.tolist()), strict=True)
 
     def pairs(self) -> float:
         """How many there are."""
@@ -109,7 +110,7 @@ def local_sums(
     sums = np.zeros((bandwidths.size, len(order), values.shape[1]))
     offset = np.zeros((bandwidths.size, len(order)))
     if callable(kernel):
-        sums[:] = given_kernel_sums(*problem.arrays(), kernel, problem.own_place())
+        sums[:] = given_kernel_sums(problem, kernel)
     elif kernel == "group":
         sums[:] = _cell_sums(problem)
     else:
@@ -232,7 +233,7 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
     if problem.same and problem.own:
         sums = symmetric_sums(problem.points, problem.starts, problem.values, scales, square)
         return sums, np.zeros(len(problem.points))
-    return one_way_sums(*problem.arrays(), scales, square, problem.own_place())
+    return one_way_sums(problem, scales, square)
 
 
 def _exact(problem: Problem, scales: Array) -> tuple[Array, Array]:
@@ -250,8 +251,6 @@ def _exact(problem: Problem, scales: Array) -> tuple[Array, Array]:
     sums, reference = laplacian_sums(points.T, starts, source, values, scales, own=False)
     return sums[:, asked], reference[asked]
 
-
-Span = tuple[int, int]
 
 FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0 and not NaN
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference
@@ -294,23 +293,19 @@ def _tiles(starts: Array) -> Array:
     return np.array(tiles, np.int64).reshape(-1, 4)
 
 
-def one_way_sums(
-    points: Array, starts: Array, values: Array, queries: Array, query_starts: Array, scales: Array, square: bool,
-    own_place: Array | None = None,
-) -> tuple[Array, Array]:  # fmt: skip
+def one_way_sums(problem: Problem, scales: Array, square: bool) -> tuple[Array, Array]:
     """Sum kernel * values over the sources of each query's cell, relative to exp(-reference * scale).
 
-    `own_place` (q,) is the place of a query among the sources, to be left out. Gives sums (b, q, m), references (q,).
+    Gives sums (b, q, m), references (q,).
     """
-    by_feature, by_column = np.ascontiguousarray(points.T), np.ascontiguousarray(values.T)
-    asked = np.ascontiguousarray(queries)
-    place = np.full(len(asked), -1, np.int64) if own_place is None else own_place
-    reference, out = np.full(len(asked), FAR), np.zeros((scales.size, len(asked), values.shape[1]))
+    by_feature, by_column = np.ascontiguousarray(problem.points.T), np.ascontiguousarray(problem.values.T)
+    asked, place = np.ascontiguousarray(problem.queries), problem.own_place()
+    reference, out = np.full(len(asked), FAR), np.zeros((scales.size, len(asked), len(by_column)))
     slack = SLACK / float(scales.max())
     blocks = [
-        (low, high, start, min(start + TILE, int(query_starts[cell + 1])))
-        for cell, (low, high) in enumerate(pairwise(starts.tolist()))
-        for start in range(int(query_starts[cell]), int(query_starts[cell + 1]), TILE)
+        (*sources, start, min(start + TILE, stop))
+        for sources, (first, stop) in problem.cells()
+        for start in range(first, stop, TILE)
     ]
 
     def work(begin: int, end: int) -> None:
@@ -323,21 +318,19 @@ def one_way_sums(
     return out, reference
 
 
-def given_kernel_sums(
-    points: Array, starts: Array, values: Array, queries: Array, query_starts: Array, given: Weigh,
-    own_place: Array | None = None,
-) -> Array:  # fmt: skip
+def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
     """Sum given(queries, points) * values over each query's cell, in blocks -> (q, m); no threads: it is not ours."""
-    sums = np.zeros((len(queries), values.shape[1]))
-    for cell, (low, high) in enumerate(pairwise(starts.tolist())):
+    sums = np.zeros((len(problem.queries), problem.values.shape[1]))
+    for (low, high), (start, stop) in problem.cells():
         size = max(1, ENTRIES // max(1, high - low))
-        for first in range(int(query_starts[cell]), int(query_starts[cell + 1]) if high > low else 0, size):
-            last = min(first + size, int(query_starts[cell + 1]))
-            weights = _checked(given(queries[first:last], points[low:high]), (last - first, high - low))
-            if own_place is not None:
+        for first in range(start, stop if high > low else 0, size):
+            last = min(first + size, stop)
+            made = given(problem.queries[first:last], problem.points[low:high])
+            weights = _checked(made, (last - first, high - low))
+            if problem.same and not problem.own:
                 weights = weights.copy()
-                weights[np.arange(last - first), own_place[first:last] - low] = 0.0
-            sums[first:last] = weights @ values[low:high]
+                weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
+            sums[first:last] = weights @ problem.values[low:high]
     return sums
 
 
@@ -415,17 +408,15 @@ def _add_all(points: Array, spans: list[Span], sums: tuple[Any, ...]) -> None:
     thread pool. A row receives once from each level and levels follow each other, so the sums have the same bits for
     any threads.
     """
-    orders = [_orders(each, spans) for each in points[1:]]
+    flat = len(points) == 1
+    order = np.empty(0, np.uint32) if flat else _orders(points[1], spans)
     while spans:
         spans = sorted(spans, key=lambda span: (span[0] - span[1], span[0]))
 
         def work(start: int, stop: int, spans: list[Span] = spans) -> None:
             for low, high in spans[start:stop]:
-                if orders:
-                    plane(low, high, *orders, points, high - low <= GRAIN, sums)
-                else:
-                    line(low, high, points[0], sums)
+                add_pairs(low, high, order, points, high - low <= GRAIN, sums)
 
         over_blocks(len(spans), work, block=1)
-        halves = [(low, (low + high) // 2, high) for low, high in spans if orders and high - low > GRAIN]
+        halves = [(low, (low + high) // 2, high) for low, high in spans if high - low > GRAIN and not flat]
         spans = [half for low, middle, high in halves for half in ((low, middle), (middle, high))]

@@ -18,15 +18,13 @@ import numpy as np
 from cython.cimports.libc.math import sqrt
 from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
-from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, ONE, grid
+from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
     Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer, Integers,
     IntegersOut, IntegerTableOut, Numbers, Observed, Outcomes, Strided, StripsOut, Table, TableOut, Word, Words,
     WordsOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import (
-    DIGIT, DIGIT_MASK, DIGITS, LAST, SCATTER, ordinal, position_of,
-)  # fmt: skip
+from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, ordinal, position_of
 
 
 def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None:
@@ -36,8 +34,8 @@ def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None
     """
     with cython.nogil:
         for i in range(len(values)):
-            value: cython.double = values[i]
-            key: Word = LAST if value != value else ordinal(value)  # noqa: PLR0124  # only a missing number is not itself
+            # Only a missing number is not itself: it comes last.
+            key: Word = ~cython.cast(Word, 0) if values[i] != values[i] else ordinal(values[i])
             keys[i] = key
             for digit in range(DIGITS):
                 counts[digit, key & DIGIT_MASK] += 1
@@ -95,28 +93,22 @@ def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Flo
     """
     with cython.nogil:
         for i in range(len(codes)):
-            place: Index = codes[i]
             event: Integer = observed[i]
-            q: Integer = event * ONE - grid(predicted[i])
-            size: Integer = q * (2 * event - 1)
+            size: Integer = ((event << 52) - grid(predicted[i])) * (2 * event - 1)
             times: Integer = cython.cast(Integer, weight[i]) if len(weight) else 1
-            side: Index = 2 * event
-            result[place, side] += (size >> HALF) * times
-            result[place, side + 1] += (size & HALF_MASK) * times
+            result[codes[i], 2 * event] += (size >> HALF) * times
+            result[codes[i], 2 * event + 1] += (size & HALF_MASK) * times
 
 
 def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Residuals with any weights or outcomes per bucket: result (buckets, 2) float64 = falls and rises."""
     with cython.nogil:
         for i in range(len(codes)):
-            place: Index = codes[i]
-            step: cython.double = observed[i] - predicted[i]
-            if len(weight):
-                step *= weight[i]
+            step: cython.double = (observed[i] - predicted[i]) * (weight[i] if len(weight) else 1.0)
             if step < 0.0:
-                result[place, 0] -= step
+                result[codes[i], 0] -= step
             else:
-                result[place, 1] += step
+                result[codes[i], 1] += step
 
 
 def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
@@ -231,7 +223,8 @@ def distinct_up_to(values: Floats, limit: Index) -> Index:
     with cython.nogil:
         for i in range(len(values)):
             key: Word = ordinal(values[i])
-            place: Index = cython.cast(Index, (key * SCATTER) >> 40) & (size - 1)
+            # Times this number, nearby integers lie far apart.
+            place: Index = cython.cast(Index, (key * cython.cast(Word, 0x9E3779B97F4A7C15)) >> 40) & (size - 1)
             while seen[place] and kept[place] != key:
                 place = (place + 1) & (size - 1)
             if not seen[place]:
@@ -243,28 +236,6 @@ def distinct_up_to(values: Floats, limit: Index) -> Index:
     return found
 
 
-@cython.cfunc
-@cython.nogil
-def _bucket_codes(
-    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
-    widths: Floats, positions: FloatsOut, codes: BucketsOut,
-) -> cython.void:  # fmt: skip
-    first: Index = 0
-    absent: cython.double = len(starts) - 1
-    while first < len(values):
-        rows: Index = min(len(positions), len(values) - first)
-        for i in range(rows):  # without a branch or a table
-            value: cython.double = values[first + i]
-            held: cython.double = low if value < low else value
-            held = high if held > high else held
-            position: cython.double = position_of(held, base, scale)
-            positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
-        for i in range(rows):
-            stretch: Index = cython.cast(Index, positions[i])
-            codes[first + i] = cython.cast(int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch])
-        first += rows
-
-
 def bucket_codes(
     values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
     widths: Floats, codes: BucketsOut,
@@ -274,34 +245,41 @@ def bucket_codes(
     The last of the starts is the code of NaN.
     """
     positions: FloatsOut = np.empty(ROOM)
+    first: Index = 0
+    absent: cython.double = len(starts) - 1
     with cython.nogil:
-        _bucket_codes(values, low, high, base, scale, starts, widths, positions, codes)
+        while first < len(values):
+            rows: Index = min(len(positions), len(values) - first)
+            for i in range(rows):  # without a branch or a table
+                value: cython.double = values[first + i]
+                held: cython.double = low if value < low else value
+                held = high if held > high else held
+                position: cython.double = position_of(held, base, scale)
+                positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
+            for i in range(rows):
+                stretch: Index = cython.cast(Index, positions[i])
+                codes[first + i] = cython.cast(int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch])
+            first += rows
 
 
-def edge_cells(
-    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
-    widths: Floats, lower: Codes, edges: Floats, missing: int32_t, codes: CodesOut,
-) -> None:  # fmt: skip
+def edge_cells(values: Floats, lower: Codes, edges: Floats, missing: int32_t, codes: CodesOut) -> None:
     """The number of edges strictly below each value; NaN has the code `missing`.
 
     lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
+    codes : the buckets, in whose place the numbers are written
     """
     last: int32_t = len(lower) - 1
     top: int32_t = len(edges) - 1
-    positions: FloatsOut = np.empty(ROOM)
     with cython.nogil:
-        _bucket_codes(values, low, high, base, scale, starts, widths, positions, codes)
         for i in range(len(values)):
-            place: int32_t = codes[i]
-            if place == last:
+            if codes[i] == last:
                 codes[i] = missing
                 continue
-            code: int32_t = lower[place]
-            stop: int32_t = lower[place + 1]
-            value: cython.double = values[i]
+            code: int32_t = lower[codes[i]]
+            stop: int32_t = lower[codes[i] + 1]
             # Nearly always one edge or none: no branch, which could only be guessed.
-            code += (stop > code) & (value > edges[min(code, top)])
-            while code < stop and value > edges[code]:
+            code += (stop > code) & (values[i] > edges[min(code, top)])
+            while code < stop and values[i] > edges[code]:
                 code += 1
             codes[i] = code
 

@@ -99,8 +99,7 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
 
     sources, sizes = sent(points.T), np.diff(problem.query_starts)
     low, high = np.repeat(problem.starts[:-1], sizes), np.repeat(problem.starts[1:], sizes)
-    place = np.full(asked, -1) if problem.own_place() is None else problem.own_place()
-    cells = [sent(each, torch.int32) for each in (low, high, place)]
+    cells = [sent(each, torch.int32) for each in (low, high, problem.own_place())]
     slopes = -LOG2E * np.minimum(scales * size, STEEPEST)
     out = torch.empty((scales.size, columns, asked), dtype=torch.float64, device=device)
     nearest = torch.zeros(asked, dtype=torch.float32, device=device)

@@ -4,7 +4,7 @@
 # interior edges strictly below x, whatever shortcut finds it.
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from miscal.kernels.arithmetic cimport LOW_MASK, LOWER_BASE, bits_of, number_of
+from miscal.kernels.arithmetic cimport LOW_MASK, bits_of, number_of
 
 cdef enum:
     DIGIT = 11  # bits of a digit by which numbers are sorted
@@ -15,20 +15,12 @@ cdef enum:
 cdef extern from *:
     """
     #define MISCAL_DOUBT 1e-9
-    #define MISCAL_SCATTER ((uint64_t)0x9E3779B97F4A7C15)
-    #define MISCAL_LAST (~(uint64_t)0)
     #define MISCAL_SIGN ((uint64_t)1 << 63)
-    #define MISCAL_UPPER_BASE ((uint64_t)0x4530000000000000)
-    #define MISCAL_BASES 19342813118337666422669312.0
     """
     # A value whose position is this close to a whole number may lie on the other side of an edge: it is compared with
     # the edges themselves. The position errs by a few units in the last place times the number of bins, far below this.
     const double DOUBT "MISCAL_DOUBT"
-    const uint64_t SCATTER "MISCAL_SCATTER"  # times it, nearby integers lie far apart
-    const uint64_t LAST "MISCAL_LAST"  # the key of missing numbers
     const uint64_t SIGN "MISCAL_SIGN"
-    const uint64_t UPPER_BASE "MISCAL_UPPER_BASE"  # the bits of 2**84, whose last is worth 2**32
-    const double BASES "MISCAL_BASES"  # 2**84 + 2**52
 
 
 cdef inline uint64_t ordinal(double value) noexcept nogil:
@@ -42,9 +34,9 @@ cdef inline double position_of(double value, uint64_t base, double scale) noexce
     cdef uint64_t bits = <uint64_t>bits_of(value + 0.0)
     cdef uint64_t steps = ((bits ^ (<uint64_t>(<int64_t>bits >> 63) | SIGN)) - base) >> 1
     # The two halves as the last bits of 2**84 and 2**52: their sum rounds once, as the conversion would.
-    cdef double high = number_of(<int64_t>((steps >> 32) | UPPER_BASE))
-    cdef double low = number_of(<int64_t>((steps & LOW_MASK) | LOWER_BASE))
-    return ((high - BASES) + low) * scale
+    cdef double high = number_of(<int64_t>((steps >> 32) | <uint64_t>0x4530000000000000))
+    cdef double low = number_of(<int64_t>((steps & LOW_MASK) | <uint64_t>0x4330000000000000))
+    return ((high - 19342813118337666422669312.0) + low) * scale  # without 2**84 and 2**52
 
 
 cdef inline void uniform_index(

@@ -106,9 +106,10 @@ def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -
         skipped = np.cumsum(np.where(wanted, 0, totals))[buckets]
         rows = rows_in(codes, wanted)
         values, count = values[rows], count[rows] if count.size else count
+    if not count.size:
+        return np.sort(values)[ranks - skipped]
     order = np.argsort(values, kind="stable")
-    ends = np.cumsum(count[order]) if count.size else np.arange(1, values.size + 1)
-    return np.asarray(values[order[np.searchsorted(ends, ranks - skipped, side="right")]])
+    return np.asarray(values[order[np.searchsorted(np.cumsum(count[order]), ranks - skipped, side="right")]])
 
 
 def _bucket_totals(codes: np.ndarray, count: np.ndarray) -> np.ndarray:

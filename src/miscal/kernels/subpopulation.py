@@ -29,13 +29,11 @@ def _walk_as(
     real: cython.bint, weighted: cython.bint, signed: Floats, observed: Floats, weight: Floats, second: Floats,
     largest: Floats, rows: Codes, out: FloatsOut,
 ) -> cython.void:  # fmt: skip
-    """The walk over a list, compiled once for each of its kinds."""
+    """The walk over a list, compiled once for each of its kinds: half as slow again otherwise."""
     size: Index = rows.shape[0]
     total, high, low = 0.0, 0.0, 0.0
     variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    high_at: Index = -1
-    low_at: Index = -1
-    last: Index = -1
+    high_at = low_at = last = cython.cast(Index, -1)
     before: cython.double = NAN
     for q in range(size):
         i: Index = rows[q]
@@ -73,8 +71,9 @@ def _walk_as(
 @cython.cfunc
 @cython.nogil
 def _walk(
-    signed: Floats, observed: Floats, weight: Floats, second: Floats, largest: Floats, rows: Codes, out: FloatsOut
-) -> cython.void:
+    signed: Floats, observed: Floats, weight: Floats, second: Floats, largest: Floats, how: Integer, rows: Codes,
+    order: CodesOut, out: FloatsOut,
+) -> cython.void:  # fmt: skip
     """Walk over a list; where `observed` is given it is the response and `signed` the plain score."""
     if observed.shape[0] > 0:
         _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
@@ -82,6 +81,8 @@ def _walk(
         _walk_as(False, True, signed, observed, weight, second, largest, rows, out)
     else:
         _walk_as(False, False, signed, observed, weight, second, largest, rows, out)
+    if how:
+        out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
 
 
 @cython.cfunc
@@ -95,7 +96,7 @@ def _neighbour_variance(
     rows do not stand together and the rows' order in the file does not matter.
     """
     weighted: cython.bint = weight.shape[0] > 0
-    paper: cython.bint = how == 1
+    paper: cython.bint = how == 1  # PAPER
     n: Index = rows.shape[0]
     start: Index = 0
     for k in range(n):
@@ -108,10 +109,7 @@ def _neighbour_variance(
             other: Index = start + cython.cast(Index, mixed(start, k) % cython.cast(Word, k - start + 1))
             order[k], order[other] = order[other], order[k]
         start = stop
-    total: cython.double = 0.0
-    squares: cython.double = 0.0
-    top: cython.double = 0.0
-    bottom: cython.double = 0.0
+    total, squares, top, bottom = 0.0, 0.0, 0.0, 0.0
     for q in range(n):
         i: Index = order[q]
         w: cython.double = weight[i] if weighted else 1.0
@@ -140,9 +138,7 @@ def walk_list(
     """Walk over a list of positions in order; fills `out` (WIDTH,)."""
     order: CodesOut = np.empty(rows.shape[0] if how else 0, np.int32)
     with cython.nogil:
-        _walk(signed, observed, weight, second, largest, rows, out)
-        if how:
-            out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
+        _walk(signed, observed, weight, second, largest, how, rows, order, out)
 
 
 @cython.cfunc
@@ -196,7 +192,6 @@ def _middle(wanted: Index, bits: WordsOut) -> Integer:
 def _shuffle(seed: Word, column: Index, levels: Integer, result: IntegersOut) -> cython.void:
     """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
     own: Word = mixed(seed, (cython.cast(Word, 1) << 40) + cython.cast(Word, column))
-    k: Integer
     for k in range(levels):
         result[k] = k
     for k in range(levels - 1, 0, -1):
@@ -220,39 +215,23 @@ def _keep(
     """Rows of a list on one side of a threshold, in order."""
     found: Index = 0
     for q in range(rows.shape[0]):
-        i: Index = rows[q]
-        code: Integer = codes[i]
+        code: Integer = codes[rows[q]]
         if nominal:
             code = shuffle[code]
-        result[found] = i
+        result[found] = rows[q]
         found += (code >= threshold) == upper
     return found
 
 
-@cython.cfunc
+@cython.ccall
 @cython.nogil
-def _mark(rows: Codes) -> Word:
+def fingerprint(rows: Codes) -> Word:
     """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
     total: Word = rows.shape[0]
     for q in range(rows.shape[0]):
         z: Word = (cython.cast(Word, rows[q]) + 1) * cython.cast(Word, 0x9E3779B97F4A7C15)
         total += (z ^ (z >> 29)) * cython.cast(Word, 0xBF58476D1CE4E5B9)
     return total
-
-
-def fingerprint(rows: Codes) -> Word:
-    """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
-    with cython.nogil:
-        mark: Word = _mark(rows)
-    return mark
-
-
-@cython.cfunc
-def _most(levels: Integers) -> Integer:
-    most: Integer = 0
-    for column in range(levels.shape[0]):
-        most = max(most, levels[column])
-    return most
 
 
 def random_path(
@@ -268,15 +247,13 @@ def random_path(
     """
     lists: CodeTableOut = np.empty((2, everyone.shape[0]), np.int32)
     order: CodesOut = np.empty(everyone.shape[0] if how else 0, np.int32)
-    shuffle: IntegersOut = np.empty(_most(levels), np.int64)
-    bits: WordsOut = np.empty((_most(levels) + 63) >> 6, np.uint64)
+    shuffle: IntegersOut = np.empty(np.max(levels, initial=0), np.int64)
+    bits: WordsOut = np.empty((shuffle.shape[0] + 63) >> 6, np.uint64)
     alive: IntegersOut = np.arange(levels.shape[0])
     remaining: Index = levels.shape[0]
     rows: Codes = everyone
     counter: Word = 0
     depth: Index = 0
-    distinct: Integer
-    threshold: Integer
     with cython.nogil:
         while depth < stats.shape[0] and remaining > 0:
             pick: Index = cython.cast(Index, mixed(seed, counter) % cython.cast(Word, remaining))
@@ -301,10 +278,8 @@ def random_path(
                 break
             rows = result[:found]
             splits[depth, 0], splits[depth, 1], splits[depth, 2] = column, threshold, upper
-            _walk(signed, observed, weight, second, largest, rows, stats[depth])
-            if how:
-                stats[depth, 5] = _neighbour_variance(signed, observed, weight, rows, how, order)
-            marks[depth] = _mark(rows)
+            _walk(signed, observed, weight, second, largest, how, rows, order, stats[depth])
+            marks[depth] = fingerprint(rows)
             depth += 1
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if weight.shape[0] == 0 and stats[depth - 1, 5] < information:
@@ -323,7 +298,7 @@ def follow_path(
 ) -> None:  # fmt: skip
     """Take a path again and write the lists of its wanted levels to `members`, each from its offset."""
     lists: CodeTableOut = np.empty((2, everyone.shape[0]), np.int32)
-    shuffle: IntegersOut = np.empty(_most(levels), np.int64)
+    shuffle: IntegersOut = np.empty(np.max(levels, initial=0), np.int64)
     rows: Codes = everyone
     with cython.nogil:
         for depth in range(splits.shape[0]):
@@ -342,7 +317,6 @@ def follow_path(
 def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: CodesOut) -> None:
     """Split a list by the levels of a column, keeping the order; level c is result[starts[c]:starts[c + 1]]."""
     place: IntegersOut = np.empty(levels + 1, np.int64)
-    c: Index
     with cython.nogil:
         starts[:] = 0
         for q in range(rows.shape[0]):
@@ -351,7 +325,6 @@ def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: 
             starts[c + 1] += starts[c]
         place[:] = starts
         for q in range(rows.shape[0]):
-            i: Index = rows[q]
-            c = codes[i]
-            result[place[c]] = i
+            c = codes[rows[q]]
+            result[place[c]] = rows[q]
             place[c] += 1

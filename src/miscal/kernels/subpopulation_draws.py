@@ -50,7 +50,6 @@ def simulated_maxima(
     total: FloatsOut = np.empty(lanes)
     high: FloatsOut = np.empty(lanes)
     low: FloatsOut = np.empty(lanes)
-    q: Integer
     with cython.nogil:
         maxima[:] = 0.0
         for k in range(scale.shape[0]):
@@ -110,7 +109,6 @@ def _falls(
     weighted: cython.bint = weight.shape[0] > 0
     total: cython.double = 0.0
     start: Integer = first
-    q: Integer
     while start < last:
         score: cython.double = fabs(signed[members[start]])
         below: cython.double = total
@@ -137,9 +135,6 @@ def event_maxima(
     weighted: cython.bint = weight.shape[0] > 0
     falls: TableOut = np.empty((signed.shape[0], 2))
     mark: CodesOut = np.full(signed.shape[0], -1, np.int32)
-    e: Integer
-    high: cython.double
-    low: cython.double
     with cython.nogil:
         maxima[:] = 0.0
         for k in range(scale.shape[0]):

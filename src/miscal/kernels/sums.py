@@ -9,53 +9,19 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY
 from cython.cimports.miscal.kernels.arithmetic import (
-    LOW_BITS, LOW_MASK, SUB_BLOCK, SURE, add_limbs, grid, logarithm, loss,
+    EVENTS, FULL, LOSS, LOSS_MASK, LOW_BITS, LOW_MASK, SUB_BLOCK, SURE, UPPER, UPPER_MASK, add_limbs, add_line, fetch,
+    grid, logarithm, loss,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
     Cells, Codes, CodesOut, CodeTable, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut,
     IntegerTableOut, Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.arithmetic import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count
 AHEAD = 32  # rows; long enough for a cell to come from the third cache, short enough for it to stay in the first
 FAR = 1 << 15  # cells of 16 bytes from which on they no longer fit beside the rows in the second cache
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
-
-
-@cython.cfunc
-@cython.nogil
-def _scatter_means(
-    predicted: Floats, observed: Outcomes, start: Index, stop: Index, codes: CodesOut, counts: IntegerTableOut,
-    sums: IntegerTableOut,
-) -> cython.void:  # fmt: skip
-    """Add a sub-block: rows and events share one integer, four copies keep neighbouring rows independent."""
-    whole: Index = start + ((stop - start) & ~3)
-    for i in range(start, whole, 4):
-        for copy in range(4):
-            cell: Index = codes[i - start + copy]
-            counts[copy, cell] += 1 + (cython.cast(Integer, observed[i + copy]) << 32)
-            sums[copy, cell] += grid(predicted[i + copy])
-    for i in range(whole, stop):
-        cell = codes[i - start]
-        counts[0, cell] += 1 + (cython.cast(Integer, observed[i]) << 32)
-        sums[0, cell] += grid(predicted[i])
-
-
-@cython.cfunc
-@cython.nogil
-def _empty_means(counts: IntegerTableOut, sums: IntegerTableOut, result: IntegerTableOut) -> cython.void:
-    for cell in range(result.shape[0]):
-        for copy in range(4):
-            packed: Integer = counts[copy, cell]
-            total: Integer = sums[copy, cell]
-            result[cell, 0] += packed & LOW_MASK
-            result[cell, 1] += packed >> 32
-            result[cell, 2] += total >> LOW_BITS
-            result[cell, 3] += total & LOW_MASK
-            counts[copy, cell] = 0
-            sums[copy, cell] = 0
 
 
 def binned_means(
@@ -73,25 +39,28 @@ def binned_means(
     start: Index = 0
     with cython.nogil:
         while start < len(values):
-            stop: Index = min(start + SUB_BLOCK, len(values))
+            rows: Index = min(SUB_BLOCK, len(values) - start)
             if uniform:
-                uniform_index(cython.address(values[start]), stop - start, low, high, edges, cython.address(codes[0]))
+                uniform_index(cython.address(values[start]), rows, low, high, edges, cython.address(codes[0]))
             else:
-                edge_index(cython.address(values[start]), stop - start, edges, cython.address(codes[0]))
-            _scatter_means(predicted, observed, start, stop, codes, counts, sums)
-            _empty_means(counts, sums, result)
-            start = stop
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def _add_mean(words: cython.pointer[Word], predicted: cython.double, observed: Word) -> cython.void:
-    q: Word = cython.cast(Word, grid(predicted))
-    total: Word = words[0] + q
-    carry: Word = total < q
-    words[0] = total
-    words[1] += 1 + (observed << 24) + (carry << 48)
+                edge_index(cython.address(values[start]), rows, edges, cython.address(codes[0]))
+            # Rows and events share one integer, four copies keep neighbouring rows independent.
+            whole: Index = rows & ~3
+            for i in range(0, whole, 4):
+                for copy in range(4):
+                    counts[copy, codes[i + copy]] += 1 + (cython.cast(Integer, observed[start + i + copy]) << 32)
+                    sums[copy, codes[i + copy]] += grid(predicted[start + i + copy])
+            for i in range(whole, rows):
+                counts[0, codes[i]] += 1 + (cython.cast(Integer, observed[start + i]) << 32)
+                sums[0, codes[i]] += grid(predicted[start + i])
+            for cell in range(bins):
+                for copy in range(4):
+                    result[cell, 0] += counts[copy, cell] & LOW_MASK
+                    result[cell, 1] += counts[copy, cell] >> 32
+                    result[cell, 2] += sums[copy, cell] >> LOW_BITS
+                    result[cell, 3] += sums[copy, cell] & LOW_MASK
+                    counts[copy, cell] = sums[copy, cell] = 0
+            start += rows
 
 
 def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: WordTableOut) -> None:
@@ -106,11 +75,15 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
     ahead: Index = AHEAD
     near: Index = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
     with cython.nogil:
-        for i in range(near):
-            fetch(cython.address(packed[codes[i + ahead], 0]))
-            _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
-        for i in range(near, len(codes)):
-            _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
+        for i in range(len(codes)):
+            if i < near:
+                fetch(cython.address(packed[codes[i + ahead], 0]))
+            words = cython.address(packed[codes[i], 0])
+            q: Word = cython.cast(Word, grid(predicted[i]))
+            total: Word = words[0] + q
+            carry: Word = total < q
+            words[0] = total
+            words[1] += 1 + (cython.cast(Word, observed[i]) << 24) + (carry << 48)
 
 
 def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
@@ -118,28 +91,10 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
     most: Word = PACKED_ROWS
     with cython.nogil:
         for cell in range(packed.shape[0]):
-            total: Word = packed[cell, 0]
-            counts: Word = packed[cell, 1]
-            result[cell, 0] += cython.cast(Integer, counts & most)
-            result[cell, 1] += cython.cast(Integer, (counts >> 24) & most)
-            result[cell, 2] += cython.cast(Integer, ((counts >> 48) << 32) + (total >> LOW_BITS))
-            result[cell, 3] += cython.cast(Integer, total & LOW_MASK)
-
-
-@cython.cfunc
-@cython.nogil
-def _losses(predicted: Floats, observed: Outcomes, start: Index, rows: Index, costs: FloatsOut) -> cython.void:
-    for i in range(rows):
-        p: cython.double = predicted[start + i]
-        x: cython.double = p if observed[start + i] else 1.0 - p
-        cost: cython.double = -logarithm(x)
-        costs[i] = cost if x > SURE else -1.0
-
-
-def losses(predicted: Floats, observed: Outcomes, costs: FloatsOut) -> None:
-    """Log losses of rows with outcomes 0 and 1, several at a time; -1 where the probability is not above SURE."""
-    with cython.nogil:
-        _losses(predicted, observed, 0, len(predicted), costs)
+            result[cell, 0] += cython.cast(Integer, packed[cell, 1] & most)
+            result[cell, 1] += cython.cast(Integer, (packed[cell, 1] >> 24) & most)
+            result[cell, 2] += cython.cast(Integer, ((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS))
+            result[cell, 3] += cython.cast(Integer, packed[cell, 0] & LOW_MASK)
 
 
 def full_exact(
@@ -256,10 +211,14 @@ def _packed_rows(
 ) -> Index:  # fmt: skip
     """What each row of weight 1 gives, (rows, 8) uint64; the rows whose loss does not fit are listed in `odd`.
 
-    Returns how many those are. Their loss is left out: `_add_odd` adds it.  costs : room for the losses
+    Returns how many those are. Their loss is left out: `add_rows` adds it.  costs : room for the losses
     """
     number: Index = 0
-    _losses(predicted, observed, start, rows, costs)
+    for i in range(rows):  # several at a time
+        chance: cython.double = predicted[start + i]
+        x: cython.double = chance if observed[start + i] else 1.0 - chance
+        known: cython.double = -logarithm(x)
+        costs[i] = known if x > SURE else -1.0
     for i in range(rows):
         p: cython.double = predicted[start + i]
         y: cython.double = observed[start + i]
@@ -295,38 +254,6 @@ def _empty(cells: WordTableOut, cell: Index, wide: WordTableOut) -> cython.void:
     wide[cell, 12] = lower & LOSS_MASK
 
 
-@cython.cfunc
-@cython.nogil
-def _add_packed(
-    codes: CodeTable, column: Index, start: Index, rows: Index, terms: WordTableOut, first: Index, cells: WordTableOut,
-    wide: WordTableOut,
-) -> cython.void:  # fmt: skip
-    """Add packed rows: cells (cells, 8) uint64, emptied into wide (cells, 16) uint64 as they fill up."""
-    for i in range(rows):
-        cell: Index = first + codes[column, start + i]
-        if add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK == FULL:
-            _empty(cells, cell, wide)
-
-
-@cython.cfunc
-@cython.nogil
-def _add_odd(
-    odd: CodesOut, number: Index, codes: CodeTable, column: Index, start: Index, predicted: Floats, observed: Outcomes,
-    first: Index, wide: WordTableOut, impossible: IntegersOut,
-) -> cython.void:  # fmt: skip
-    """Add the losses that were left out; those of certain and wrong predictions are counted."""
-    for j in range(number):
-        i: Index = start + odd[j]
-        cell: Index = first + codes[column, i]
-        cost: cython.double = loss(predicted[i], cython.cast(cython.double, observed[i]))
-        if cost < INFINITY:
-            q: Word = cython.cast(Word, grid(cost))
-            wide[cell, 0] += q >> LOSS
-            wide[cell, 12] += q & LOSS_MASK
-        else:
-            impossible[cell] += 1
-
-
 def empty_packed(cells: WordTableOut, wide: WordTableOut) -> None:
     """Empty all cells."""
     with cython.nogil:
@@ -338,7 +265,7 @@ def add_rows(
     predicted: Floats, observed: Outcomes, recalibrated: Floats, codes: CodeTable, firsts: Words, terms: WordTableOut,
     odd: CodesOut, costs: FloatsOut, cells: WordTableOut, wide: WordTableOut, impossible: IntegersOut,
 ) -> None:  # fmt: skip
-    """Add rows of weight 1 to the cells of all columns.
+    """Add rows of weight 1 to the cells of all columns: (cells, 8) uint64, emptied into wide (cells, 16) as they fill.
 
     codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms, odd, costs : room for a block of rows
     """
@@ -349,7 +276,18 @@ def add_rows(
             number: Index = _packed_rows(predicted, observed, recalibrated, start, rows, costs, terms, odd)
             for column in range(codes.shape[0]):
                 first: Index = cython.cast(Index, firsts[column])
-                _add_packed(codes, column, start, rows, terms, first, cells, wide)
-                if number:
-                    _add_odd(odd, number, codes, column, start, predicted, observed, first, wide, impossible)
+                for i in range(rows):
+                    cell: Index = first + codes[column, start + i]
+                    if add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK == FULL:
+                        _empty(cells, cell, wide)
+                for j in range(number):  # the losses that were left out; certain and wrong predictions are counted
+                    row: Index = start + odd[j]
+                    cell = first + codes[column, row]
+                    cost: cython.double = loss(predicted[row], cython.cast(cython.double, observed[row]))
+                    if cost < INFINITY:
+                        q: Word = cython.cast(Word, grid(cost))
+                        wide[cell, 0] += q >> LOSS
+                        wide[cell, 12] += q & LOSS_MASK
+                    else:
+                        impossible[cell] += 1
             start += rows

@@ -7,21 +7,9 @@ instructions a feature. A tile of distances never leaves the first-level cache.
 import cython
 import numpy as np
 from cython.cimports.miscal.kernels.kinds import (
-    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Numbers, NumbersOut, Table, TableOut,
+    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import Sums, decay, distances, far, receive, weighted_sum
-
-TILE = cython.declare(Index, 256)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def exchange(weight: Numbers, values: Numbers, value: cython.double, totals: NumbersOut, size: Index) -> cython.double:
-    """Return the sum of weight * values, and add weight * value to the totals: both directions of a pair at once."""
-    for j in range(size):
-        totals[j] += weight[j] * value
-    return weighted_sum(weight, values, size)
 
 
 def symmetric_tiles(
@@ -36,49 +24,37 @@ def symmetric_tiles(
     columns: Index = values.shape[0]
     bands: Index = scales.shape[0]
     widest: Index = 0
+    t: Index = first
     for i in range(tiles.shape[0]):
         widest = max(widest, tiles[i, 3] - tiles[i, 2])
     distance: FloatsOut = np.empty(widest + 1)
     weight: FloatsOut = np.empty(widest + 1)
     totals: CubeOut = np.empty((bands, columns, widest + 1))
     with cython.nogil:
-        t: Index = first
         while t < tiles.shape[0]:
-            add_tile(points, by_row, values, scales, square, tiles, t, distance, weight, totals, out)
-            t += step
-
-
-@cython.cfunc
-@cython.nogil
-def add_tile(
-    points: Table, by_row: Table, values: Table, scales: Floats, square: cython.bint, tiles: IntegerTable, t: Index,
-    distance: FloatsOut, weight: FloatsOut, totals: CubeOut, out: CubeOut,
-) -> cython.void:  # fmt: skip
-    """Add the pairs of tile t."""
-    i_low: Index = tiles[t, 0]
-    j_low: Index = tiles[t, 2]
-    j_high: Index = tiles[t, 3]
-    totals[:, :, :] = 0.0
-    for i in range(i_low, tiles[t, 1]):
-        low: Index = i + 1 if i_low == j_low else j_low
-        size: Index = j_high - low
-        if size <= 0:
-            continue
-        distances(
-            cython.address(points[0, low]), points.shape[1], points.shape[0], cython.address(by_row[i, 0]), size,
-            square, cython.address(distance[0]),
-        )  # fmt: skip
-        for b in range(scales.shape[0]):
-            decay(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
-            for c in range(values.shape[0]):
-                out[b, c, i] += exchange(
-                    cython.address(weight[0]), cython.address(values[c, low]), values[c, i],
-                    cython.address(totals[b, c, low - j_low]), size,
+            start: Index = tiles[t, 2]
+            totals[:, :, :] = 0.0
+            for i in range(tiles[t, 0], tiles[t, 1]):
+                low: Index = i + 1 if tiles[t, 0] == start else start
+                size: Index = tiles[t, 3] - low
+                if size <= 0:
+                    continue
+                distances(
+                    cython.address(points[0, low]), points.shape[1], points.shape[0], cython.address(by_row[i, 0]),
+                    size, square, cython.address(distance[0]),
                 )  # fmt: skip
-    for b in range(scales.shape[0]):
-        for c in range(values.shape[0]):
-            for j in range(j_high - j_low):
-                out[b, c, j_low + j] += totals[b, c, j]
+                for b in range(bands):
+                    decay(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
+                    for c in range(columns):  # both directions of a pair at once
+                        to, value = cython.address(totals[b, c, low - start]), values[c, i]
+                        for j in range(size):
+                            to[j] += weight[j] * value
+                        out[b, c, i] += weighted_sum(cython.address(weight[0]), cython.address(values[c, low]), size)
+            for b in range(bands):
+                for c in range(columns):
+                    for j in range(tiles[t, 3] - start):
+                        out[b, c, start + j] += totals[b, c, j]
+            t += step
 
 
 def one_way(
@@ -97,10 +73,9 @@ def one_way(
     sums.reference, sums.slack, sums.out = cython.address(reference[0]), slack, cython.address(out[0, 0, 0])
     sums.scales, sums.bands = cython.address(scales[0]), scales.shape[0]
     sums.rows, sums.columns = out.shape[1], out.shape[2]
-    start: Index = low
     with cython.nogil:
-        while start < high:
-            size: Index = min(TILE, high - start)
+        for start in range(low, high, 256):
+            size: Index = min(256, high - start)
             for i in range(first, last):
                 distances(
                     cython.address(points[0, start]), points.shape[1], points.shape[0],
@@ -112,7 +87,6 @@ def one_way(
                 receive(
                     distance, weight, size, cython.address(values[0, start]), values.shape[1], cython.address(sums), i
                 )
-            start += TILE
 
 
 def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:

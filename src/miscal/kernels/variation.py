@@ -12,13 +12,11 @@ import numpy as np
 from cython.cimports.libc.math import floor, log
 from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable,
-    IntegerTableOut, Outcomes, Strided, Table, TableOut,
+    AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS, CodesOut, Floats, FloatsOut,
+    Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable, IntegerTableOut, Outcomes, Strided, Table,
+    TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
-from cython.cimports.miscal.kernels.kinds import (
-    AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS,
-)  # fmt: skip
 
 GIVEN, ENTROPY, CONFIDENCE = AS_GIVEN, BY_ENTROPY, BY_CONFIDENCE
 VARIATION_RATIO, QUALITATIVE = BY_VARIATION_RATIO, BY_QUALITATIVE
@@ -42,85 +40,63 @@ def sorting_network(size: int) -> np.ndarray:
 
 @cython.cfunc
 @cython.nogil
-def _load(probability: Table, start: Index, rows: Index, tile: TableOut) -> cython.void:
-    """Copy rows into the columns of a tile; a single column is P(class 1) of two classes."""
+def _prepare(
+    probability: Table, outcome: Outcomes, values: Floats, start: Index, rows: Index, kind: cython.int,
+    network: IntegerTable, tile: TableOut, rank: IntegersOut, value: FloatsOut, own: FloatsOut, label: IntegersOut,
+) -> cython.void:  # fmt: skip
+    """Fill a tile with ranked probabilities, and the rank and the variation of its rows.
+
+    A single column of probabilities is P(class 1) of two classes. The rank is that of the class that occurred: how many
+    are more probable, or as probable with a lower number.
+    """
     if rows < ROWS:
         tile[:, :] = 0.0
-    if probability.shape[1] == 1:
-        for i in range(rows):
-            tile[0, i] = 1.0 - probability[start + i, 0]
-            tile[1, i] = probability[start + i, 0]
-        return
     for i in range(rows):
+        if probability.shape[1] == 1:
+            tile[0, i], tile[1, i] = 1.0 - probability[start + i, 0], probability[start + i, 0]
+            continue
         for k in range(probability.shape[1]):
             tile[k, i] = probability[start + i, k]
-
-
-@cython.cfunc
-@cython.nogil
-def _rank(
-    tile: TableOut, outcome: Outcomes, start: Index, rows: Index, own: FloatsOut, label: IntegersOut, rank: IntegersOut
-) -> cython.void:
-    """Rank of the class that occurred: how many are more probable, or as probable with a lower number."""
     for i in range(ROWS):
-        label[i] = 0
-        rank[i] = 0
-    for i in range(rows):
-        label[i] = outcome[start + i]
-    for i in range(ROWS):
+        rank[i], label[i] = 0, outcome[start + i] if i < rows else 0
         own[i] = tile[label[i], i]
     for k in range(tile.shape[0]):
         number: Integer = k
         for i in range(ROWS):
-            value: cython.double = tile[k, i]
-            rank[i] += (value > own[i]) | ((value == own[i]) & (number < label[i]))
-
-
-@cython.cfunc
-@cython.nogil
-def _sort(tile: TableOut, network: IntegerTable) -> cython.void:
-    """Order every row of a tile from the largest to the smallest."""
-    for step in range(network.shape[0]):
-        first = cython.address(tile[network[step, 0], 0])
-        second = cython.address(tile[network[step, 1], 0])
+            rank[i] += (tile[k, i] > own[i]) | ((tile[k, i] == own[i]) & (number < label[i]))
+    for step in range(network.shape[0]):  # every row from the largest to the smallest
+        first, second = cython.address(tile[network[step, 0], 0]), cython.address(tile[network[step, 1], 0])
         for i in range(ROWS):
             one: cython.double = first[i]
             two: cython.double = second[i]
             first[i] = one if one > two else two
             second[i] = one if one < two else two
-
-
-@cython.cfunc
-@cython.nogil
-def _entropy(tile: TableOut, value: FloatsOut) -> cython.void:
-    """Entropy of every row to the base of the number of classes, within [0, 1]; 0 log 0 = 0."""
-    scale: cython.double = 1.0 / log(cython.cast(cython.double, tile.shape[0]))
-    for i in range(ROWS):
-        value[i] = 0.0
-    for k in range(tile.shape[0]):
-        for i in range(ROWS):
-            x: cython.double = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
-            value[i] -= x * logarithm(x)
-    for i in range(ROWS):
-        value[i] = min(max(value[i] * scale, 0.0), 1.0)
+    if kind != AS_GIVEN:
+        _variation(kind, tile, value)
+    elif len(values):
+        for i in range(rows):
+            value[i] = values[start + i]
 
 
 @cython.cfunc
 @cython.nogil
 def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.void:
-    """Variation of every row of a sorted tile."""
-    scale: cython.double = tile.shape[0] / (tile.shape[0] - 1.0)
+    """Variation of every row of a sorted tile; entropy is to the base of the number of classes, with 0 log 0 = 0."""
+    classes: cython.double = tile.shape[0]
+    scale: cython.double = 1.0 / log(classes) if kind == BY_ENTROPY else classes / (classes - 1.0)
+    for i in range(ROWS):
+        value[i] = tile[0, i] if kind == BY_CONFIDENCE else 0.0
     if kind == BY_ENTROPY:
-        _entropy(tile, value)
-    elif kind == BY_CONFIDENCE:
+        for k in range(tile.shape[0]):
+            for i in range(ROWS):
+                x: cython.double = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
+                value[i] -= x * logarithm(x)
         for i in range(ROWS):
-            value[i] = tile[0, i]
+            value[i] = min(max(value[i] * scale, 0.0), 1.0)
     elif kind == BY_VARIATION_RATIO:
         for i in range(ROWS):
             value[i] = min(scale * (1.0 - tile[0, i]), 1.0)
-    else:
-        for i in range(ROWS):
-            value[i] = 0.0
+    elif kind == BY_QUALITATIVE:
         for k in range(tile.shape[0]):
             for i in range(ROWS):
                 value[i] += tile[k, i] * tile[k, i]
@@ -147,28 +123,6 @@ def _codes(
         edge_index(cython.address(key[0]), ROWS, edges, cython.address(codes[0]))
 
 
-@cython.cfunc
-@cython.nogil
-def _prepare(
-    probability: Table, outcome: Outcomes, values: Floats, start: Index, rows: Index, kind: cython.int,
-    network: IntegerTable, tile: TableOut, rank: IntegersOut, value: FloatsOut, own: FloatsOut, label: IntegersOut,
-) -> cython.void:  # fmt: skip
-    """Fill a tile with ranked probabilities, and the rank and the variation of its rows."""
-    _load(probability, start, rows, tile)
-    _rank(tile, outcome, start, rows, own, label, rank)
-    _sort(tile, network)
-    if kind != AS_GIVEN:
-        _variation(kind, tile, value)
-    elif len(values):
-        for i in range(rows):
-            value[i] = values[start + i]
-
-
-def _columns():
-    """Working memory beside a tile: rank, variation, and two columns for use within."""
-    return np.zeros(ROWS, np.int64), np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS, np.int64)
-
-
 def rank_sums(
     probability: Table, outcome: Outcomes, values: Floats, kind: cython.int, network: IntegerTable, edges: Strided,
     uniform: cython.bint, weight: Floats, second: Floats, count: Integers, counts: TableOut, limbs: IntegerCubeOut,
@@ -186,11 +140,10 @@ def rank_sums(
     near: cython.double = NEAR
     classes: Index = counts.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
-    rank: IntegersOut
-    value: FloatsOut
-    own: FloatsOut
-    label: IntegersOut
-    rank, value, own, label = _columns()
+    rank: IntegersOut = np.zeros(ROWS, np.int64)
+    label: IntegersOut = np.zeros(ROWS, np.int64)
+    value: FloatsOut = np.zeros(ROWS)
+    own: FloatsOut = np.zeros(ROWS)
     codes: CodesOut = np.zeros(ROWS, np.int32)
     pending: IntegerTableOut = np.zeros((counts.shape[0], classes + 1), np.int64)
     with cython.nogil:
@@ -198,8 +151,16 @@ def rank_sums(
             rows: Index = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, values, start, rows, kind, network, tile, rank, value, own, label)
             _codes(kind, value, edges, uniform, near, own, codes)
+            if not len(weight):
+                _add_tile(tile, rank, codes, value, rows, kind != AS_GIVEN, counts, pending)
+                if (start + rows) % SUB_BLOCK == 0 or start + rows == len(outcome):
+                    for cell in range(pending.shape[0]):
+                        for k in range(classes + 1):
+                            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
+                            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
+                            pending[cell, k] = 0
             for i in range(rows if len(weight) else 0):
-                cell: Index = codes[i]
+                cell = codes[i]
                 times: cython.double = weight[start + i]
                 counts[cell, rank[i]] += times
                 size[cell, 0] += count[start + i] if len(count) else 1
@@ -214,10 +175,6 @@ def rank_sums(
                     sums[cell, k] += times * tile[k, i]
                 sums[cell, classes] += times * value[i]
             start += rows
-            if not len(weight):
-                _add_tile(tile, rank, codes, value, rows, kind != AS_GIVEN, counts, pending)
-                if start % SUB_BLOCK == 0 or start == len(outcome):
-                    _empty(pending, limbs)
 
 
 @cython.cfunc
@@ -236,17 +193,6 @@ def _add_tile(
             pending[cell, k] += grid(tile[k, i])
 
 
-@cython.cfunc
-@cython.nogil
-def _empty(pending: IntegerTableOut, limbs: IntegerCubeOut) -> cython.void:
-    """Move the integers of a sub-block to their two halves."""
-    for cell in range(pending.shape[0]):
-        for k in range(pending.shape[1]):
-            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
-            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
-            pending[cell, k] = 0
-
-
 def rank_rows(
     probability: Table, outcome: Outcomes, kind: cython.int, network: IntegerTable, ranked: TableOut, rank: IntegersOut,
     value: FloatsOut,
@@ -255,11 +201,10 @@ def rank_rows(
     start: Index = 0
     classes: Index = 2 if probability.shape[1] == 1 else probability.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
-    ranks: IntegersOut
-    values: FloatsOut
-    own: FloatsOut
-    label: IntegersOut
-    ranks, values, own, label = _columns()
+    ranks: IntegersOut = np.zeros(ROWS, np.int64)
+    label: IntegersOut = np.zeros(ROWS, np.int64)
+    values: FloatsOut = np.zeros(ROWS)
+    own: FloatsOut = np.zeros(ROWS)
     nothing: Floats = np.empty(0)
     with cython.nogil:
         while start < len(outcome):
