@@ -74,7 +74,7 @@ clean: ## remove .venv and everything that was built
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "miscal needs Python 3.11 or later: make PYTHON=python3.12 ..."; exit 1; }
-	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv --without-pip $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: $(STAMPS)/venv requirements/demo.lock $(BUILT)

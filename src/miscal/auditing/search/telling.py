@@ -99,7 +99,7 @@ def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> list[
     gaps = np.array([place.off / float(place.raw.weight[0]) for place in places])
     real = np.flatnonzero([_real(tests, place) for place in places])
     if real.size:
-        picked = [places[i] for i in real]
+        picked = [places[i] for i in real.tolist()]
         numbers = np.array([tests.severity(place) for place in picked])
         gaps[real] = shrunken_gap(gaps[real], *luck(rows, picked, numbers, tests.level))
     listed: list[float] = gaps.tolist()
