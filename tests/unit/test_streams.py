@@ -32,6 +32,7 @@ def table(tmp_path: Path) -> Path:
 
 def _shell(line: str, **more: str) -> subprocess.CompletedProcess:
     environment = {**os.environ, **more}
+    environment.pop("PYTHONUNBUFFERED", None)  # what a stream still holds at the end is what may go wrong
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, check=False)
 
 
