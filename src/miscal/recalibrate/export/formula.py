@@ -377,11 +377,13 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
 
 def polynomial(inner: Node, factors: Sequence[float]) -> Node:
     """Σ factors[i] · node^(i + 1), from the highest power down: databases refuse products of small numbers."""
-    *lower, factor = factors
-    found = Linear(((factor, inner),), lower.pop() if lower else 0.0)
-    for each in reversed(lower):
-        found = Linear(((1.0, Both(inner, "*", found)),), each)
-    return Both(inner, "*", found) if len(factors) > 1 else found
+    if len(factors) == 1:
+        return Linear(((factors[0], inner),), 0.0)
+    x = Name("power")
+    found = Linear(((factors[-1], x),), factors[-2])
+    for factor in reversed(factors[:-2]):
+        found = Linear(((1.0, Both(x, "*", found)),), factor)
+    return Named(x.name, inner, Both(x, "*", found))
 
 
 def logs_of_classes(event: Node) -> tuple[Log, Log]:

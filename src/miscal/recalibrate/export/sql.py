@@ -275,7 +275,7 @@ class Dialect:
 
     def _named(self, node: nodes.Named) -> str:
         inner, name = self.write(node.inner), self.fresh(node.name)
-        short = isinstance(node.inner, nodes.Held) and node.inner.inner == nodes.PROBABILITY
+        short = isinstance(node.inner, nodes.Held)
         value = name if self.let and not short else _limited(inner, MOST_REPEATED, "for this database a map")
         body = replace(self, values={**self.values, node.name: value}).write(node.body)
         return self.under(name, inner, body) if value == name else body
