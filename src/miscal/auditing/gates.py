@@ -182,7 +182,8 @@ def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
     worst = max(tables, key=lambda table: np.nanmax(floats(table["deviations"]), initial=0.0))
     value = np.nanmax(floats(worst["deviations"]), initial=0.0)
     first = {key: column[0] for key, column in worst.items() if column}
-    where = hidden.word if first.get("label") in hidden.labels else first.get("label")
+    where = str(first.get("label"))
+    where = hidden.word if where in hidden.labels else where
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, bool(value <= limit), text)
 
@@ -218,7 +219,7 @@ class Hidden:
         self.findings = every - named if below else set()
         tables = [result.table for result in shown.of("subpopulation") if below]
         rows = [pair for table in tables for pair in zip(table["label"], table.get("rows", ()), strict=False)]
-        self.labels = {label for label, many in rows if many is None}
+        self.labels = {str(label) for label, many in rows if many is None}
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
