@@ -218,7 +218,7 @@ class Hidden:
         self.findings = every - named if below else set()
         tables = [result.table for result in shown.of("subpopulation") if below]
         rows = [pair for table in tables for pair in zip(table["label"], table.get("rows", ()), strict=False)]
-        self.labels = {label for label, many in rows if many is None}
+        self.labels = {str(label) for label, many in rows if many is None}
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
