@@ -88,22 +88,22 @@ class CsvFile:
             self._keep_digits(self.types)
 
     def _options(
-        self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None, block: int = BLOCK, **more: Any
+        self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None, **more: Any
     ) -> tuple[Any, ...]:
         from pyarrow import csv
 
         chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
-        return csv.ReadOptions(block_size=block), self.parse, convert
+        return csv.ReadOptions(block_size=BLOCK), self.parse, convert
 
     def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
         """Some columns as text."""
         import pyarrow as pa
         from pyarrow import csv
 
-        options = self._options(dict.fromkeys(names, pa.string()), names, block, strings_can_be_null=True)
+        _, parse, convert = self._options(dict.fromkeys(names, pa.string()), names, strings_can_be_null=True)
         with open_bytes(self.path) as stream:
-            for batch in csv.open_csv(stream, *options):
+            for batch in csv.open_csv(stream, csv.ReadOptions(block_size=block), parse, convert):
                 yield pa.Table.from_batches([batch])
 
     def _keep_digits(self, types: dict[str, Any]) -> bool:

@@ -63,6 +63,16 @@ def binned_means(
             start += rows
 
 
+@cython.cfunc
+@cython.nogil
+def _add_mean(words: cython.pointer[Word], predicted: cython.double, observed: Word) -> cython.void:
+    q: Word = cython.cast(Word, grid(predicted))
+    total: Word = words[0] + q
+    carry: Word = total < q
+    words[0] = total
+    words[1] += 1 + (observed << 24) + (carry << 48)
+
+
 def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: WordTableOut) -> None:
     """Rows, events and the sum of predictions per cell given by code; made for many cells.
 
@@ -75,15 +85,11 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
     ahead: Index = AHEAD
     near: Index = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
     with cython.nogil:
-        for i in range(len(codes)):
-            if i < near:
-                fetch(cython.address(packed[codes[i + ahead], 0]))
-            words = cython.address(packed[codes[i], 0])
-            q: Word = cython.cast(Word, grid(predicted[i]))
-            total: Word = words[0] + q
-            carry: Word = total < q
-            words[0] = total
-            words[1] += 1 + (cython.cast(Word, observed[i]) << 24) + (carry << 48)
+        for i in range(near):
+            fetch(cython.address(packed[codes[i + ahead], 0]))
+            _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
+        for i in range(near, len(codes)):
+            _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
 
 
 def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
