@@ -16,7 +16,7 @@ from miscal.auditing.compare import SUMS
 from miscal.page.html import to_html
 from miscal.pooling.bins import shared_edges
 
-LIMIT = 5  # of 100 comparisons at 5%, as the Holm adjustment promises
+LIMIT = 2  # of 40 comparisons at 5%, as the Holm adjustment promises
 
 
 def period(seed: int, n: int = 6_000, worse: float = 0.0) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def test_the_fine_sums_add_up_to_those_shown() -> None:
 
 
 def test_unchanged_periods_seldom_differ() -> None:
-    compared = [one.compare(two) for one, two in pairwise(audited(period(seed, n=1_500)) for seed in range(101))]
-    assert len(compared) == 100
+    compared = [one.compare(two) for one, two in pairwise(audited(period(seed, n=1_500)) for seed in range(41))]
+    assert len(compared) == 40
     assert all(named(list(each.table["where"]), "income") for each in compared)
     assert sum(bool(each.better or each.worse) for each in compared) <= LIMIT
 
