@@ -70,8 +70,9 @@ def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
         found = tested_boxes(along, rows, group.shape, ordered).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
         best = picked(sizes, axes, ordered)
-        # What is furthest off once the score was put right may be right as predicted: that is what is judged.
-        chances = _chances(group, best, both.raw, rows) if beyond else [math.exp(-item.z) for item in best]
+        chances = [math.exp(-item.z) for item in best]
+        if beyond:  # may be right as predicted, and off as predicted like all else: it must stand out both ways
+            chances = np.maximum(chances, _chances(group, best, both.raw, rows)).tolist()
         places += held.add_boxes(group, best, chances, make, beyond=bool(beyond))
     return places
 
