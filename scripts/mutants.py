@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 FAULTS = [
     (
         "kernels/order.py",
-        "= event * ONE - grid(predicted[i])",
-        "= event * ONE - grid(predicted[i]) + 1",
+        "((event << 52) - grid(predicted[i])) * (2 * event - 1)",
+        "((event << 52) - grid(predicted[i]) + 1) * (2 * event - 1)",
         "tests/laws/test_score_laws.py",
     ),
     (
         "kernels/sums.py",
-        "result[cell, 2] += total >> LOW_BITS",
-        "result[cell, 2] += (total >> LOW_BITS) + 1",
+        "result[cell, 2] += sums[copy, cell] >> LOW_BITS",
+        "result[cell, 2] += (sums[copy, cell] >> LOW_BITS) + 1",
         "tests/laws/test_score_laws.py tests/papers/test_score.py",
     ),
     (
@@ -189,7 +189,7 @@ FAULTS = [
         "tests/unit/test_certain_rows.py",
     ),
     (
-        "auditing/search/pairs.py",
+        "auditing/search/searches.py",
         "SUSPECT_LEVELS, SUSPECT_LEVEL = 1 / 3, 0.05",
         "SUSPECT_LEVELS, SUSPECT_LEVEL = 0.0, 0.05",
         "tests/unit/test_search_limits.py",
