@@ -211,10 +211,14 @@ FAULTS = [
 
 
 PASSED = 10  # so that no crash is taken for a test that failed
-# An editable install would come first with the library as it is; the copy must be what is tested.
-TESTED = """
+# An editable install would come first with the library as it is; the copy must be what is tested, also by the commands
+# that tests start.
+FIRST = """
 import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__name__.startswith("Mesonpy")]
+"""
+TESTED = """
+import sys
 import miscal, pytest
 assert miscal.__file__.startswith(sys.argv[1]), miscal.__file__
 sys.exit(10 + pytest.main(["-q", "-x", "-p", "no:cacheprovider", *sys.argv[2:]]))
@@ -243,6 +247,7 @@ def caught(fault: tuple[str, str, str, str]) -> bool:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(ROOT / "src", folder / "src")
+        (folder / "src" / "sitecustomize.py").write_text(FIRST, encoding="utf-8")
         path = folder / "src" / "miscal" / file
         text = path.read_text(encoding="utf-8")
         if text.count(old) < 1:
