@@ -192,7 +192,8 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
     days = days.map(lambda values: values[kept])
     length = kept.size / periods
     unit = _units(days, code)
-    lags = [_products(unit, code, lag).mean() for lag in (0, 1)]
+    sums, pairs = _lagged(unit, code, np.zeros(unit.size, np.intp), 1)
+    lags = (sums / pairs)[0]
     # Of independent days the period's mean takes 1/n of the variance off all of these.
     chance, plain = math.sqrt(1.0 / many), lags[0] * kept.size / many
     if plain - 1.0 < BEYOND * math.sqrt(2.0) * chance and lags[1] + plain / length < BEYOND * plain * chance:
@@ -209,22 +210,23 @@ def _units(days: Sums, code: Integers) -> Floats:
     return np.asarray((-days.off - gap[code] * days.weight) / np.sqrt(days.variance * own[code]))
 
 
-def _products(unit: Floats, code: Integers, lag: int) -> Floats:
-    """Products of days so many apart; those of two groups are left out."""
-    end = unit.size - lag
-    return (unit[lag:] * unit[:end])[code[lag:] == code[:end]] if end > 0 else np.zeros(0)
+def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[Floats, Floats]:
+    """Sums and numbers of products of days 0, 1, ..., `most` apart within a group, a row for each part of the days."""
+    parts = int(part[-1]) + 1
+    sums, pairs = np.zeros((parts, most + 1)), np.zeros((parts, most + 1))
+    for lag in range(most + 1):
+        inside = np.flatnonzero(group[lag:] == group[: group.size - lag])
+        sums[:, lag] = np.bincount(part[inside], unit[inside + lag] * unit[inside], parts)
+        pairs[:, lag] = np.bincount(part[inside], minlength=parts)
+    return sums, pairs
 
 
 def _lasting_noise(days: Sums, block: Integers, length: float) -> DayNoise:
     """Variance and covariances of days, and how well they are known, by leaving out a part of the days at a time."""
     unit = _units(days, block)
     part = np.arange(unit.size) * max(4, min(20, unit.size // LEAST_BLOCK)) // unit.size
-    parts = int(part[-1]) + 1
-    sums, pairs = np.zeros((parts, LAGS + 1)), np.zeros((parts, LAGS + 1))
-    for lag in range(LAGS + 1):
-        inside = np.flatnonzero(block[lag:] == block[: block.size - lag])
-        sums[:, lag] = np.bincount(part[inside], unit[inside + lag] * unit[inside], parts)
-        pairs[:, lag] = np.bincount(part[inside], minlength=parts)
+    sums, pairs = _lagged(unit, block, part, LAGS)
+    parts = len(sums)
     taken = unit.size / (int(block[-1]) + 1)
     first, second, decay = _fitted(sums.sum(0), pairs.sum(0), taken)
     without = [_fitted(sums.sum(0) - sums[k], pairs.sum(0) - pairs[k], taken) for k in range(parts)]
