@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -25,27 +24,7 @@ from miscal.recalibrate import (
     VariableTree,
     choose,
 )
-
-
-def calibrated(rows: int, seed: int, classes: int = 2) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(classes, 1.2), rows)
-    y = (p.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1)
-    X = {"v": rng.normal(size=rows), "w": rng.normal(size=rows), "g": rng.choice(list("abc"), rows)}
-    return (p[:, 1] if classes == 2 else p), y, X
-
-
-def excess(made: Recalibrator, rows: int, seed: int, classes: int = 2) -> float:
-    """How much the log loss of 2,000 unseen calibrated rows grows by a repair fitted on a few."""
-    p, y, X = calibrated(rows + 2000, seed, classes)
-    fit, test = np.arange(rows), np.arange(rows, rows + 2000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = clone(made).fit(p[fit], y[fit], {name: values[fit] for name, values in X.items()})
-    own = fitted.predict_proba(p[test], {name: values[test] for name, values in X.items()})
-    before = (np.stack([1 - p, p], axis=1) if classes == 2 else p)[test, y[test]]
-    with np.errstate(divide="ignore"):
-        return float(np.mean(np.log(before) - np.log(own[np.arange(2000), y[test]])))
+from studies.certainties import calibrated, excess
 
 
 @pytest.mark.parametrize(("classes", "most"), [(2, 0.1), (3, 0.25)])
