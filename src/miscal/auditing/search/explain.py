@@ -42,6 +42,7 @@ class Explainer:
         self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
+        self.needed: dict[Place, list[float]] = {}
         self.total = looked.total
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [group for group in looked.groups if group.ordered and beyond]
@@ -107,9 +108,11 @@ class Explainer:
 
     def _still_off(self, place: Place) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
-        if self.beyond and place.bent >= adjusted_z(self.tests.severity_beyond(place), self.tests.level):
-            return True
-        return place.z >= adjusted_z(self.tests.severity(place), self.tests.level)
+        if place not in self.needed:
+            severities = self.tests.severity(place), self.tests.severity_beyond(place)
+            self.needed[place] = [adjusted_z(severity, self.tests.level) for severity in severities]
+        needed, beyond = self.needed[place]
+        return place.z >= needed or (self.beyond and place.bent >= beyond)
 
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
@@ -142,7 +145,9 @@ class Explainer:
         cost = {p: math.log(self.tests.severity(p)) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
         near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
-        same = [p for p in near if p is top or (_one_way(p, top) and self._about_as(p, top))]
+        near = [p for p in near if _one_way(p, top)]
+        self._overlap(top).know(near)
+        same = [p for p in near if p is top or self._about_as(p, top)]
         chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
         chosen = self._simpler(chosen, candidates, bounds)
         return chosen, bounds[chosen]
@@ -217,6 +222,7 @@ class Explainer:
             self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
         others = [other for other in self.open if other is not place and other.key != place.key]
         was, shares, lefts = [self._still_off(other) for other in others], [], []
+        overlap.know(others)
         for other in others:
             shared = overlap.certain(other)
             change = gap * shared

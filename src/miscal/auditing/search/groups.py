@@ -248,15 +248,19 @@ def family_of(parts: Sequence[Part]) -> str:
     return "pairs" if any(part.edges is None for part in parts) else "regions"
 
 
-def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
-    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
-    codes = parts[0].codes[rows].astype(np.int64)
-    for part in parts[1:]:
+def crossed_codes(parts: Sequence[Part], cells: Sequence[np.ndarray] | None = None) -> np.ndarray:
+    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none.
+
+    cells : of the rows in each part, where not all rows are asked for
+    """
+    cells = [part.codes for part in parts] if cells is None else cells
+    codes = cells[0].astype(np.int64)
+    for part, each in zip(parts[1:], cells[1:], strict=True):
         codes *= part.count
-        codes += part.codes[rows]
-    for part in parts:
+        codes += each
+    for part, each in zip(parts, cells, strict=True):
         if part.some:
-            codes[part.codes[rows] == part.count] = math.prod(one.count for one in parts)
+            codes[each == part.count] = math.prod(one.count for one in parts)
     return codes
 
 

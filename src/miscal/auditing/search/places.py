@@ -17,6 +17,7 @@ import numpy as np
 
 from miscal.auditing.search.along import Both
 from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, crossed_codes, reachable_p, stretches
+from miscal.auditing.search.parts import Part
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
@@ -336,8 +337,9 @@ def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> list[
 class Overlap:
     """Weights that places share with one, in cells of the score: counted on its rows.
 
-    One count of a group serves all its cells; it is kept until another group is asked for, those of places stay. Where
-    a file keeps no rows, as far as sums tell: exact in one column, between columns as if they were unrelated.
+    One count of a group serves all its cells; it is kept until another group is asked for, those of places stay: `know`
+    asks for many places group by group. Where a file keeps no rows, as far as sums tell: exact in one column, between
+    columns as if they were unrelated.
     """
 
     def __init__(self, rows: Rows, place: Place) -> None:
@@ -345,8 +347,14 @@ class Overlap:
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
         self.cells_of_score = 1 if rows.grid is None else rows.grid.cells
         self.own, self.scores = self._weight(self.members), self._scores(self.members)
+        self.codes: dict[Part, np.ndarray] = {}
         self.last: tuple[Group, np.ndarray] | None = None
         self.known: dict[Place, np.ndarray] = {}
+
+    def know(self, places: Sequence[Place]) -> None:
+        """Count what places share, each group of them once."""
+        for place in sorted(places, key=lambda one: id(one.group)):
+            self.weight(place)
 
     def cells(self, group: Group) -> np.ndarray:
         """Shared weight of every cell of a group and of the score."""
@@ -355,7 +363,12 @@ class Overlap:
         return self.last[1]
 
     def _counted(self, group: Group) -> np.ndarray:
-        codes = crossed_codes(group.parts, self.members) * self.cells_of_score + self.scores
+        for part in group.parts:
+            if part not in self.codes:
+                self.codes[part] = part.codes[self.members]
+        codes = crossed_codes(group.parts, [self.codes[part] for part in group.parts])
+        codes *= self.cells_of_score
+        codes += self.scores
         room = (group.count + group.some) * self.cells_of_score
         counted = np.bincount(codes, self.own, room)
         return counted.reshape(-1, self.cells_of_score)[: group.count]
