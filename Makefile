@@ -24,9 +24,11 @@ setup: $(STAMPS)/dev $(STAMPS)/torch ## build .venv with every extra that the te
 demo: $(STAMPS)/demo ## audit the bundled flights and leave miscal-demo/report.html
 	$(BIN)/miscal demo
 
-# The tests start many processes; without compiled modules each would compile every library again.
+# The tests start many processes; without compiled modules each would compile every library again, and an editable
+# installation leaves none of its own.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup system ## run every test, the doctests included
+	$(BIN)/python -m compileall -q src/miscal
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 system: # the browser and the Java runtime that two groups of tests need
