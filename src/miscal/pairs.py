@@ -16,6 +16,7 @@ from miscal.data.checks import refuse_rows
 from miscal.data.errors import nearest, refusal
 from miscal.data.responses import Units
 from miscal.data.vectors import locked
+from miscal.kernels.classes import top_binary, top_label
 
 if TYPE_CHECKING:
     from miscal.data.predictions import Predictions
@@ -120,8 +121,6 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)
     if named == "top":
-        from miscal.kernels.classes import top_binary, top_label
-
         predicted, observed = np.empty(len(outcome)), np.empty(len(outcome), np.uint8)
         (top_binary if probability.ndim == 1 else top_label)(probability, outcome, predicted, observed)
     elif probability.ndim == 2:

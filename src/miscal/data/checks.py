@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from miscal.data.errors import nearest, refusal
 from miscal.data.frames import frame_of, is_table
+from miscal.data.libraries import pa
 from miscal.data.vectors import Vector, flat, numpy_of, unmasked
 
 Floats = npt.NDArray[np.float64]
@@ -130,8 +131,6 @@ def is_missing(value: Any) -> bool:
 
 def plain(vector: Any) -> Any:
     """Take a category of numbers or truth values for what it holds."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(vector.type) and pa.types.is_primitive(vector.type.value_type):
         return vector.dictionary_decode()
     return vector
@@ -144,7 +143,6 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
             return np.ascontiguousarray(vector, dtype=np.float64)
         shown = vector[0] if vector.size else "nothing"
         raise refusal(what, where=where, got=f"its dtype is {vector.dtype} (row 0 has {shown})", hint=hint)
-    import pyarrow as pa
 
     vector = plain(vector)
     kind = vector.type
@@ -160,8 +158,6 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
 
 def _first_not_a_number(vector: Any) -> tuple[int, Any]:
     """Show the row that made a column text: the first value that is not a number, else the first value."""
-    import pyarrow as pa
-
     fallback: tuple[int, Any] | None = None
     try:
         values = vector.to_pylist()

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,9 @@ from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of, to_arrow
+from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.data.vectors import Vector, encoded, flat, locked
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

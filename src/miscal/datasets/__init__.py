@@ -25,10 +25,9 @@ import numpy.typing as npt
 
 from miscal.data.checks import Floats, one_of, whole
 from miscal.data.errors import refusal
+from miscal.data.libraries import optimize, pa, pq, special
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from miscal.data.predictions import Predictions
 
 __all__ = [
@@ -115,8 +114,6 @@ def flights() -> pa.Table:
     >>> round(sum(table["late"].to_pylist()) / table.num_rows, 4)
     0.2257
     """
-    import pyarrow.parquet as pq
-
     with as_file(files("miscal.datasets") / "flights.parquet") as path:
         return pq.read_table(path)
 
@@ -368,17 +365,15 @@ def clustered(
     >>> len(np.unique(data.cluster))
     200
     """
-    from scipy.special import expit, logit, ndtri
-
     n, rows_each = whole("n", n, 1), whole("rows_each", rows_each, 1)
     correlation, random = number("correlation", correlation, 0.0, 1.0, closed=True), generator(random_state)
     cluster = np.arange(n, dtype=np.int64) // rows_each
     patients = int(cluster[-1]) + 1
-    base = logit(draw_scores(patients, shape, random))
-    y_prob = expit(base[cluster] + 0.5 * random.standard_normal(n))
+    base = special.logit(draw_scores(patients, shape, random))
+    y_prob = special.expit(base[cluster] + 0.5 * random.standard_normal(n))
     shared = random.standard_normal(patients)[cluster]
     latent = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * random.standard_normal(n)
-    y_true = (latent < ndtri(y_prob)).astype(np.int64)
+    y_true = (latent < special.ndtri(y_prob)).astype(np.int64)
     columns = {name: values[cluster] for name, values in draw_columns(patients, random).items()}
     columns["visit"] = np.arange(n, dtype=np.int64) % rows_each + 1
     return calibrated_record(y_true, y_prob, columns, cluster=cluster)
@@ -410,15 +405,11 @@ def weighted(
 
 def moved(y_prob: Floats, shift: float) -> Floats:
     """Return the probabilities with a shift taken from their logit; ends included, no overflow."""
-    from scipy.special import expit, logit
-
-    return np.asarray(expit(logit(y_prob) - shift), dtype=np.float64)
+    return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
 
 
 def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
-    from scipy.optimize import brentq
-
     if gap == 0.0 or not len(y_prob):
         return y_prob.copy()
     mean = float(y_prob.mean())
@@ -429,7 +420,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     def excess(shift: float) -> float:
         return mean - float(moved(y_prob, shift).mean()) - gap
 
-    shift = float(brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
+    shift = float(optimize.brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
     return moved(y_prob, shift)
 
 
@@ -515,12 +506,10 @@ def distorted(
     >>> distorted(1000, slope=1.0, intercept=-0.5)
     Synthetic(1000 rows, where='everywhere', gap=0.07481)
     """
-    from scipy.special import expit, logit
-
     n, random = whole("n", n, 1), generator(random_state)
     slope, intercept = number("slope", slope, -100.0, 100.0), number("intercept", intercept, -100.0, 100.0)
     y_prob = draw_scores(n, shape, random)
-    truth = np.asarray(expit(intercept + slope * logit(y_prob)), dtype=np.float64)
+    truth = np.asarray(special.expit(intercept + slope * special.logit(y_prob)), dtype=np.float64)
     columns, everywhere = draw_columns(n, random), np.ones(n, dtype=np.bool_)
     found = float((y_prob - truth).mean())
     return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, "everywhere", everywhere, found)

@@ -18,6 +18,7 @@ import numpy as np
 from miscal.carriers.summary import no_weights, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
+from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.data.vectors import arrow_of
 from miscal.engines.requests import (
@@ -179,7 +180,6 @@ class AddState:
         return [(place, one) for place, one in enumerate(self.coders) if isinstance(one, LevelCoder) and not one.given]
 
     def merge(self, packed: Packed) -> None:
-        import pyarrow as pa
 
         labels, levels = json.loads(packed["words"].tobytes())
         self.labels |= set(map(tuple, labels))

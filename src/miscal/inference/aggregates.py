@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miscal.data.libraries import special
 from miscal.engines.walks import DISTINCT, Walk
 from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
@@ -349,11 +350,10 @@ def brownian_range_isf(p_value: float) -> float:
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import ndtr
 
     total = np.zeros_like(x)
     for k in range(_TERMS, 0, -1):
-        total += (-1.0) ** (k - 1) * k * ndtr(-k * x)
+        total += (-1.0) ** (k - 1) * k * special.ndtr(-k * x)
     return 8.0 * total
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.data.libraries import special
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
 from miscal.kernels.simulate import exact_tails, simulated_cell_tails
@@ -79,15 +80,13 @@ def binomial_tail(
 
 def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Normal with continuity correction and one skewness term (that of the matched binomial)."""
-    from scipy.special import ndtr
-
     deviation = np.sqrt(variance)
     skewness = (2.0 * variance / mean - 1.0) / deviation  # (1 - 2π)/sd with 1 - π = σ²/μ
 
     def upper(edge: Floats) -> Floats:
         z = (edge - mean) / deviation
         density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-        return np.asarray(ndtr(-z) + skewness * (z * z - 1.0) * density / 6.0)
+        return np.asarray(special.ndtr(-z) + skewness * (z * z - 1.0) * density / 6.0)
 
     return 1.0 - upper(count + 0.5), upper(count - 0.5)
 
@@ -96,8 +95,6 @@ def _binomial_tails(
     count: Floats, mean: Floats, variance: Floats, size: Floats, *, lower: bool = True, upper: bool = True
 ) -> tuple[Floats, Floats]:
     """Both tails; one that is not asked for is empty."""
-    from scipy.special import betainc, gammainc, gammaincc
-
     fit = match(mean, variance, size, np.zeros(mean.size, dtype=bool))
     poisson = fit.poisson
     trials = np.where(poisson, size + 1.0, fit.trials)
@@ -105,17 +102,17 @@ def _binomial_tails(
     if lower:
         inside = count < trials
         safe = np.where(inside, count, 0.0)
-        below = np.where(inside, betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
+        below = np.where(inside, special.betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
         if poisson.any():
-            below = np.where(poisson, gammaincc(count + 1.0, mean), below)
+            below = np.where(poisson, special.gammaincc(count + 1.0, mean), below)
     if upper:
         # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
         # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
         reach = np.maximum(count, 1.0)
         clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
-        above = np.where(count > 0.0, betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
+        above = np.where(count > 0.0, special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
         if poisson.any():
-            above = np.where(poisson, np.where(count > 0.0, gammainc(reach, mean), 1.0), above)
+            above = np.where(poisson, np.where(count > 0.0, special.gammainc(reach, mean), 1.0), above)
     return np.asarray(below), np.asarray(above)
 
 
@@ -245,7 +242,6 @@ def _unweighted(sums: Sums, cells: Integers, rows: CellRows | None, made: CellPV
 def _weighted(
     sums: Sums, cells: Integers, rows: CellRows | None, draws: int, seed: np.uint64, made: CellPValues
 ) -> None:
-    from scipy.special import ndtr
 
     if cells.size == 0:
         return
@@ -258,7 +254,7 @@ def _weighted(
     held = off <= 1e-9 * sums.weight[cells]
     with np.errstate(divide="ignore", invalid="ignore"):
         z = off / np.sqrt(variance)
-    p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * ndtr(-z), np.nan))
+    p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * special.ndtr(-z), np.nan))
     method[cells] = np.where(certain, "certain predictions", np.where(large, "normal", TOO_SMALL))
     if rows is not None and small.any():
         chosen = cells[small]

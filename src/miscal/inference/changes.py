@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.inference.intervals import agreeing
 from miscal.inference.residual import Blocks, cluster_blocks
@@ -84,8 +85,6 @@ def changes(
     >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
-    from scipy.special import stdtr, stdtrit
-
     number, noise, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
     if rows is not None and null == "residual":
         blocks = cluster_blocks(rows)
@@ -108,10 +107,10 @@ def changes(
         least = least if freedom is None else np.minimum(least, freedom)
         possible = large & (error > 0) & (mirrored > 0)
         change = np.where(possible, gap[1:] - gap[:-1], np.nan)
-        p_value = 2.0 * stdtr(least, -np.abs(change) / error)
-        turned = 2.0 * stdtr(least, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
+        p_value = 2.0 * special.stdtr(least, -np.abs(change) / error)
+        turned = 2.0 * special.stdtr(least, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
         tests = max(int(possible.sum()), 1)
-        reach = stdtrit(np.maximum(least, 1.0), 1.0 - 0.5 * level / tests) * error
+        reach = special.stdtrit(np.maximum(least, 1.0), 1.0 - 0.5 * level / tests) * error
     size = holm(np.maximum(p_value, turned))
     columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
@@ -256,15 +255,14 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, f
 
 def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
     """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
-    from scipy.special import stdtr, stdtrit
-
     times = np.append(wider, np.ones(sums.rows.size - wider.size))
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         error = np.sqrt(times * sums.variance) / sums.weight
-        p_value = 2.0 * stdtr(freedom, -np.abs(gap) / error)
+        p_value = 2.0 * special.stdtr(freedom, -np.abs(gap) / error)
     adjusted = holm(p_value)
-    reach = float(stdtrit(freedom, 1.0 - 0.5 * level / max(int(np.count_nonzero(~np.isnan(p_value))), 1))) * error
+    tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
+    reach = float(special.stdtrit(freedom, 1.0 - 0.5 * level / tests)) * error
     low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
     band = 1.96 * error
     return {

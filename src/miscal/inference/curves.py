@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import sparse, special
 from miscal.inference.local_regression import Fit, Rows, Windows, find_windows, fit_at, line_of, operator, powers_at
 from miscal.inference.sums import Floats, Integers
 
@@ -141,8 +142,6 @@ def _clustered(
     rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit, simultaneous: bool
 ) -> tuple[Floats, Floats, list[Floats]]:
     """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise; the correlations."""
-    from scipy import sparse
-
     groups = int(codes.max()) + 1
     factor = groups / (groups - 1.0) if groups > 1 else np.nan
     value = rows.per_row(np.arange(rows.x.size))  # the number of each row's value
@@ -243,8 +242,6 @@ def critical_values(
     A simultaneous band takes the quantile of the largest deviation of a Gaussian curve with the same correlations and
     then Student's quantile of the same tail, point by point.
     """
-    from scipy import special
-
     tail = np.full(done.fit.shape[1], 0.5 + 0.5 * level)
     random = np.random.default_rng(random_state)
     for k, correlation in enumerate(done.correlations if simultaneous else []):

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.data.libraries import special
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
@@ -75,8 +76,6 @@ def cell_gap_intervals(
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    from scipy.special import stdtrit
-
     residual = pair.observed - expected
     if pair.cluster is None:
         noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
@@ -86,7 +85,7 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
-    return float(-stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
+    return float(-special.stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
 
 
 def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
@@ -226,8 +227,6 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     The floor is the mean of the largest of as many independent ranges (or absolute normals): above that of dependent
     ones.
     """
-    from scipy.special import erf, erfc, ndtri
-
     unit, ranges = deviations(stats)[0], statistic == "range"
     rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
     events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)  # of rows of equal weight, as noisy
@@ -235,11 +234,11 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
-    p_values = aggregates.brownian_range_p(far) if ranges else erfc(far / math.sqrt(2.0))
+    p_values = aggregates.brownian_range_p(far) if ranges else special.erfc(far / math.sqrt(2.0))
     adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
-    critical = aggregates.brownian_range_isf(0.05 / tests) if ranges else float(-ndtri(0.025 / tests))
+    critical = aggregates.brownian_range_isf(0.05 / tests) if ranges else float(-special.ndtri(0.025 / tests))
     grid = np.linspace(0.0, 12.0, 4801)
-    below = aggregates.brownian_range_p(grid, upper=False) if ranges else erf(grid / math.sqrt(2.0))
+    below = aggregates.brownian_range_p(grid, upper=False) if ranges else special.erf(grid / math.sqrt(2.0))
     average = float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))
     worst = float(values[judged].max())
     rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)

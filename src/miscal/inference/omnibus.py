@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.inference.aggregates import BLOCK_VALUES, PooledError, few_at_a_time, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Sums
@@ -171,9 +172,7 @@ class Quadratic:
 
     def p_value(self, sums: Sums) -> float:
         """Chi-square's, of the data."""
-        from scipy.special import chdtrc
-
-        return float(chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
+        return float(special.chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
 
 
 def _once(statistic: Statistic) -> Statistic:

@@ -13,20 +13,10 @@ from numpy.typing import NDArray
 
 from miscal.carriers.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
 from miscal.carriers.tally import Tally
-from miscal.data.checks import one_of
+from miscal.data.checks import Floats, Integers, one_of
+from miscal.data.libraries import special
 from miscal.data.responses import Units
-from miscal.inference.sums import (
-    EFFECTIVE_EVENTS,
-    CellRows,
-    Floats,
-    Integers,
-    KeptInPart,
-    Null,
-    Spread,
-    Sums,
-    effective_events,
-    floored,
-)
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, KeptInPart, Null, Spread, Sums, effective_events, floored
 from miscal.kernels.simulate import flipped_cell_exceedances
 from miscal.pairs import Pair
 
@@ -127,23 +117,21 @@ def cell_noise(sums: Sums, blocks: Blocks | None, *, model_variance: bool) -> tu
 
 def student_reach(number: Floats, level: float) -> Floats:
     """|ΣD|/sqrt(ΣD²) from which the test of `residual_p_values` rejects at a level; infinite where it never does."""
-    from scipy.special import stdtrit
-
     freedom = np.maximum(number - 1.0, 1.0)
-    t = -stdtrit(freedom, 0.5 * level)
+    t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
     return np.asarray(np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
-    from scipy.special import ndtr, stdtr
 
     freedom = np.maximum(number - 1.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = np.abs(total) / np.sqrt(noise)
         # z <= √n always; Student's statistic in terms of z, so that the bound maps to infinity.
         t = z * np.sqrt(freedom / np.maximum(number - z * z, 0.0))
-        tail = np.where(number > 1e6, ndtr(-z), stdtr(freedom, -np.nan_to_num(t, nan=0.0, posinf=1e300)))
+        t = np.nan_to_num(t, nan=0.0, posinf=1e300)
+        tail = np.where(number > 1e6, special.ndtr(-z), special.stdtr(freedom, -t))
     # No assignment of n signs is rarer than 2 in 2^n.
     floor = np.exp2(np.maximum(1.0 - number, -1000.0))
     return np.asarray(np.clip(2.0 * tail, floor, 1.0))

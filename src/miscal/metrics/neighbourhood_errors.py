@@ -17,6 +17,7 @@ from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
 from miscal.data.vectors import flat
+from miscal.kernels.neighbours import device_available, local_sums
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
@@ -133,12 +134,9 @@ def check_kernel(kernel: Any, device: Any) -> None:
         raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
     if device not in DEVICES:
         raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
-    if device == "cuda":
-        from miscal.kernels.neighbours import device_available
-
-        if not device_available():
-            hint = "use device='auto', or install torch and triton on a machine with a GPU"
-            raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
+    if device == "cuda" and not device_available():
+        hint = "use device='auto', or install torch and triton on a machine with a GPU"
+        raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
 
 
 def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarray:
@@ -215,8 +213,6 @@ class Neighbourhoods:
 
     def sums(self, columns: Sequence[np.ndarray]) -> Any:
         """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
-        from miscal.kernels.neighbours import local_sums
-
         rows = self.features, self.cells, np.column_stack(columns)
         options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
         try:

@@ -13,6 +13,7 @@ import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
 from miscal.data.errors import nearest, refusal
+from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
 from miscal.inference.clusters import flip_groups, flipped_weight
@@ -314,8 +315,6 @@ def _ranked_rows(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.nd
 
 def group_residuals(rows: Ranked) -> np.ndarray:
     """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
-    from scipy import sparse
-
     p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_pair(rows.predictions)
     group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))

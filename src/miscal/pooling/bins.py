@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from miscal.data.errors import refusal, warn
+from miscal.kernels.order import edge_index
+from miscal.kernels.sorting import order_statistics
 
 Weight = np.ndarray | None
 EMPTY = np.empty(0, np.int64)
@@ -38,8 +40,6 @@ def quantile_edges(
     """
     shares = np.arange(bins + 1, dtype=np.float64) / bins
     if weight is None or bool(np.all(weight == weight[0])):
-        from miscal.kernels.sorting import order_statistics
-
         total = values.size if count is None else int(count.sum())
         found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
         edges = interpolated(found, shares, total)
@@ -124,8 +124,6 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
     [0, 0, 1, 1]
     """
-    from miscal.kernels.order import edge_index
-
     codes = np.empty(values.size, np.int32)
     edge_index(values, edges, codes)
     return codes
