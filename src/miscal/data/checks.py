@@ -12,16 +12,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.errors import nearest, refusal
 from miscal.data.frames import frame_of, is_table
 from miscal.data.libraries import pa
-from miscal.data.vectors import Vector, flat, numpy_of, unmasked
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
 ONE_AS_BITS = np.float64(1.0).view(np.uint64)

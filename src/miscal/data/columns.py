@@ -12,10 +12,9 @@ import numpy.typing as npt
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Vector, factorise, flat, locked
+from miscal.data.vectors import Array, Vector, factorise, flat, locked
 
 Kind = Literal["numeric", "category", "boolean", "date"]
-Array = npt.NDArray[Any]
 
 EXACT = 1 << 53  # whole numbers beyond it would merge as float64
 READABLE = "must hold numbers, text, truth values or dates"

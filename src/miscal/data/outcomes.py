@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.checks import inside, is_missing, plain, refuse_rows, shown
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.libraries import pa
-from miscal.data.vectors import Vector, factorise, numpy_of
+from miscal.data.vectors import Array, Vector, factorise, numpy_of
 
-Array = npt.NDArray[Any]
 Classes = tuple[Any, ...]
 
 MISSING_HINT = "drop the rows whose outcome is not known yet"

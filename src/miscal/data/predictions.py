@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
@@ -17,11 +16,8 @@ from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of, to_arrow
 from miscal.data.libraries import pa
 from miscal.data.responses import Units
-from miscal.data.vectors import Vector, encoded, flat, locked
+from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, locked
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
 

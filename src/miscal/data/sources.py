@@ -8,7 +8,6 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
@@ -16,9 +15,8 @@ from miscal.data.files import TableFile
 from miscal.data.frames import expanded, frame_of, names_of, require, unique
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Vector, factorise, flat, sigmoid
+from miscal.data.vectors import Floats, Vector, factorise, flat, sigmoid
 
-Floats = npt.NDArray[np.float64]
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
 

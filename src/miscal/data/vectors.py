@@ -11,16 +11,19 @@ import decimal
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from miscal.data.errors import MiscalError, MixedTypes, refusal
 from miscal.data.libraries import pa, pc
 
-Vector: TypeAlias = "np.ndarray[Any, Any] | pa.Array"
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Codes = np.ndarray[Any, np.dtype[np.int32]]
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Vector: TypeAlias = "Array | pa.Array"
+Codes = npt.NDArray[np.int32]
 
 
-def numpy_of(array: Any) -> np.ndarray[Any, Any]:
+def numpy_of(array: Any) -> Array:
     """An Arrow array as numpy has it: a view of flat numbers, nulls as NaN.
 
     Arrow's own conversion loads pandas where it is installed, which takes longer than small tables do.
@@ -34,7 +37,7 @@ def numpy_of(array: Any) -> np.ndarray[Any, Any]:
     return values[array.offset : array.offset + len(array)]
 
 
-def arrow_of(values: np.ndarray[Any, Any]) -> Any:
+def arrow_of(values: Array) -> Any:
     """Whole numbers (int64) as an Arrow array, without pandas."""
     return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
 
@@ -64,7 +67,7 @@ def flat(thing: Any, where: str) -> Vector:
     return _from_numpy(_as_array(thing, where), where)
 
 
-def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
+def _as_array(thing: Any, where: str) -> Array:
     if thing is None or not hasattr(thing, "__array__"):
         got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
         raise refusal("must be an array, a list or a series", where=where, got=got, hint=hint)
@@ -79,7 +82,7 @@ def described(thing: Any) -> str:
     return "nothing (None)" if thing is None else f"an object of type {type(thing).__name__}"
 
 
-def unmasked(array: Any, where: str) -> np.ndarray[Any, Any]:
+def unmasked(array: Any, where: str) -> Array:
     """An array without its mask, refused where that hides a value."""
     if np.ma.is_masked(array):
         row = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
@@ -87,7 +90,7 @@ def unmasked(array: Any, where: str) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
-def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
+def _from_numpy(array: Array, where: str) -> Vector:
     if isinstance(array, np.ma.MaskedArray):
         array = unmasked(array, where)
     if array.ndim != 1:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import Floats, one_of, whole
+from miscal.data.checks import one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize, pa, pq, special
+from miscal.data.vectors import Floats
 
 if TYPE_CHECKING:
     from miscal.data.predictions import Predictions

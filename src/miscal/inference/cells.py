@@ -8,14 +8,14 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
 from miscal.kernels.simulate import exact_tails, simulated_cell_tails
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
@@ -129,38 +129,14 @@ class CellPValues:
     method: NDArray[np.object_]
 
 
-def cell_p_values(
-    sums: Sums,
-    *,
-    weighted: bool,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    outcome_weights: bool = False,
-    usual: bool = False,
-    response: Literal["binary", "real"] = "binary",
-    draws: int = CELL_DRAWS,
-    random_state: int | np.random.Generator | None = 0,
-) -> CellPValues:
+def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPValues:
     """Give the two-sided p-value of each cell's gap, ``2·min(P(K <= k), P(K >= k))`` capped at 1.
 
     Parameters
     ----------
     sums
-        Sums per cell (a Tally, or `Sums`).
-    weighted
-        False when all weights are 1 (aggregated rows count as their trials).
-    null
-        "bernoulli": y* ~ Bernoulli(p) row by row. "residual": residuals keep their size and lose their sign,
-        one sign a cluster; for clusters, for weights that depend on the outcome, for real-valued responses.
-    rows
-        The rows, sorted by cell; sharper where cells are small, and needed for clusters.
-    outcome_weights
-        With null="residual": whether weights depend on the outcome, so that Σw²p(1-p) is not the noise.
-    usual
-        Whether `sums` have the variance that is usual for their predictions all the same (`Noise.sums`).
-    response
-        With null="residual": "real" when outcomes are not 0/1; `sums` then have the variance of their `Spread`.
-    draws, random_state
+        Sums per cell.
+    draws
         For the cells that are simulated.
 
     Notes
@@ -174,26 +150,22 @@ def cell_p_values(
     Examples
     --------
     >>> import numpy as np
-    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
+    >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(1)
     >>> cells = Sums(50 * one, 50 * one, 50 * one, 0.25 * one, 3 * one, 0.24875 * one, 3 * one)
-    >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
+    >>> cell_p_values(cells, Judging()).p_value.round(4).tolist()
     [0.0041]
     """
     made = CellPValues(np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object))
     filled = sums.weight > 0.0
-    if null == "residual":
-        binary = response == "binary"
-        found = residual_p_values(
-            sums, rows, binary=binary, outcome_weights=outcome_weights, model_variance=usual or not outcome_weights,
-            draws=draws, seed=seed_of(random_state),
-        )  # fmt: skip
+    if how.null == "residual":
+        found = residual_p_values(sums, how, draws)
         made.p_value[filled], made.method[filled] = (part[filled] for part in found)
         return made
-    equal = filled if not weighted else filled & equal_weights(sums)
-    _unweighted(sums, np.flatnonzero(equal), rows, made)
+    equal = filled if not how.weighted else filled & equal_weights(sums)
+    _unweighted(sums, np.flatnonzero(equal), how.rows, made)
     if not equal[filled].all():
-        _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed_of(random_state), made)
+        _weighted(sums, np.flatnonzero(filled & ~equal), how.rows, draws, seed_of(how.random_state), made)
     return made
 
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from miscal.data.libraries import special
 from miscal.inference.aggregates import BLOCK_VALUES, PooledError, few_at_a_time, walk_spans
 from miscal.inference.nulls import cell_draws
-from miscal.inference.sums import Floats, Integers, Sums
+from miscal.inference.sums import Floats, Integers, Judging, Sums
 
 PIECES = 200  # of equal information, into which a key is cut
 SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
@@ -49,12 +48,7 @@ class Omnibus:
 
 
 def omnibus(
-    sums: Sums,
-    tests: Mapping[str, Statistic],
-    *,
-    draws: int,
-    known: Sequence[float] = (),
-    **drawn: Any,
+    sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int, known: Sequence[float] = ()
 ) -> Omnibus:
     """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
 
@@ -63,16 +57,16 @@ def omnibus(
     tests : statistics by name
     known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
         p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
-    drawn : see `cell_draws`
+    how : see `cell_draws`
 
     Examples
     --------
     >>> one = np.ones(2)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
-    >>> omnibus(sums, of_levels(sums, PooledError(1.0)), draws=199, weighted=False).p_value
+    >>> omnibus(sums, of_levels(sums, PooledError(1.0)), Judging(), 199).p_value
     0.005
     """
-    stream = cell_draws(sums, draws=draws, **drawn)
+    stream = cell_draws(sums, how, draws)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty((draws + 1, len(tests)))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance

@@ -97,6 +97,32 @@ class CellRows:
         return residual if self.weight is None else residual * self.weight
 
 
+@dataclass(frozen=True)
+class Judging:
+    """How the sums of cells are judged.
+
+    weighted : False when all weights are 1 (aggregated rows count as their trials)
+    null : "bernoulli": y* ~ Bernoulli(p) row by row; "residual": residuals keep their size and lose their sign, one
+        sign a cluster; for clusters, for weights that depend on the outcome, for real-valued responses
+    rows : the rows, sorted by cell; sharper where cells are small, and needed for clusters
+    outcome_weights : whether weights depend on the outcome, so that Σw²p(1-p) is not the noise
+    binary : False when outcomes are not 0/1; the sums then have the variance of their `Spread`
+    usual : whether the sums have the variance that is usual for their predictions (`Noise.sums`)
+    model_variance : whether Σw²p(1-p) is known to be the noise of rows that are independent
+    stretch : how much wider the flipped signs of each cell are made
+    """
+
+    weighted: bool = False
+    null: Null = "bernoulli"
+    rows: CellRows | None = None
+    outcome_weights: bool = False
+    binary: bool = True
+    usual: bool = False
+    model_variance: bool = False
+    stretch: Floats | None = None
+    random_state: int | np.random.Generator | None = 0
+
+
 def rows_of_cells(
     codes: Integers,
     cells: int,

@@ -23,9 +23,9 @@ from miscal.inference.residual import cluster_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
-from miscal.metrics.score_errors import Bins, tally_error
+from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import edges_for
+from miscal.pooling.bins import Bins, edges_for
 from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
 from miscal.pooling.columns import Nested, field_pooling, named_columns, nested_levels
 from miscal.results import Result, Table

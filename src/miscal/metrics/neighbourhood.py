@@ -17,10 +17,11 @@ from miscal.inference.nulls import Steps
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.neighbourhood_errors import Bins, Kernel, Neighbourhoods, bandwidth_array, check_kernel
+from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.pairs import pair
+from miscal.pooling.bins import Bins
 from miscal.results import Result, Table, p_text
 
 

@@ -21,7 +21,7 @@ from miscal.kernels.neighbours import device_available, local_sums
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index
+from miscal.pooling.bins import Bins, bin_index
 
 KERNELS = ("laplacian", "gaussian", "group")
 DEVICES = ("auto", "cpu", "cuda")
@@ -151,9 +151,6 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarra
     if target == "top":
         return np.asarray(matrix.max(axis=1))
     return np.ascontiguousarray(matrix[:, 1 if target in {"positive", "auto"} else int(target)])
-
-
-Bins = int | Sequence[float] | np.ndarray
 
 
 class Options(TypedDict, total=False):

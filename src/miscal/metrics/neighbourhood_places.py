@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import Floats, whole
+from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
+from miscal.data.vectors import Floats
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.columns import Encoding, mean_and_spread

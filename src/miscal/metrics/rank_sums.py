@@ -5,7 +5,7 @@ A measure of variation says how spread a distribution over K classes is, given f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,8 @@ from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels import variation
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.pairs import Pair, outcome_pair
-from miscal.pooling.bins import bin_index, edges_for
+from miscal.pooling.bins import Bins, bin_index, edges_for
 
-Bins = int | Sequence[float] | np.ndarray
 NO_VALUES = np.empty(0)
 CALL_VALUES = 1 << 22  # probabilities handed to a callable at a time: 32 MiB
 

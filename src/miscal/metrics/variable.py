@@ -23,12 +23,10 @@ from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, along_tested, grid_of, levels_tested, pooled, walk_summary, worst_cell
 from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import uniform_edges
+from miscal.pooling.bins import Bins, uniform_edges
 from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
-
-Bins = int | Sequence[float] | np.ndarray
 
 
 def variable_calibration_error(

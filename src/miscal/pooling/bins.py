@@ -11,6 +11,7 @@ from miscal.data.errors import refusal, warn
 from miscal.kernels.order import edge_index
 from miscal.kernels.sorting import order_statistics
 
+Bins = int | Sequence[float] | np.ndarray
 Weight = np.ndarray | None
 EMPTY = np.empty(0, np.int64)
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
@@ -73,7 +74,7 @@ def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarra
 
 def edges_for(
     values: np.ndarray,
-    bins: int | Sequence[float] | np.ndarray,
+    bins: Bins,
     strategy: str,
     *,
     low: float,

@@ -13,17 +13,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, Integers, check_lengths
+from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MixedTypes, check_named, refusal
 from miscal.data.frames import frame_of, is_table
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Vector, flat
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat
 from miscal.kernels.order import distinct_up_to
-from miscal.pooling.bins import edges_for, quantile_edges
+from miscal.pooling.bins import Bins, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, ProductPooling, Ranges
 
-Bins = int | Sequence[float] | np.ndarray
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
 LEAST = 1 << 16
 UNSEEN = -1  # place of what is not among the levels, where no other is given

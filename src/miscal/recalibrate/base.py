@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
 from miscal.data import checks
-from miscal.data.checks import Array, Floats
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate import declared
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.checks import Array, Floats, whole
+from miscal.data.checks import whole
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
-from miscal.data.vectors import sigmoid
+from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state

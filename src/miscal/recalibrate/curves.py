@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Column
 from miscal.data.errors import refusal, warn
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import sigmoid
+from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.kernels.laplacian import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from miscal import recalibrate
-from miscal.data.checks import Array, whole
+from miscal.data.checks import whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalError, nearest, refusal
 from miscal.data.frames import named_columns
+from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, responses
-from miscal.data.checks import Array, Floats
 from miscal.data.columns import Columns
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import locked, logit, sigmoid
+from miscal.data.vectors import Array, Floats, locked, logit, sigmoid
 from miscal.recalibrate.export import formula as nodes
 
 LEAST = 1e-12  # probabilities are held above it in the log loss

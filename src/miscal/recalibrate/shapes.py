@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Floats, number, one_of, whole
+from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import logit, sigmoid
+from miscal.data.vectors import Floats, logit, sigmoid
 from miscal.kernels.order import rising_rates
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks

@@ -17,9 +17,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Column
 from miscal.data.errors import warn
+from miscal.data.vectors import Array, Floats
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Recalibrator, pairs

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Floats, Integers, one_of, whole
+from miscal.data.checks import one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
+from miscal.data.vectors import Floats, Integers
 from miscal.kernels.logistic import add_trees
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs

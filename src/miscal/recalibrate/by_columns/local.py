@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Columns
+from miscal.data.vectors import Array, Floats
 from miscal.kernels.neighbours import local_sums
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
