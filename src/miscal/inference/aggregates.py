@@ -19,8 +19,8 @@ from miscal.inference.residual import STOP, TOO_SMALL
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, seed_of
 from miscal.kernels.simulate import draw_walks
 
+# metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,).
 Metric = Callable[[Floats, Floats, Floats], Any]
-"""metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
@@ -312,11 +312,9 @@ def walk_spans(residual: Floats) -> Floats:
 # The range (highest minus lowest value) of a standard Brownian motion on [0, 1] is the limit of the Kuiper statistic
 # over its standard deviation when the model is calibrated. Two series meet at 2: one converges at once above it, the
 # other below, so both tails keep their relative precision.
-RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
-"""Mean of the range: 1.5957691216."""
-
+RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)  # of the range: 1.5957691216
+# What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it.
 RANGE_QUANTILE = 2.4976721610486496
-"""What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it."""
 
 _SWITCH = 2.0
 _TERMS = 10

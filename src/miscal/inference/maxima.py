@@ -36,8 +36,8 @@ LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 LISTED = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
+# block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count).
 Block = Callable[[int, int], Floats]
-"""block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count)."""
 
 
 def spans(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
@@ -260,8 +260,8 @@ NOISIEST = 1000  # and those with the largest standard error, where the plain ma
 ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
 TOGETHER = 200  # draws made at a time
 
+# weights(centres, rows) gives the weights of some rows around others, (centres, rows).
 Weights = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""weights(centres, rows) gives the weights of some rows around others, (centres, rows)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
 SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
 
+# statistic(Σw(y - p), (draws, cells)) -> (draws,).
 Statistic = Callable[[Floats], Floats]
-"""statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
 
 
 @dataclass(frozen=True)

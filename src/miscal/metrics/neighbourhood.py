@@ -148,8 +148,8 @@ def by_neighbourhood(
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
-    edges, cells = pooling.cells.edges, pooling.codes(0, compared.rows)
-    problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
+    cells = pooling.codes(0, compared.rows)
+    problem = Neighbourhoods(compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
     residuals = Steps.of(
@@ -158,7 +158,7 @@ def by_neighbourhood(
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
-    table = worst_table(problem, edges, local, noise, described, beyond)
+    table = worst_table(problem, local, noise, described, beyond)
     settings = {
         "columns": names, "features": words, "dimensions": features.shape[1],
         "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
@@ -168,18 +168,11 @@ def by_neighbourhood(
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    method = _method(chosen.reason, settings, noise, compared.rows)
-    return _result(problem, edges, local, noise, table, settings, method)
+    return _result(problem, local, noise, table, settings, chosen.reason)
 
 
 def _result(
-    problem: Neighbourhoods,
-    edges: np.ndarray,
-    local: LocalGaps,
-    noise: LocalNoise,
-    table: Table,
-    settings: dict[str, Any],
-    method: str,
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, table: Table, settings: dict[str, Any], reason: str
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight(), noise.tested
     gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
@@ -187,12 +180,12 @@ def _result(
         name="Calibration by neighbourhood",
         kind="neighbourhood",
         **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
-        method=method,
+        method=_method(reason, settings, noise, problem.pair.rows),
         table=table,
         settings=settings,
         extra={
             "average": float(np.average(np.abs(local.gap), weights=weight)) * units.scale,
-            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(edges), residual, weight),
+            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight),
             "largest_deviations": tested.value,
             "null_mean": tested.noise_floor,
             "critical": tested.quantile,

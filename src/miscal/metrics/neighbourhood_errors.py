@@ -174,6 +174,7 @@ class Neighbourhoods:
     pair: Pair
     features: np.ndarray  # (n, d)
     cells: np.ndarray  # (n,) bins of the score
+    edges: np.ndarray  # of these bins
     bandwidths: np.ndarray
     kernel: Kernel
     own: bool
@@ -317,9 +318,9 @@ def local_calibration_error(
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         _check_queries(matrix, asked, predicted)
         where = (asked, bin_index(predicted, pooling.cells.edges))
-    cells = pooling.codes(0, pair.rows)
-    error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
-    error = (error if signed else np.abs(error)) * given.scale
+    bins_of_rows = pooling.codes(0, pair.rows), pooling.cells.edges
+    problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
+    error = (problem.signed_error() if signed else np.abs(problem.signed_error())) * given.scale
     if queries is None and given.kept is not None:  # rows of weight 0 have their place, as NaN
         error, known = np.full((len(error), given.rows), np.nan), error
         error[:, given.kept] = known

@@ -166,12 +166,7 @@ COLUMNS = (
 
 
 def worst_table(
-    problem: Neighbourhoods,
-    edges: np.ndarray,
-    local: LocalGaps,
-    noise: LocalNoise,
-    columns: Mapping[str, Column],
-    beyond: np.ndarray,
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: np.ndarray
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
@@ -191,8 +186,8 @@ def worst_table(
         left = abs(row.pop("deviations_beyond")) >= critical
         row |= {
             "label": described(columns, inside, weights * weight[inside], weight),
-            "score_low": float(edges[cell]),
-            "score_high": float(edges[cell + 1]),
+            "score_low": float(problem.edges[cell]),
+            "score_high": float(problem.edges[cell + 1]),
             "gap_low": row["gap"] - critical * error[place],
             "gap_high": row["gap"] + critical * error[place],
             "standard_error": error[place],
