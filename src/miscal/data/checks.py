@@ -43,13 +43,23 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
     return int(value)
 
 
-def number(name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False) -> float:
-    """A parameter that must be a finite number in [low, high], or in (low, high] with `above`."""
+def number(
+    name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False, below: bool = False, hint: str = ""
+) -> float:
+    """A parameter that must be a finite number in [low, high], without `low` if `above`, without `high` if `below`."""
     fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not fine or float(value) > high or float(value) < low or (above and float(value) == low):
-        limits = f"{'above' if above else 'of at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
-        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}")
+    outside = [low] * above + [high] * below
+    if not fine or float(value) > high or float(value) < low or float(value) in outside:
+        limits = f"{'above' if above else 'of at least'} {low:g}"
+        limits += f" and {'below' if below else 'at most'} {high:g}" if high < np.inf else ""
+        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
     return float(value)
+
+
+def truth(name: str, value: Any) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
 
 
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:

@@ -239,12 +239,8 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
 
 
 def _check_options(clip: Any, logit: Any) -> None:
-    if not isinstance(logit, (bool, np.bool_)):
-        raise refusal("must be True or False", where="'logit'", got=f"got {logit!r}")
-    if isinstance(clip, (bool, np.bool_)) or not isinstance(clip, (int, float, np.integer, np.floating)):
-        raise refusal("must be a number", where="'clip'", got=f"got {clip!r}")
-    if not 0 <= clip < 0.5:
-        raise refusal("must be a small tolerance, at least 0 and below 0.5", where="'clip'", got=f"got {clip}")
+    checks.truth("logit", logit)
+    checks.number("clip", clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
 
 
 def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:

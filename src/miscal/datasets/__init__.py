@@ -14,7 +14,6 @@ true probability is the score moved by one shift on the logit, solved so that th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import one_of, whole
+from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.vectors import Floats
@@ -184,15 +183,6 @@ class Synthetic:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
 
 
-def number(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
-    """Return a parameter that must lie between two numbers, ends included only if ``closed``."""
-    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if real and math.isfinite(value) and (low <= value <= high if closed else low < value < high):  # type: ignore[arg-type,operator]
-        return float(value)  # type: ignore[arg-type]
-    brackets = f"[{low:g}, {high:g}]" if closed else f"({low:g}, {high:g})"
-    raise refusal(f"must be a number in {brackets}", where=f"'{name}'", got=f"got {value!r}")
-
-
 def generator(random_state: object) -> np.random.Generator:
     """Return the stream of random numbers that a seed names."""
     try:
@@ -220,7 +210,7 @@ def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> 
     pair = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
     if len(pair) != 2:
         raise refusal("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}")
-    first, second = (number("shape", value, 0.0, np.inf) for value in pair)
+    first, second = (number("shape", value, 0.0, above=True) for value in pair)
     # Far in the tails of a very skewed shape a draw can round to 0 or 1, where no logit exists.
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
@@ -275,11 +265,11 @@ def calibrated(
     """
     n, random = whole("n", n, 1), generator(random_state)
     if rate is not None:
-        rate = number("rate", rate, 0.0, 1.0)
+        rate = number("rate", rate, 0.0, 1.0, above=True, below=True)
         shape = (1.0, (1.0 - rate) / rate)
     y_prob = draw_scores(n, shape, random)
     if step is not None:
-        parts = 1.0 / number("step", step, 0.0, 1.0, closed=True) if step else 0.5
+        parts = 1.0 / number("step", step, 0.0, 1.0) if step else 0.5
         if abs(parts - round(parts)) > 1e-9 * parts:
             raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
         y_prob = np.round(y_prob * round(parts)) / round(parts)
@@ -319,7 +309,7 @@ def calibrated_classes(
         alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
     else:
         given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
-        alpha = [number("concentration", value, 0.0, np.inf) for value in given]
+        alpha = [number("concentration", value, 0.0, above=True) for value in given]
         if len(alpha) != n_classes:
             raise refusal("must have one number a class", where="'concentration'", got=f"got {len(alpha)}")
     y_prob = random.dirichlet(alpha, n)
@@ -367,7 +357,7 @@ def clustered(
     200
     """
     n, rows_each = whole("n", n, 1), whole("rows_each", rows_each, 1)
-    correlation, random = number("correlation", correlation, 0.0, 1.0, closed=True), generator(random_state)
+    correlation, random = number("correlation", correlation, 0.0, 1.0), generator(random_state)
     cluster = np.arange(n, dtype=np.int64) // rows_each
     patients = int(cluster[-1]) + 1
     base = special.logit(draw_scores(patients, shape, random))
@@ -399,7 +389,7 @@ def weighted(
     True
     """
     n, random = whole("n", n, 1), generator(random_state)
-    weight = np.exp(number("spread", spread, 0.0, 10.0, closed=True) * random.standard_normal(n))
+    weight = np.exp(number("spread", spread, 0.0, 10.0) * random.standard_normal(n))
     y_prob = draw_scores(n, shape, random)
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random), weight=weight)
 
@@ -471,7 +461,7 @@ def planted(
     0.08
     """
     n, random = whole("n", n, 1), generator(random_state)
-    gap = number("gap", gap, -1.0, 1.0)
+    gap = number("gap", gap, -1.0, 1.0, above=True, below=True)
     one_of("place", place, tuple(PLACES))
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)

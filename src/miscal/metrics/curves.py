@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.checks import number, one_of, whole
+from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
@@ -109,21 +110,13 @@ def smooth(
 def _check_options(
     span: float, degree: int, trim: float, level: float, se: str, robust_iterations: int, band: str
 ) -> None:
-    whole = not isinstance(robust_iterations, bool) and int(robust_iterations) == robust_iterations
-    choices = {"se": ("robust", "constant"), "band": ("pointwise", "simultaneous")}
-    for fine, what, name, value in (
-        (0.0 < span <= 1.0, "must lie in (0, 1]", "span", span),
-        (not isinstance(degree, bool) and degree in (0, 1, 2), "must be 0, 1 or 2", "degree", degree),
-        (0.0 <= trim < 0.5, "must lie in [0, 0.5)", "trim", trim),
-        (0.0 < level < 1.0, "must lie in (0, 1)", "level", level),
-        (se in choices["se"], "must be 'robust' or 'constant'", "se", se),
-        (band in choices["band"], "must be 'pointwise' or 'simultaneous'", "band", band),
-        (whole and robust_iterations >= 0, "must be a whole number, 0 or more", "robust_iterations", robust_iterations),
-    ):
-        if not fine:
-            hint = nearest(str(value), choices[name]) if name in choices else ""
-            hint = "the share of rows in a window" if name == "span" else hint
-            raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
+    number("span", span, 0.0, 1.0, above=True, hint="the share of rows in a window")
+    whole("degree", degree, 0, 2)
+    number("trim", trim, 0.0, 0.5, below=True)
+    number("level", level, 0.0, 1.0, above=True, below=True)
+    one_of("se", se, ("robust", "constant"))
+    one_of("band", band, ("pointwise", "simultaneous"))
+    whole("robust_iterations", robust_iterations, 0)
 
 
 def _rows(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
+from miscal.data.checks import truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
@@ -153,8 +154,7 @@ def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size
 
 def check_correction(measure: Measure, bias_correction: Any) -> bool:
     """Refuse a correction that does not exist."""
-    if not isinstance(bias_correction, (bool, np.bool_)):
-        raise refusal("must be True or False", where="'bias_correction'", got=f"it is {bias_correction!r}")
+    truth("bias_correction", bias_correction)
     if bias_correction and (measure.kind == GIVEN or measure.name == "variation_ratio"):
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"

@@ -6,7 +6,6 @@ proportional (Appendix A) and low prevalence (Appendix B).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -302,11 +301,8 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     >>> proportional_weights([0.25], rho=0.25, regularise="sum").tolist()
     [2.0]
     """
-    fine = isinstance(rho, (int, float)) and not isinstance(rho, bool) and 0.0 < rho < math.inf
-    if not fine:
-        raise refusal("must be above 0", where="'rho'", got=f"got {rho!r}", hint="1/p has no limit near 0")
-    if regularise not in ("max", "sum"):
-        raise refusal("must be 'max' or 'sum'", where="'regularise'", got=f"got {regularise!r}")
+    number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
+    one_of("regularise", regularise, ("max", "sum"))
     probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
     probability = probability[:, 1] if probability.ndim == 2 else probability
     return np.asarray(1.0 / (np.maximum(probability, rho) if regularise == "max" else probability + rho))

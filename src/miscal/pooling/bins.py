@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from miscal.data.checks import one_of
 from miscal.data.errors import refusal, warn
 from miscal.kernels.order import edge_index
 from miscal.kernels.sorting import order_statistics
@@ -92,8 +93,7 @@ def edges_for(
         if not high >= low:
             raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})")
         return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
-    if strategy != "quantile":
-        raise refusal("must be 'uniform' or 'quantile'", where="'strategy'", got=f"it is {strategy!r}")
+    one_of("strategy", strategy, ("uniform", "quantile"))
     edges = quantile_edges(values, int(bins), weight, count, apart=apart)
     if edges.size - 1 < values.size:
         warn_of_merged(int(bins), edges.size - 1)

@@ -65,12 +65,6 @@ def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: st
         raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
-def truth(name: str, value: Any) -> None:
-    """Refuse what is not True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
-
-
 def bins_or_edges(name: str, value: Any) -> None:
     """Refuse what is neither a number of bins nor their increasing edges, at least two of them."""
     if is_whole(value):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.errors import refusal
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
@@ -17,7 +17,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.declared import bins_or_edges, parameter, state, truth
+from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import one_of, whole
+from miscal.data.checks import one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
@@ -19,7 +19,7 @@ from miscal.kernels.logistic import add_trees
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Tree, coded, cut_columns, cut_numbers
-from miscal.recalibrate.declared import Field, chosen_names, parameter, state, truth
+from miscal.recalibrate.declared import Field, chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Family, Sample
