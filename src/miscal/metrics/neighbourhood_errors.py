@@ -15,7 +15,7 @@ from miscal.data import responses
 from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
-from miscal.data.frames import is_table, named_columns
+from miscal.data.frames import named_columns
 from miscal.kernels.neighbours import device_available, local_sums
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins
@@ -34,10 +34,10 @@ def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
         stacked, places = features, [f"{where} column {place}" for place in range(features.shape[1])]
     else:
         columns = _columns(features, where)
-        for place, values in columns.items():
+        for words, values in columns.items():
             if values.kind in {"category", "date"}:
                 hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
-                raise refusal("must hold numbers", where=place, got=f"its kind is {values.kind}", hint=hint)
+                raise refusal("must hold numbers", where=words, got=f"its kind is {values.kind}", hint=hint)
         stacked = np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
         places = list(columns)
     matrix = np.ascontiguousarray(stacked, dtype=np.float64)
@@ -58,14 +58,15 @@ def _columns(features: Any, where: str) -> dict[str, Column]:
     given = named_columns(features, where)
     if not given:
         raise refusal("must have at least one column", where=where, got="it has none")
-    words = [f"{where} column '{name}'" if is_table(features) else f"{where} column {name}" for name in given]
+    bare = isinstance(features, (np.ndarray, list, tuple))
+    words = [f"{where} column {name}" if bare else f"{where} column '{name}'" for name in given]
     made = {place: column(name, given[name], place) for place, name in zip(words, given, strict=True)}
     check_lengths({place: len(values) for place, values in made.items()})
     return made
 
 
 def group_matrix(features: Any, query_features: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Levels of every column as codes, and those of the queries in the same codes; unseen levels match nothing."""
+    """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
     levels = [each.as_levels() for each in _columns(features, "'features'").values()]
     coded = np.column_stack([each.values.astype(np.float64) for each in levels])
     if query_features is None:
