@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
+from miscal.data.frames import named_columns
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Vector, factorise, flat, locked
 
@@ -239,3 +240,12 @@ class Columns(Mapping[str, Column]):
     def take(self, rows: Array) -> Columns:
         """Return the columns at some rows; levels and codes stay those of all rows."""
         return Columns(self, rows)
+
+
+def columns_given(table: Any, where: str, rows: int | None, what: str) -> Columns:
+    """The columns of a table or an array, of so many rows: `what` says so where one is not."""
+    named: Any = table if isinstance(table, Columns) else named_columns(table, where)
+    for name in named if rows is not None else ():
+        if len(named[name]) != rows:
+            raise refusal(what, where=f"{where} column '{name}'", got=f"{len(named[name]):,} against {rows:,}")
+    return Columns(named)

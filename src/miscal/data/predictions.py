@@ -161,7 +161,10 @@ class Predictions:
         >>> Predictions([0, 1, 1], [0.1, 0.8, 0.9]).take([2, 0]).probability
         array([0.9, 0.1])
         """
-        return Predictions._of(_selected(self.__dict__, _row_indices(indices, len(self))))
+        rows = checks.row_numbers(indices, len(self), "'indices'")
+        if rows.size == 0:
+            raise refusal("must choose at least one row", where="'indices'", got="it is empty")
+        return Predictions._of(_selected(self.__dict__, rows))
 
     def with_probability(self, y_prob: Any) -> Predictions:
         """Return the same rows with other probabilities of the same shape, such as repaired ones.
@@ -228,21 +231,6 @@ class Predictions:
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
     return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
-
-
-def _row_indices(indices: Any, rows: int) -> Array:
-    chosen = flat(indices, "'indices'")
-    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
-        checks.check_lengths({"the predictions": rows, "'indices'": len(chosen)})
-        chosen = np.flatnonzero(chosen)
-    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
-        raise refusal("must hold row numbers or truth values", where="'indices'")
-    if chosen.size == 0:
-        raise refusal("must choose at least one row", where="'indices'", got="it is empty")
-    if not checks.inside(chosen, -rows, rows - 1):
-        got = chosen.max() if chosen.max() >= rows else chosen.min()
-        raise refusal(f"must lie in 0..{rows - 1}", where="'indices'", got=f"got {got}")
-    return chosen
 
 
 def _row_weight(p: Predictions) -> Array | None:

@@ -20,9 +20,8 @@ import numpy as np
 
 from miscal import recalibrate
 from miscal.data.checks import whole
-from miscal.data.columns import Columns
+from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import MiscalError, nearest, refusal
-from miscal.data.frames import named_columns
 from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
@@ -83,13 +82,7 @@ def columns_of(X: Any, rows: int | None, who: str) -> Columns:
     if X is None:
         hint = "pass a frame, a dict or an array"
         raise refusal(f"is needed by {who}", where="'X'", got="got nothing (None)", hint=hint)
-    named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
-    made = Columns(named)
-    for name in made:
-        if rows is not None and len(named[name]) != rows:
-            got = f"{len(named[name]):,} against {rows:,}"
-            raise refusal("must have as many rows as 'y_prob'", where=f"'X' column '{name}'", got=got)
-    return made
+    return columns_given(X, "'X'", rows, "must have as many rows as 'y_prob'")
 
 
 def check_chosen(name: str, chosen: Any) -> None:
