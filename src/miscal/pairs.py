@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.checks import refuse_rows
 from miscal.data.errors import nearest, refusal
+from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.vectors import locked
 from miscal.kernels.classes import top_binary, top_label
-
-if TYPE_CHECKING:
-    from miscal.data.predictions import Predictions
 
 ARRAYS = ("predicted", "observed", "weight", "count", "cluster")
 WHOLE_LIMIT = 2.0**31  # products of weights and limbs stay below 2**63

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,8 @@ import numpy.typing as npt
 from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize, pa, pq, special
+from miscal.data.predictions import Predictions
 from miscal.data.vectors import Floats
-
-if TYPE_CHECKING:
-    from miscal.data.predictions import Predictions
 
 __all__ = [
     "Synthetic", "calibrated", "calibrated_classes", "clustered", "distorted", "flights", "flights_predictions",
@@ -129,8 +127,6 @@ def flights_predictions() -> Predictions:
     >>> predictions.rows
     166668
     """
-    from miscal.data.predictions import Predictions
-
     table = flights()
     columns = {name: table[name] for name in table.column_names if name not in (OUTCOME, PROBABILITY)}
     return Predictions(table[OUTCOME], table[PROBABILITY], columns=columns)
@@ -173,8 +169,6 @@ class Synthetic:
 
     def predictions(self) -> Predictions:
         """Return the same data as validated predictions."""
-        from miscal.data.predictions import Predictions
-
         return Predictions(
             self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=dict(self.columns)
         )
