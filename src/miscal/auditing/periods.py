@@ -16,8 +16,8 @@ from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
-from miscal.engines.adding import LevelCells, RangeCells
 from miscal.engines.memory import tally
+from miscal.engines.requests import LevelCells, RangeCells
 from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, changes, day_noise, judged_by_days
 from miscal.inference.residual import Noise

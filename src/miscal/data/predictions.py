@@ -234,11 +234,8 @@ def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: 
 
 
 def _row_weight(p: Predictions) -> Array | None:
-    if p.exposure is not None:
-        return p.exposure if p.weight is None else p.weight * p.exposure
-    if p.count is None:
-        return p.weight
-    return p.count if p.weight is None else p.weight * p.count
+    stands = p.count if p.exposure is None else p.exposure
+    return p.weight if stands is None else stands * (1.0 if p.weight is None else p.weight)
 
 
 def _validated(raw: Raw) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.libraries import pa
 from miscal.data.predictions import Predictions
-from miscal.engines.adding import SCORE, AddState, RangeCells, in_units
+from miscal.engines.adding import AddState, in_units
 from miscal.engines.memory import tally
+from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles
 from miscal.engines.source import LONG, Packed, check_seen, joined, plain_text
 from miscal.kernels.simulate import hashed

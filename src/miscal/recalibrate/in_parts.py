@@ -22,8 +22,9 @@ from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
-from miscal.engines.adding import SCORE, RangeCells, add_up
+from miscal.engines.adding import add_up
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
+from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles, located
 from miscal.engines.source import Source, ahead, opened
 from miscal.metrics.from_sums import grid_rows
