@@ -20,8 +20,7 @@ from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Steps
-from miscal.inference.residual import Noise
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, KeptInPart, Spread, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
 from miscal.kernels.threads import over_blocks, thread_count
@@ -120,28 +119,19 @@ class MaximumNoise:
 
 
 def subpopulation_noise(
-    rows: Ordered,
-    found: Search,
-    values: np.ndarray,
-    pair: Pair,
-    noise: Noise,
-    *,
-    draws: int,
-    statistic: str,
-    random_state: Any,
-    stretch: np.ndarray | None = None,
+    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, how: Judging, *, draws: int, statistic: str
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = noise.null == "residual", seed_of(random_state)
+    flips, seed = how.null == "residual", seed_of(how.random_state)
     if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
         draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
-    scale = noise_scales(found.stats) * (1.0 if stretch is None else stretch)
+    scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
     lists = found.lists(np.arange(scale.size))
     walked = partial(_walked_maxima, rows, lists, scale, statistic)
-    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and noise.model_variance else None
+    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and how.model_variance else None
     run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES

@@ -142,9 +142,8 @@ def by_neighbourhood(
     check_seed(random_state)
     bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
-    features, words, names = feature_map(
-        p.columns, columns, p.rows, compared.first, reduce=reduce, dimensions=dimensions, scale=scale
-    )  # fmt: skip
+    how: Any = {"reduce": reduce, "dimensions": dimensions, "scale": scale}
+    features, words, names = feature_map(p, columns, compared.first, **how)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)

@@ -15,6 +15,7 @@ import numpy as np
 from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
 from miscal.data.vectors import Floats
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
@@ -92,14 +93,7 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
 
 
 def feature_map(
-    columns: Columns,
-    chosen: Any,
-    rows: int,
-    weight: np.ndarray | None,
-    *,
-    reduce: str | None,
-    dimensions: int | None,
-    scale: str | None,
+    p: Predictions, chosen: Any, weight: Floats | None, *, reduce: str | None, dimensions: int | None, scale: str | None
 ) -> tuple[np.ndarray, str, list[str]]:
     """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
@@ -108,15 +102,15 @@ def feature_map(
     names: list[str] = []
     several = isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
     if chosen is None or isinstance(chosen, str) or several:
-        names = [chosen] if isinstance(chosen, str) else list(columns if chosen is None else chosen)
+        names = [chosen] if isinstance(chosen, str) else list(p.columns if chosen is None else chosen)
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
-        pooled, words = _pooled({name: columns.find(name) for name in names}, scale)
+        pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
         made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
-        if len(made) != rows:
-            raise refusal(f"must have one row for each of {rows}", where="'columns'", got=f"it has {len(made)}")
+        if len(made) != p.rows:
+            raise refusal(f"must have one row for each of {p.rows}", where="'columns'", got=f"it has {len(made)}")
         words = f"{made.shape[1]} given features"
         if scale == "standard":
             mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T

@@ -184,8 +184,8 @@ def by_subpopulation(
         reason = PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for"
         noise = maxima.MaximumNoise.unknown(values, reason)
     else:
-        options: Any = {"draws": draws, "statistic": statistic, "stretch": stretch, "random_state": random_state}
-        noise = maxima.subpopulation_noise(rows, found, values, compared, chosen, **options)
+        how = chosen.judging(stretch=stretch, random_state=random_state)
+        noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws, statistic=statistic)
     settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
     reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
