@@ -12,6 +12,7 @@ from scipy import stats
 
 from miscal.inference.changes import changes
 from miscal.inference.sums import Judging, Sums, rows_of_cells
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 
@@ -65,7 +66,9 @@ def test_changes_agree_with_the_twin(weighted: bool, clustered: bool, seed: int)
     y = (rng.random(n) < np.clip(p + 0.05 * (cell - 2), 0, 1)).astype(float)
     weight = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
     cluster = rng.integers(0, 400, n) if clustered else np.arange(n)
-    rows = rows_of_cells(cell, cells, p, y, weight=weight if weighted else None, cluster=cluster if clustered else None)
+    rows = rows_of_cells(
+        cell, cells, Pair(p, y, weight=weight if weighted else None, cluster=cluster if clustered else None)
+    )
     options: Any = {"null": "residual", "rows": rows} if clustered else {}
     made = changes(sums_of_rows(rows), Judging(weighted=weighted, **options))
     naive = twin(cell, p, y, weight, cluster, clustered)
@@ -97,8 +100,8 @@ def test_clusters_in_both_cells_are_not_counted_as_two() -> None:
     cluster = np.tile(np.arange(people), 2)
     p = np.full(2 * people, 0.5)
     y = (rng.random(2 * people) < np.clip(0.5 + level[cluster], 0, 1)).astype(float)
-    rows = rows_of_cells(cell, 2, p, y, cluster=cluster)
-    apart = rows_of_cells(cell, 2, p, y, cluster=np.arange(2 * people))
+    rows = rows_of_cells(cell, 2, Pair(p, y, cluster=cluster))
+    apart = rows_of_cells(cell, 2, Pair(p, y, cluster=np.arange(2 * people)))
     paired, unpaired = (changes(sums_of_rows(r), Judging(null="residual", rows=r)) for r in (rows, apart))
     assert paired.high[1] - paired.low[1] < unpaired.high[1] - unpaired.low[1]
 

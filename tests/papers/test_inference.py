@@ -50,7 +50,7 @@ def convolved_two_sided(probabilities, count):
 
 def one_cell(probabilities, outcomes, weight=None):
     p = np.asarray(probabilities, dtype=float)
-    return rows_of_cells(np.zeros(p.size, dtype=np.int64), 1, p, np.asarray(outcomes, dtype=float), weight=weight)
+    return rows_of_cells(np.zeros(p.size, dtype=np.int64), 1, Pair(p, np.asarray(outcomes, dtype=float), weight=weight))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -109,7 +109,7 @@ def test_many_rare_events_keep_their_skewness():
     truth = np.minimum(1, 2 * np.minimum(lower, upper))
     cells = np.repeat(np.arange(count.size), 4200)
     y = (np.arange(4200)[None, :] < count[:, None]).astype(float).ravel()
-    found = cell_p_values(sums_of_rows(rows_of_cells(cells, count.size, np.full(y.size, 0.05), y)), Judging())
+    found = cell_p_values(sums_of_rows(rows_of_cells(cells, count.size, Pair(np.full(y.size, 0.05), y))), Judging())
     normal = found.method == "normal"
     assert set(found.method.tolist()) == {"normal", "matched binomial"}
     assert np.abs(np.log(found.p_value / truth))[normal].max() < 0.064**2 * 3**4 / 24 * 2
@@ -196,7 +196,7 @@ def test_noise_floor_is_that_of_brute_force(weighted):
     codes = generator.integers(0, 25, p.size)
     weight = generator.lognormal(0, 0.5, p.size) if weighted else np.ones(p.size)
     y = (generator.random(p.size) < p).astype(float)
-    rows = rows_of_cells(codes, 25, p, y, weight=weight if weighted else None)
+    rows = rows_of_cells(codes, 25, Pair(p, y, weight=weight if weighted else None))
     brute = bernoulli_metric_draws(codes, 25, p, weight, 2000, generator)
     for given in (None, rows):
         found = aggregate_null(sums_of_rows(rows), PooledError(1.0), Judging(weighted=weighted, rows=given), draws=1999)
@@ -218,7 +218,7 @@ def test_draws_have_the_mean_and_variance_of_the_rows(shape, weighted):
     cells, draws = 30, 4000
     p = generator.beta(a, b, cells * size)
     weight = generator.gamma(4, 1, p.size) if weighted else None
-    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, p, np.zeros(p.size), weight=weight)
+    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, Pair(p, np.zeros(p.size), weight=weight))
     sums = sums_of_rows(rows)
     stream = cell_draws(sums, Judging(weighted=weighted))
     found = stream.block(0, draws)
@@ -236,7 +236,7 @@ def test_draws_have_the_mean_and_variance_of_the_rows(shape, weighted):
 
 def test_sign_flips_are_all_sign_vectors():
     residual = np.array([0.3, -0.8, 0.5, 0.9])
-    rows = rows_of_cells(np.array([0, 0, 1, 1]), 2, np.zeros(4), residual)
+    rows = rows_of_cells(np.array([0, 0, 1, 1]), 2, Pair(np.zeros(4), residual))
     found = cell_draws(sums_of_rows(rows), Judging(null="residual", rows=rows)).block(0, 4000)
     expected = {
         tuple(np.round([s[0] * 0.3 - s[1] * 0.8, s[2] * 0.5 + s[3] * 0.9], 9)) for s in product((-1, 1), repeat=4)
@@ -245,7 +245,7 @@ def test_sign_flips_are_all_sign_vectors():
 
 
 def test_one_sign_a_cluster_moves_its_rows_together():
-    rows = rows_of_cells(np.array([0, 1]), 2, np.zeros(2), np.array([1.0, 1.0]), cluster=np.array([7, 7]))
+    rows = rows_of_cells(np.array([0, 1]), 2, Pair(np.zeros(2), np.array([1.0, 1.0]), cluster=np.array([7, 7])))
     found = cell_draws(sums_of_rows(rows), Judging(null="residual", rows=rows)).block(0, 200)
     assert np.array_equal(found[:, 0], found[:, 1])
     assert set(found[:, 0]) == {-1.0, 1.0}
@@ -266,7 +266,7 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
 
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
     keys, codes = np.unique(p, return_inverse=True)
-    rows = rows_of_cells(codes, keys.size, p, y, weight=w)
+    rows = rows_of_cells(codes, keys.size, Pair(p, y, weight=w))
     monkeypatch.setattr(aggregates, "STOP", 3000)  # all draws are made
     found = simulated_walk(span(y), rows, Judging(), draws=2999)
     truth = np.mean(brute >= span(y) - 1e-12)

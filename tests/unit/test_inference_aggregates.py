@@ -79,7 +79,7 @@ def test_false_alarms_of_the_expected_error(weighted, null):
         codes = np.minimum((p * 30).astype(np.int64), cells - 1)
         weight = generator.gamma(3, 1, size) if weighted else None
         y = (generator.random(size) < p).astype(float)
-        rows = rows_of_cells(codes, cells, p, y, weight=weight)
+        rows = rows_of_cells(codes, cells, Pair(p, y, weight=weight))
         given_rows = rows if null == "residual" else None
         found = aggregate_null(
             sums_of_rows(rows), PooledError(2.0), Judging(weighted=weighted, null=null, rows=given_rows), draws=99
@@ -118,7 +118,7 @@ def test_interval_of_a_seminorm_covers():
         p = generator.uniform(0.05, 0.6, 800)
         truth = np.clip(p + np.where(p < 0.3, 0.05, -0.04), 0, 1)
         codes = (p * 10).astype(np.int64)
-        rows = rows_of_cells(codes, 6, p, (generator.random(800) < truth).astype(float))
+        rows = rows_of_cells(codes, 6, Pair(p, (generator.random(800) < truth).astype(float)))
         real = np.abs(np.bincount(codes, p - truth, 6)).sum() / 800
         low, high = aggregate_null(sums_of_rows(rows), PooledError(1.0), Judging(), draws=199).interval
         covered += low <= real <= high
@@ -168,7 +168,7 @@ def test_false_alarms_of_the_kuiper_walk(kind):
         if kind == "weights":
             weight = generator.gamma(2, 1, size)
         codes = np.unique(p, return_inverse=True)[1]
-        rows = rows_of_cells(codes, codes.max() + 1, p, y, weight=weight, cluster=cluster)
+        rows = rows_of_cells(codes, codes.max() + 1, Pair(p, y, weight=weight, cluster=cluster))
         ties = sums_of_rows(rows) if kind == "ties" else None
         null = "residual" if kind in {"flips", "clusters"} else "bernoulli"
         given_rows = None if kind == "ties" else rows
@@ -232,7 +232,7 @@ def test_simultaneous_intervals_cover_all_cells(weighted):
         truth = np.clip(1.4 * p, 0, 1)
         weight = generator.lognormal(0, 0.5, p.size) if weighted else None
         codes = np.repeat(np.arange(cells), size)
-        rows = rows_of_cells(codes, cells, p, (generator.random(p.size) < truth).astype(float), weight=weight)
+        rows = rows_of_cells(codes, cells, Pair(p, (generator.random(p.size) < truth).astype(float), weight=weight))
         sums = sums_of_rows(rows)
         low, high = cell_gap_intervals(sums, Judging(weighted=weighted))
         real = np.bincount(codes, (p - truth) * (1 if weight is None else weight), cells) / sums.weight
@@ -247,7 +247,7 @@ def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
     for _ in range(300):
         p = np.clip(rng.beta(2, 5, 400), 0.05, 0.95)
         y = (rng.random(400) < p + rng.uniform(-0.2, 0.2)).astype(float)
-        rows = rows_of_cells(np.zeros(400, dtype=np.int64), 1, p, y, cluster=np.arange(400) % clusters)
+        rows = rows_of_cells(np.zeros(400, dtype=np.int64), 1, Pair(p, y, cluster=np.arange(400) % clusters))
         sums = sums_of_rows(rows)
         test = cell_p_values(sums, Judging(null="residual", rows=rows)).p_value[0]
         low, high = cell_gap_intervals(sums, Judging(null="residual", rows=rows, model_variance=True))
@@ -258,7 +258,7 @@ def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
 
 def test_two_clusters_exclude_nothing():
     p, y = np.full(4, 0.5), np.array([1.0, 1.0, 0.0, 1.0])
-    rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, p, y, cluster=np.array([0, 0, 1, 1]))
+    rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, Pair(p, y, cluster=np.array([0, 0, 1, 1])))
     low, high = cell_gap_intervals(sums_of_rows(rows), Judging(null="residual", rows=rows))
     assert (low[0], high[0]) == (-0.5, 0.5)
 

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from miscal.inference.cells import cell_p_values
 from miscal.inference.sums import Judging, Sums, rows_of_cells
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 probabilities = st.lists(st.integers(0, 64).map(lambda k: k / 64), min_size=1, max_size=40)
@@ -20,7 +21,7 @@ probabilities = st.lists(st.integers(0, 64).map(lambda k: k / 64), min_size=1, m
 def cell(p, y, weight=None, cluster=None):
     p = np.asarray(p, dtype=float)
     return rows_of_cells(
-        np.zeros(p.size, dtype=np.int64), 1, p, np.asarray(y, dtype=float), weight=weight, cluster=cluster
+        np.zeros(p.size, dtype=np.int64), 1, Pair(p, np.asarray(y, dtype=float), weight=weight, cluster=cluster)
     )
 
 
@@ -107,7 +108,7 @@ def test_more_events_than_matched_trials_are_rare_but_possible():
 
 
 def test_empty_cells_have_no_p_value():
-    rows = rows_of_cells(np.array([0, 2]), 4, np.array([0.5, 0.5]), np.array([0.0, 1.0]))
+    rows = rows_of_cells(np.array([0, 2]), 4, Pair(np.array([0.5, 0.5]), np.array([0.0, 1.0])))
     found = cell_p_values(sums_of_rows(rows), Judging())
     assert np.isnan(found.p_value).tolist() == [False, True, False, True]
     assert found.method.tolist()[1] == "empty"
@@ -116,7 +117,7 @@ def test_empty_cells_have_no_p_value():
 def test_aggregated_rows_are_their_trials():
     p, y = np.array([0.2, 0.2, 0.4]), np.array([1.0, 0.0, 0.0])
     count = np.array([3, 5, 4])
-    folded = rows_of_cells(np.zeros(3, dtype=np.int64), 1, p, y, count=count)
+    folded = rows_of_cells(np.zeros(3, dtype=np.int64), 1, Pair(p, y, count=count))
     unfolded = cell(np.repeat(p, count), np.repeat(y, count))
     for null in ("bernoulli", "residual"):
         one = cell_p_values(sums_of_rows(folded), Judging(rows=folded, null=null)).p_value
@@ -162,7 +163,7 @@ def test_false_alarms_of_calibrated_cells(kind):
     p = generator.beta(1, 8, cells * size)
     y = (generator.random(p.size) < p).astype(float)
     weight = generator.lognormal(0, 0.3, p.size) if kind in {"weighted", "simulated"} else None
-    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, p, y, weight=weight)
+    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, Pair(p, y, weight=weight))
     given_rows = rows if kind in {"exact", "simulated"} else None
     found = cell_p_values(sums_of_rows(rows), Judging(weighted=weight is not None, rows=given_rows), draws=999).p_value
     assert np.isnan(found).mean() < 0.2
@@ -183,7 +184,7 @@ def test_false_alarms_with_clusters():
     # All rows of a cluster share one outcome: the variance of a cell's sum is five times the Bernoulli one.
     y = np.repeat(generator.random(cells * clusters) < p[::inside], inside).astype(float)
     cluster = np.repeat(np.arange(cells * clusters), inside)
-    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, p, y, cluster=cluster)
+    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, Pair(p, y, cluster=cluster))
     sums = sums_of_rows(rows)
     naive = cell_p_values(sums, Judging()).p_value
     found = cell_p_values(sums, Judging(null="residual", rows=rows)).p_value
@@ -200,7 +201,7 @@ def test_false_alarms_when_negatives_were_down_sampled():
     kept = (y == 1) | (generator.random(p.size) < 0.1)
     codes = np.repeat(np.arange(cells), size)[kept]
     weight = np.where(y == 1, 1.0, 10.0)[kept]
-    rows = rows_of_cells(codes, cells, p[kept], y[kept], weight=weight)
+    rows = rows_of_cells(codes, cells, Pair(p[kept], y[kept], weight=weight))
     sums = sums_of_rows(rows)
     found = cell_p_values(sums, Judging(weighted=True, null="residual", rows=rows, outcome_weights=True)).p_value
     assert not np.isnan(found).any()

@@ -88,8 +88,8 @@ def partly():
     p = generator.beta(2, 4, 900)
     codes = np.where(np.arange(900) < 100, 0, 1)
     y = (generator.random(900) < p).astype(float)
-    full = rows_of_cells(codes, 2, p, y)
-    part = rows_of_cells(np.where(codes == 0, 0, -1), 2, p, y)
+    full = rows_of_cells(codes, 2, Pair(p, y))
+    part = rows_of_cells(np.where(codes == 0, 0, -1), 2, Pair(p, y))
     return sums_of_rows(full), full, part
 
 

@@ -123,30 +123,21 @@ class Judging:
     random_state: int | np.random.Generator | None = 0
 
 
-def rows_of_cells(
-    codes: Integers,
-    cells: int,
-    probability: Floats,
-    outcome: Floats,
-    *,
-    weight: Floats | None = None,
-    cluster: Integers | None = None,
-    count: Integers | None = None,
-) -> CellRows:
+def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     """Sort rows by cell (by cluster within it, where there is one); rows with a negative code are left out.
 
     Examples
     --------
     >>> import numpy as np
-    >>> rows_of_cells(np.array([1, 0, 1]), 2, np.array([0.1, 0.2, 0.3]), np.zeros(3)).probability.tolist()
+    >>> rows_of_cells(np.array([1, 0, 1]), 2, Pair(np.array([0.1, 0.2, 0.3]), np.zeros(3))).probability.tolist()
     [0.2, 0.1, 0.3]
     """
-    order = np.argsort(codes, kind="stable") if cluster is None else np.lexsort((cluster, codes))
+    order = np.argsort(codes, kind="stable") if pair.cluster is None else np.lexsort((pair.cluster, codes))
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
     order = order[: offsets[-1]]
     kinds = (np.float64, np.float64, np.float64, np.int64, np.int64)
-    given = zip((probability, outcome, weight, cluster, count), kinds, strict=True)
+    given = zip((pair.predicted, pair.observed, pair.weight, pair.cluster, pair.count), kinds, strict=True)
     arrays: Any = [None if values is None else np.ascontiguousarray(values[order], kind) for values, kind in given]
     return CellRows(offsets, *arrays)
 

@@ -201,12 +201,7 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     if not flips and not (sums.weighted and pair.rows * DRAWS <= ROW_DRAWS):
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
         codes = np.where(needed[codes], codes, -1)
-    return _sorted_rows(pair, codes, pooling.cells.count)
-
-
-def _sorted_rows(pair: Pair, codes: np.ndarray, cells: int) -> CellRows:
-    kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
-    return rows_of_cells(codes, cells, pair.predicted, pair.observed, **kept)
+    return rows_of_cells(codes, pooling.cells.count, pair)
 
 
 def _places(cells: Cells, units: Units) -> dict[str, Any]:
@@ -236,8 +231,7 @@ def walk_summary(
     if needs_rows and not few and (pair.count is None or pair.cluster is not None):
         # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
         keys, codes = np.unique(along, return_inverse=True)
-        common = {"weight": pair.first, "cluster": pair.cluster}
-        rows = rows_of_cells(codes, keys.size, pair.predicted, pair.observed, **common)
+        rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
     elif needs_rows and pair.binary and noise.null == "bernoulli":
         made = _tied(pair, along)
         ties = None if made is None else Sums.of(made)
@@ -303,7 +297,7 @@ def along_tested(
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes(0, values.size)]
-        how = replace(how, rows=_sorted_rows(pair, codes, pieces.sums.rows.size))
+        how = replace(how, rows=rows_of_cells(codes, pieces.sums.rows.size, pair))
     if how.stretch is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
         how = replace(how, stretch=np.repeat(how.stretch[found.sums.weight > 0.0], size))
