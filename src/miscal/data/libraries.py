@@ -18,7 +18,8 @@ class Later:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._name), name)
+        found = self.__dict__[name] = getattr(import_module(self._name), name)  # asked for once
+        return found
 
 
 if TYPE_CHECKING:
