@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal import Predictions
-from miscal.data.checks import Floats, whole
+from miscal.data.checks import Floats, number, whole
 from miscal.data.errors import refusal
-from miscal.datasets import Booleans, Codes, number
+from miscal.datasets import Booleans, Codes
 
 LARGEST_DENOMINATOR = 1000
 
@@ -122,7 +122,7 @@ def checked(n_classes: int, alpha: float, steps: int, values: int) -> tuple[int,
     n_classes, steps, values = (
         whole("n_classes", n_classes, 2), whole("steps", steps, 2), whole("values", values, 2),
     )  # fmt: skip
-    number("alpha", alpha, 0.0, 0.25, closed=True)
+    number("alpha", alpha, 0.0, 0.25)
     exact = Fraction(alpha).limit_denominator(LARGEST_DENOMINATOR)
     if abs(float(exact) - alpha) > 1e-12:
         raise refusal("must be a fraction such as .1 or 1/8", where="'alpha'", got=f"got {alpha!r}")

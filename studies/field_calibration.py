@@ -29,6 +29,7 @@ import pandas as pd
 from miscal import metrics
 from miscal.engines.memory import tally
 from miscal.inference.aggregates import PooledError, aggregate_null
+from miscal.inference.sums import Judging
 from miscal.metrics.arrays import Given
 from miscal.pooling.columns import field_pooling
 from miscal.recalibrate import (
@@ -224,7 +225,7 @@ def floors(y, methods, levels):
     for name, p in methods.items():
         pair = Given(y, p).pair("positive")
         sums = tally(pair, field_pooling(levels))
-        found = aggregate_null(sums, PooledError(1.0), weighted=False, draws=199)
+        found = aggregate_null(sums, PooledError(1.0), Judging(), draws=199)
         made[name] = (found.noise_floor, found.p_value)
     return made
 

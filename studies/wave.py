@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import Floats, whole
+from miscal.data.checks import Floats, number, whole
 from miscal.data.errors import refusal
-from miscal.datasets import Synthetic, draw_outcomes, generator, number
+from miscal.datasets import Synthetic, draw_outcomes, generator
 
 LOWEST, HIGHEST = 0.6, 0.8
 LARGEST_AMPLITUDE = 0.2  # keeps the true probability in [.4, 1]
@@ -17,8 +17,8 @@ LARGEST_AMPLITUDE = 0.2  # keeps the true probability in [.4, 1]
 
 def check_wave(amplitude: float, cycles: float) -> None:
     """Check the two numbers that make the wave."""
-    number("amplitude", amplitude, -LARGEST_AMPLITUDE, LARGEST_AMPLITUDE, closed=True)
-    number("cycles", cycles, 0.0, 1e6, closed=True)
+    number("amplitude", amplitude, -LARGEST_AMPLITUDE, LARGEST_AMPLITUDE)
+    number("cycles", cycles, 0.0, 1e6)
 
 
 def local_wave(
@@ -107,7 +107,7 @@ def local_wave_error(
     places = places[:, None] if places.ndim == 1 else places
     if places.ndim != 2 or not places.size or not ((places >= 0.0) & (places <= 1.0)).all():
         raise refusal("must be (m, d) numbers in [0, 1]", where="'points'", got=f"got shape {places.shape}")
-    number("bandwidth", bandwidth, 0.0, np.inf)
+    number("bandwidth", bandwidth, 0.0, above=True)
     check_wave(amplitude, cycles)
     rate, omega = 1.0 / (places.shape[1] * bandwidth), 2.0 * np.pi * cycles
     left, right = np.exp(-rate * places), np.exp(-rate * (1.0 - places))

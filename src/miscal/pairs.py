@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.checks import refuse_rows
 from miscal.data.errors import nearest, refusal
+from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.vectors import locked
-
-if TYPE_CHECKING:
-    from miscal.data.predictions import Predictions
+from miscal.kernels.classes import top_binary, top_label
 
 ARRAYS = ("predicted", "observed", "weight", "count", "cluster")
 WHOLE_LIMIT = 2.0**31  # products of weights and limbs stay below 2**63
@@ -120,8 +119,6 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)
     if named == "top":
-        from miscal.kernels.classes import top_binary, top_label
-
         predicted, observed = np.empty(len(outcome)), np.empty(len(outcome), np.uint8)
         (top_binary if probability.ndim == 1 else top_label)(probability, outcome, predicted, observed)
     elif probability.ndim == 2:

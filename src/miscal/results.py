@@ -218,18 +218,11 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "value": float(self.value),
-            "noise_floor": float(self.noise_floor),
-            "p_value": float(self.p_value),
-            "interval": [float(end) for end in self.interval],
-            "method": self.method,
-            "table": self.table.to_dict(),
-            "settings": {name: _plain(value) for name, value in self.settings.items()},
-            "extra": {name: _plain(value) for name, value in self.extra.items() if _is_plain(value)},
-        }
+        extra = {name: value for name, value in self.extra.items() if _is_plain(value)}
+        numbers = {name: float(getattr(self, name)) for name in ("value", "noise_floor", "p_value")}
+        interval = list(map(float, self.interval))
+        made = {**vars(self), **numbers, "interval": interval, "settings": dict(self.settings), "extra": extra}
+        return {name: _plain(value) for name, value in made.items()}
 
     def __repr__(self) -> str:
         low, high = self.interval

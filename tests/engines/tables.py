@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from miscal import Predictions
 from miscal.carriers.tally import Tally
-from miscal.engines.adding import SCORE, Added, CrossedCells, LevelCells, RangeCells, Request, add_up
+from miscal.engines.adding import Added, add_up
 from miscal.engines.memory import tally
+from miscal.engines.requests import SCORE, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
 from miscal.pairs import pair
 from miscal.pooling.cells import BinPooling, ProductPooling, Ranges

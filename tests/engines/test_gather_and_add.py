@@ -15,17 +15,10 @@ import miscal
 from miscal import MiscalError
 from miscal.carriers.summary import weight_sums
 from miscal.carriers.tally import Tally
-from miscal.engines.adding import (
-    SCORE,
-    ConditionCells,
-    CrossedCells,
-    LevelCells,
-    RangeCells,
-    Recalibration,
-    add_up,
-)
+from miscal.engines.adding import Recalibration, add_up
 from miscal.engines.gathering import gather, rows_that_fit
 from miscal.engines.memory import tally
+from miscal.engines.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells
 from miscal.engines.roles import Roles
 from miscal.engines.source import Source, memory_bytes, opened
 from miscal.inference.residual import sums_depend_on_outcome

@@ -13,8 +13,9 @@ import pytest
 
 import miscal
 from miscal.data.errors import MiscalError
-from miscal.engines.adding import RangeCells, add_up
+from miscal.engines.adding import add_up
 from miscal.engines.gathering import gather
+from miscal.engines.requests import RangeCells
 from miscal.engines.roles import Roles
 from miscal.engines.source import memory_bytes, opened
 from tests.engines import tables

@@ -21,7 +21,7 @@ from miscal.engines.sums import CellSums, EdgeIndex, _lines
 from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.nulls import cell_draws
 from miscal.inference.shape import bridge
-from miscal.inference.sums import Sums
+from miscal.inference.sums import Judging, Sums
 from miscal.kernels.order import add_stretches, walk_shapes
 from miscal.kernels.sums import full_real
 from miscal.kernels.threads import one_of_many, over_blocks
@@ -106,7 +106,7 @@ def _mixed(seed, counter):
 
 def _searched(sums, draws):
     """Draws of matched binomials by looking through all of their distribution."""
-    stream = cell_draws(sums, weighted=False)
+    stream = cell_draws(sums, Judging())
     found = np.empty((draws, sums.rows.size))
     mean_of, _, trials_of, _, _, limit, swapped = stream.inputs
     for cell, (mean, trials) in enumerate(zip(mean_of, trials_of, strict=True)):
@@ -139,7 +139,7 @@ def test_guided_draws_are_those_of_a_plain_search():
 
 
 def test_some_cells_are_drawn_as_all_of_them():
-    stream = cell_draws(_cells(50), weighted=False)
+    stream = cell_draws(_cells(50), Judging())
     whole = stream.block(3, 20)
     parts = [stream.block(3, 20, slice(start, start + 17)) for start in range(0, 50, 17)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
@@ -152,11 +152,11 @@ def test_an_error_of_more_cells_than_a_chunk(monkeypatch, norm):
     sums = _cells(500)
     plain = np.abs(sums.predicted - sums.observed) / sums.weight
     monkeypatch.setattr(module, "CHUNK", 37)
-    found = module.aggregate_null(sums, PooledError(norm), weighted=False, draws=50)
+    found = module.aggregate_null(sums, PooledError(norm), Judging(), draws=50)
     share = sums.weight / sums.weight.sum()
     value = plain.max() if math.isinf(norm) else (share @ plain**norm) ** (1.0 / norm)
     assert found.value == pytest.approx(value, rel=1e-13)
-    drawn = cell_draws(sums, weighted=False, draws=50).block(0, 50)
+    drawn = cell_draws(sums, Judging(), draws=50).block(0, 50)
     assert module.summary_of_draws(found.value, PooledError(norm)(sums.predicted, drawn, sums.weight), method="") == (
         replace(found, method="")
     )

@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 from miscal.inference.changes import changes
-from miscal.inference.sums import Sums, rows_of_cells
+from miscal.inference.sums import Judging, Sums, rows_of_cells
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 
@@ -65,9 +66,11 @@ def test_changes_agree_with_the_twin(weighted: bool, clustered: bool, seed: int)
     y = (rng.random(n) < np.clip(p + 0.05 * (cell - 2), 0, 1)).astype(float)
     weight = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
     cluster = rng.integers(0, 400, n) if clustered else np.arange(n)
-    rows = rows_of_cells(cell, cells, p, y, weight=weight if weighted else None, cluster=cluster if clustered else None)
+    rows = rows_of_cells(
+        cell, cells, Pair(p, y, weight=weight if weighted else None, cluster=cluster if clustered else None)
+    )
     options: Any = {"null": "residual", "rows": rows} if clustered else {}
-    made = changes(sums_of_rows(rows), weighted=weighted, **options)
+    made = changes(sums_of_rows(rows), Judging(weighted=weighted, **options))
     naive = twin(cell, p, y, weight, cluster, clustered)
     assert np.isnan(made.change[0])
     np.testing.assert_allclose(made.change[1:], naive["change"], rtol=1e-9, atol=1e-12)
@@ -83,7 +86,7 @@ def test_a_gap_that_only_turns_over_is_a_change_but_no_change_of_size() -> None:
     y = np.array([160.0, 240.0])  # of 1,000 with 200 expected: gaps of +4 and -4 points
     from miscal.inference.sums import Sums
 
-    found = changes(Sums(1000 * one, 1000 * one, 1000 * one, 200 * one, y, 160 * one, 0.6 * y + 40), weighted=False)
+    found = changes(Sums(1000 * one, 1000 * one, 1000 * one, 200 * one, y, 160 * one, 0.6 * y + 40), Judging())
     assert found.p_adjusted[1] < 0.001
     assert found.size_p_adjusted[1] == pytest.approx(1.0)
 
@@ -97,9 +100,9 @@ def test_clusters_in_both_cells_are_not_counted_as_two() -> None:
     cluster = np.tile(np.arange(people), 2)
     p = np.full(2 * people, 0.5)
     y = (rng.random(2 * people) < np.clip(0.5 + level[cluster], 0, 1)).astype(float)
-    rows = rows_of_cells(cell, 2, p, y, cluster=cluster)
-    apart = rows_of_cells(cell, 2, p, y, cluster=np.arange(2 * people))
-    paired, unpaired = (changes(sums_of_rows(r), weighted=False, null="residual", rows=r) for r in (rows, apart))
+    rows = rows_of_cells(cell, 2, Pair(p, y, cluster=cluster))
+    apart = rows_of_cells(cell, 2, Pair(p, y, cluster=np.arange(2 * people)))
+    paired, unpaired = (changes(sums_of_rows(r), Judging(null="residual", rows=r)) for r in (rows, apart))
     assert paired.high[1] - paired.low[1] < unpaired.high[1] - unpaired.low[1]
 
 
@@ -109,15 +112,15 @@ def test_too_few_events_are_not_compared(rate: float, small: bool) -> None:
 
     n = np.full(2, 1000.0)
     mean = n * rate
-    found = changes(Sums(n, n, n, mean, mean, mean * (1 - rate), mean), weighted=False)
+    found = changes(Sums(n, n, n, mean, mean, mean * (1 - rate), mean), Judging())
     assert np.isnan(found.change[1]) == small
 
 
 def test_a_bad_month_after_a_quiet_one_is_compared():
     """Three events expected and three happened, then ninety: the quiet month's noise is known from its predictions."""
     n, p, y = np.full(3, 3000.0), np.full(3, 3.0), np.array([3.0, 90.0, 92.0])
-    found = changes(Sums(n, n, n, p, y, p, np.maximum(y, p)), weighted=False)
+    found = changes(Sums(n, n, n, p, y, p, np.maximum(y, p)), Judging())
     assert found.p_adjusted[1] < 1e-6
     assert found.p_adjusted[2] > 0.5
-    few = changes(Sums(n, n, n, p / 3, np.array([1.0, 2.0, 2.0]), p / 3, p / 3), weighted=False)
+    few = changes(Sums(n, n, n, p / 3, np.array([1.0, 2.0, 2.0]), p / 3, p / 3), Judging())
     assert np.isnan(few.p_value).all()

@@ -22,7 +22,7 @@ from miscal.inference.aggregates import (
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
-from miscal.inference.sums import rows_of_cells
+from miscal.inference.sums import Judging, rows_of_cells
 from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
@@ -50,7 +50,7 @@ def convolved_two_sided(probabilities, count):
 
 def one_cell(probabilities, outcomes, weight=None):
     p = np.asarray(probabilities, dtype=float)
-    return rows_of_cells(np.zeros(p.size, dtype=np.int64), 1, p, np.asarray(outcomes, dtype=float), weight=weight)
+    return rows_of_cells(np.zeros(p.size, dtype=np.int64), 1, Pair(p, np.asarray(outcomes, dtype=float), weight=weight))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -61,7 +61,7 @@ def test_exact_p_value_is_that_of_enumeration(seed):
     y = np.zeros(9)
     y[:count] = 1
     rows = one_cell(p, y)
-    found = cell_p_values(sums_of_rows(rows), weighted=False, rows=rows)
+    found = cell_p_values(sums_of_rows(rows), Judging(rows=rows))
     assert found.method[0] == "exact"
     assert found.p_value[0] == pytest.approx(enumerated_two_sided(p, count), rel=1e-13, abs=0)
 
@@ -70,14 +70,14 @@ def test_exact_p_value_is_that_of_enumeration(seed):
 def test_exact_p_value_keeps_its_precision_in_far_tails(rate, count):
     p = np.linspace(0.5 * rate, min(1.5 * rate, 0.999), 60)
     rows = one_cell(p, np.arange(60) < count)
-    found = cell_p_values(sums_of_rows(rows), weighted=False, rows=rows).p_value[0]
+    found = cell_p_values(sums_of_rows(rows), Judging(rows=rows)).p_value[0]
     assert found == pytest.approx(convolved_two_sided(p, count), rel=1e-12, abs=0)
 
 
 def test_matched_binomial_is_the_binomial_when_probabilities_are_equal():
     for count in (0, 1, 7, 30):
         sums = sums_of_rows(one_cell(np.full(30, 0.125), np.arange(30) < count))
-        found = cell_p_values(sums, weighted=False)
+        found = cell_p_values(sums, Judging())
         assert found.method[0] == "matched binomial"
         assert found.p_value[0] == pytest.approx(convolved_two_sided([0.125] * 30, count), rel=1e-9)
 
@@ -95,7 +95,7 @@ def test_large_cells_are_near_convolution(size):
     for z in (-4, -2.5, -1, 0, 1, 2.9, 3.1, 4):
         count = round(mean + z * math.sqrt(variance))
         truth = min(1.0, 2 * min(mass[: count + 1].sum(), mass[count:].sum()))
-        found = cell_p_values(sums_of_rows(one_cell(p, np.arange(size) < count)), weighted=False).p_value[0]
+        found = cell_p_values(sums_of_rows(one_cell(p, np.arange(size) < count)), Judging()).p_value[0]
         assert abs(math.log(found / truth)) <= 1.2 * unmatched * max(abs(z), 1) ** 3 / 6 + 0.01
 
 
@@ -109,7 +109,7 @@ def test_many_rare_events_keep_their_skewness():
     truth = np.minimum(1, 2 * np.minimum(lower, upper))
     cells = np.repeat(np.arange(count.size), 4200)
     y = (np.arange(4200)[None, :] < count[:, None]).astype(float).ravel()
-    found = cell_p_values(sums_of_rows(rows_of_cells(cells, count.size, np.full(y.size, 0.05), y)), weighted=False)
+    found = cell_p_values(sums_of_rows(rows_of_cells(cells, count.size, Pair(np.full(y.size, 0.05), y))), Judging())
     normal = found.method == "normal"
     assert set(found.method.tolist()) == {"normal", "matched binomial"}
     assert np.abs(np.log(found.p_value / truth))[normal].max() < 0.064**2 * 3**4 / 24 * 2
@@ -196,10 +196,10 @@ def test_noise_floor_is_that_of_brute_force(weighted):
     codes = generator.integers(0, 25, p.size)
     weight = generator.lognormal(0, 0.5, p.size) if weighted else np.ones(p.size)
     y = (generator.random(p.size) < p).astype(float)
-    rows = rows_of_cells(codes, 25, p, y, weight=weight if weighted else None)
+    rows = rows_of_cells(codes, 25, Pair(p, y, weight=weight if weighted else None))
     brute = bernoulli_metric_draws(codes, 25, p, weight, 2000, generator)
     for given in (None, rows):
-        found = aggregate_null(sums_of_rows(rows), PooledError(1.0), weighted=weighted, rows=given, draws=1999)
+        found = aggregate_null(sums_of_rows(rows), PooledError(1.0), Judging(weighted=weighted, rows=given), draws=1999)
         # Two means of about 2,000 draws each: five standard errors, and 1% for the matched shape.
         slack = 5 * brute.std() * math.sqrt(2 / 2000) + 0.01 * brute.mean()
         assert found.noise_floor == pytest.approx(brute.mean(), abs=slack)
@@ -218,9 +218,9 @@ def test_draws_have_the_mean_and_variance_of_the_rows(shape, weighted):
     cells, draws = 30, 4000
     p = generator.beta(a, b, cells * size)
     weight = generator.gamma(4, 1, p.size) if weighted else None
-    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, p, np.zeros(p.size), weight=weight)
+    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, Pair(p, np.zeros(p.size), weight=weight))
     sums = sums_of_rows(rows)
-    stream = cell_draws(sums, weighted=weighted)
+    stream = cell_draws(sums, Judging(weighted=weighted))
     found = stream.block(0, draws)
     assert np.array_equal(stream.block(100, 7), found[100:107])
     assert found.min() >= 0
@@ -236,8 +236,8 @@ def test_draws_have_the_mean_and_variance_of_the_rows(shape, weighted):
 
 def test_sign_flips_are_all_sign_vectors():
     residual = np.array([0.3, -0.8, 0.5, 0.9])
-    rows = rows_of_cells(np.array([0, 0, 1, 1]), 2, np.zeros(4), residual)
-    found = cell_draws(sums_of_rows(rows), weighted=False, null="residual", rows=rows).block(0, 4000)
+    rows = rows_of_cells(np.array([0, 0, 1, 1]), 2, Pair(np.zeros(4), residual))
+    found = cell_draws(sums_of_rows(rows), Judging(null="residual", rows=rows)).block(0, 4000)
     expected = {
         tuple(np.round([s[0] * 0.3 - s[1] * 0.8, s[2] * 0.5 + s[3] * 0.9], 9)) for s in product((-1, 1), repeat=4)
     }
@@ -245,8 +245,8 @@ def test_sign_flips_are_all_sign_vectors():
 
 
 def test_one_sign_a_cluster_moves_its_rows_together():
-    rows = rows_of_cells(np.array([0, 1]), 2, np.zeros(2), np.array([1.0, 1.0]), cluster=np.array([7, 7]))
-    found = cell_draws(sums_of_rows(rows), weighted=False, null="residual", rows=rows).block(0, 200)
+    rows = rows_of_cells(np.array([0, 1]), 2, Pair(np.zeros(2), np.array([1.0, 1.0]), cluster=np.array([7, 7])))
+    found = cell_draws(sums_of_rows(rows), Judging(null="residual", rows=rows)).block(0, 200)
     assert np.array_equal(found[:, 0], found[:, 1])
     assert set(found[:, 0]) == {-1.0, 1.0}
 
@@ -266,9 +266,9 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
 
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
     keys, codes = np.unique(p, return_inverse=True)
-    rows = rows_of_cells(codes, keys.size, p, y, weight=w)
+    rows = rows_of_cells(codes, keys.size, Pair(p, y, weight=w))
     monkeypatch.setattr(aggregates, "STOP", 3000)  # all draws are made
-    found = simulated_walk(span(y), rows, draws=2999)
+    found = simulated_walk(span(y), rows, Judging(), draws=2999)
     truth = np.mean(brute >= span(y) - 1e-12)
     assert found.p_value == pytest.approx(truth, abs=6 * math.sqrt(max(truth * (1 - truth), 0.01) / 1500))
     assert found.noise_floor == pytest.approx(brute.mean(), abs=6 * brute.std() / math.sqrt(1500))

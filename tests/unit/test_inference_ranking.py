@@ -14,7 +14,7 @@ from miscal.inference.aggregates import PooledError, aggregate_null
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
 from miscal.inference.residual import Noise
-from miscal.inference.sums import rows_of_cells
+from miscal.inference.sums import Judging, rows_of_cells
 from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
@@ -88,28 +88,28 @@ def partly():
     p = generator.beta(2, 4, 900)
     codes = np.where(np.arange(900) < 100, 0, 1)
     y = (generator.random(900) < p).astype(float)
-    full = rows_of_cells(codes, 2, p, y)
-    part = rows_of_cells(np.where(codes == 0, 0, -1), 2, p, y)
+    full = rows_of_cells(codes, 2, Pair(p, y))
+    part = rows_of_cells(np.where(codes == 0, 0, -1), 2, Pair(p, y))
     return sums_of_rows(full), full, part
 
 
 def test_cells_whose_rows_were_left_out_are_judged_by_their_sums():
     sums, _, part = partly()
     for null in ("bernoulli", "residual"):
-        mixed = cell_p_values(sums, weighted=False, null=null, rows=part).p_value
-        bare = cell_p_values(sums, weighted=False, null=null).p_value
+        mixed = cell_p_values(sums, Judging(null=null, rows=part)).p_value
+        bare = cell_p_values(sums, Judging(null=null)).p_value
         assert mixed[1] == bare[1]
         assert not np.isnan(mixed).any()
 
 
 def test_draws_use_rows_only_when_all_are_there_and_affordable():
     sums, full, part = partly()
-    assert cell_draws(sums, weighted=False, rows=full).kernel == "draw_cells"
-    assert cell_draws(sums, weighted=True, rows=full).kernel == "draw_rows"
-    assert cell_draws(sums, weighted=True, rows=part).kernel == "draw_cells"
-    assert cell_draws(sums, weighted=True, rows=full, draws=10**6).kernel == "draw_cells"
-    assert cell_draws(sums, weighted=False, null="residual", rows=full).kernel == "draw_flips"
-    assert cell_draws(sums, weighted=False, null="residual", rows=part).kernel == "draw_normal"
-    assert cell_draws(sums, weighted=False, null="residual", rows=full, draws=10**6).kernel == "draw_normal"
-    found = aggregate_null(sums, PooledError(1.0), weighted=False, null="residual", rows=part, draws=99)
+    assert cell_draws(sums, Judging(rows=full)).kernel == "draw_cells"
+    assert cell_draws(sums, Judging(weighted=True, rows=full)).kernel == "draw_rows"
+    assert cell_draws(sums, Judging(weighted=True, rows=part)).kernel == "draw_cells"
+    assert cell_draws(sums, Judging(weighted=True, rows=full), draws=10**6).kernel == "draw_cells"
+    assert cell_draws(sums, Judging(null="residual", rows=full)).kernel == "draw_flips"
+    assert cell_draws(sums, Judging(null="residual", rows=part)).kernel == "draw_normal"
+    assert cell_draws(sums, Judging(null="residual", rows=full), draws=10**6).kernel == "draw_normal"
+    found = aggregate_null(sums, PooledError(1.0), Judging(null="residual", rows=part), draws=99)
     assert found.method == "residuals"

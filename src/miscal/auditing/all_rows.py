@@ -27,6 +27,7 @@ from miscal.data.columns import Column
 from miscal.engines import adding
 from miscal.engines.adding import largest_rows
 from miscal.engines.gathering import Gathered
+from miscal.engines.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
 from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.shape import LEAST_EVENTS
@@ -94,7 +95,7 @@ class AllRows:
         self,
         score_edges: np.ndarray,
         cuts: Sequence[Cuts],
-        further: Sequence[adding.Request] = (),
+        further: Sequence[Request] = (),
         ranks: np.ndarray | None = None,
     ) -> tuple[Summary, adding.Added]:
         """Add all rows up: the score, the columns and, in the end of what was added, `further` cells.
@@ -106,11 +107,11 @@ class AllRows:
         known: Any = self.like or scores
         recalibration = adding.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         looked_at = [
-            adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)
+            LevelCells(one.name, self.max_levels) if one.grid is None else RangeCells(one.name, one.grid)
             for one in cuts
         ]
         fine = score_edges if ranks is None else ranks
-        requests = [adding.RangeCells(adding.SCORE, fine), *looked_at, *further]
+        requests = [RangeCells(SCORE, fine), *looked_at, *further]
         added = adding.add_up(self.source, self.roles, self.target, requests, recalibration)
         score: Any = added.tallies[0]
         if ranks is not None:
@@ -135,7 +136,7 @@ class AllRows:
 
 
 def measured_on_all(
-    looked: Looked, every: AllRows, further: Sequence[adding.Request], random_state: int
+    looked: Looked, every: AllRows, further: Sequence[Request], random_state: int
 ) -> tuple[Looked, Summary, list[Tally | None]]:
     """Replace the sums of a search by those of all rows, and build its results from them.
 
@@ -147,10 +148,10 @@ def measured_on_all(
         for (column, _, group), cells in zip(looked.columns, shown, strict=True)
     ]
     places = [place for _, found in looked.searched.values() for place in found]
-    crossed = [adding.CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
+    crossed = [CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
     scale, groups = every.gathered.rows / max(looked.rows.raw.rows, 1), [*looked.groups, *looked.pairs]
     along = score_cells(groups, looked.rows.grid, scale)
-    conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
+    conditions = ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     edges, compared = looked.score.extra["tally"].cells.edges, looked.rows.raw
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
@@ -256,33 +257,33 @@ def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, 
     return made
 
 
-def score_cells(groups: Sequence[Group], grid: Any, scale: float) -> list[adding.CrossedCells | None]:
+def score_cells(groups: Sequence[Group], grid: Any, scale: float) -> list[CrossedCells | None]:
     """What to add up for each group; None for a pair that has too many cells.
 
     Of a field with very many levels those are added that have rows enough to be tested, the largest first.
     """
-    along = adding.RangeCells(adding.SCORE, grid.edges)
-    made: list[adding.CrossedCells | None] = []
+    along = RangeCells(SCORE, grid.edges)
+    made: list[CrossedCells | None] = []
     for group in groups:
         most = MOST_CELLS // grid.cells
         if group.count <= most:
-            made.append(adding.CrossedCells((*(cells_of_part(part) for part in group.parts), along)))
+            made.append(CrossedCells((*(cells_of_part(part) for part in group.parts), along)))
         elif len(group.parts) == 1 and not group.ordered:
             part = group.parts[0]
             rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
             chosen = np.argsort(-rows, kind="stable")[:most]
             levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
-            made.append(adding.CrossedCells((adding.LevelCells(part.name, levels=levels), along)))
+            made.append(CrossedCells((LevelCells(part.name, levels=levels), along)))
         else:
             made.append(None)
     return made
 
 
-def cells_of_part(part: Part) -> adding.RangeCells | adding.LevelCells:
+def cells_of_part(part: Part) -> RangeCells | LevelCells:
     """The cells of a column as a pass over all rows is asked for them."""
     if part.edges is None:
-        return adding.LevelCells(part.name, levels=part.labels)
-    return adding.RangeCells(part.name, part.edges)
+        return LevelCells(part.name, levels=part.labels)
+    return RangeCells(part.name, part.edges)
 
 
 def along_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> Both | None:

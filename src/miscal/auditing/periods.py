@@ -16,8 +16,8 @@ from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
-from miscal.engines.adding import LevelCells, RangeCells
 from miscal.engines.memory import tally
+from miscal.engines.requests import LevelCells, RangeCells
 from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, changes, day_noise, judged_by_days
 from miscal.inference.residual import Noise
@@ -199,11 +199,8 @@ def period_result(
     wide: dict[str, Any] = {}
     if daily is not None and days is not None:
         wide = {"wider": days.times(np.bincount(daily[1]).astype(np.float64)), "freedom": days.freedom}
-    stepped = changes(
-        found.sums.map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
-        rows=_first_rows(found.rows, len(names)), outcome_weights=noise.outcome_weights,
-        response="binary" if noise.binary else "real", level=level, **wide,
-    )  # fmt: skip
+    how = replace(found.how, rows=_first_rows(found.rows, len(names)))
+    stepped = changes(found.sums.map(lambda values: values[: len(names)]), how, level, **wide)
     stepped = stepped.scaled(noise.units.scale)
     columns: dict[str, Any] = dict(found.columns)
     if days is not None:

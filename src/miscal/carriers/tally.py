@@ -79,11 +79,6 @@ class Tally:
         return _real(self.limbs[:, place])
 
     @property
-    def exact(self) -> bool:
-        """Whether the sums are integers, so that no order of adding changes a bit."""
-        return self.limbs is not None
-
-    @property
     def rows(self) -> np.ndarray:
         return np.asarray(self.counts, dtype=np.float64)
 
@@ -100,12 +95,6 @@ class Tally:
         """Σw·loss, infinite in a cell where a certain prediction was wrong."""
         loss = self.column("log_loss")
         return loss if self.impossible is None else np.where(self.impossible > 0, np.inf, loss)
-
-    @property
-    def share(self) -> np.ndarray:
-        """Each cell's part of the total weight."""
-        weight = self.weight
-        return np.asarray(weight / weight.sum())
 
     @property
     def mean_predicted(self) -> np.ndarray:

@@ -12,15 +12,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.errors import nearest, refusal
 from miscal.data.frames import frame_of, is_table
-from miscal.data.vectors import Vector, flat, numpy_of, unmasked
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
+from miscal.data.libraries import pa
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
 ONE_AS_BITS = np.float64(1.0).view(np.uint64)
@@ -47,13 +43,23 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
     return int(value)
 
 
-def number(name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False) -> float:
-    """A parameter that must be a finite number in [low, high], or in (low, high] with `above`."""
+def number(
+    name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False, below: bool = False, hint: str = ""
+) -> float:
+    """A parameter that must be a finite number in [low, high], without `low` if `above`, without `high` if `below`."""
     fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not fine or float(value) > high or float(value) < low or (above and float(value) == low):
-        limits = f"{'above' if above else 'of at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
-        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}")
+    outside = [low] * above + [high] * below
+    if not fine or float(value) > high or float(value) < low or float(value) in outside:
+        limits = f"{'above' if above else 'of at least'} {low:g}"
+        limits += f" and {'below' if below else 'at most'} {high:g}" if high < np.inf else ""
+        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
     return float(value)
+
+
+def truth(name: str, value: Any) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
 
 
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:
@@ -130,8 +136,6 @@ def is_missing(value: Any) -> bool:
 
 def plain(vector: Any) -> Any:
     """Take a category of numbers or truth values for what it holds."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(vector.type) and pa.types.is_primitive(vector.type.value_type):
         return vector.dictionary_decode()
     return vector
@@ -144,7 +148,6 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
             return np.ascontiguousarray(vector, dtype=np.float64)
         shown = vector[0] if vector.size else "nothing"
         raise refusal(what, where=where, got=f"its dtype is {vector.dtype} (row 0 has {shown})", hint=hint)
-    import pyarrow as pa
 
     vector = plain(vector)
     kind = vector.type
@@ -160,8 +163,6 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
 
 def _first_not_a_number(vector: Any) -> tuple[int, Any]:
     """Show the row that made a column text: the first value that is not a number, else the first value."""
-    import pyarrow as pa
-
     fallback: tuple[int, Any] | None = None
     try:
         values = vector.to_pylist()
@@ -275,6 +276,21 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
     good = (values >= 0) & (values <= LARGEST_COUNT) & (values == np.floor(values))
     refuse_rows(~good, what, where, values)
     return values.astype(np.int64)
+
+
+def row_numbers(thing: Any, rows: int, where: str) -> Integers:
+    """Which of so many rows are chosen: by truth values, or by numbers, those below 0 counted from the end."""
+    chosen = flat(thing, where)
+    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
+        if len(chosen) != rows:
+            raise refusal("must have one truth value a row", where=where, got=f"{len(chosen):,} against {rows:,}")
+        return np.flatnonzero(chosen)
+    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
+        raise refusal("must hold row numbers or truth values", where=where)
+    if chosen.size and not inside(chosen, -rows, rows - 1):
+        got = chosen.max() if chosen.max() >= rows else chosen.min()
+        raise refusal(f"must hold row numbers in 0..{rows - 1}", where=where, got=f"got {got}")
+    return chosen.astype(np.int64)
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
-from miscal.data.vectors import Vector, factorise, flat, locked
+from miscal.data.frames import named_columns
+from miscal.data.libraries import pa, pc
+from miscal.data.vectors import Array, Vector, factorise, flat, locked
 
 Kind = Literal["numeric", "category", "boolean", "date"]
-Array = npt.NDArray[Any]
 
 EXACT = 1 << 53  # whole numbers beyond it would merge as float64
 READABLE = "must hold numbers, text, truth values or dates"
@@ -113,15 +114,12 @@ def flat_or_text(values: Any, where: str) -> Vector:
         return flat(values, where)
     except MixedTypes as mixture:
         warn(f"{str(mixture).splitlines()[0]} Every value is taken as text")
-        import pyarrow as pa
 
         return pa.array([None if is_missing(value) else str(value) for value in values], pa.large_string())
 
 
 def arrow_vector(values: Any, where: str) -> Any:
     """As `flat_or_text`, always an Arrow array."""
-    import pyarrow as pa
-
     made = flat_or_text(values, where)
     return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
 
@@ -136,7 +134,6 @@ def _stated_order(values: Any) -> list[Any] | None:
 
 
 def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
-    import pyarrow as pa
 
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
@@ -171,7 +168,6 @@ def _largest(vector: Vector) -> int:
     """The largest of some whole numbers, signs aside."""
     if isinstance(vector, np.ndarray):
         return max(-int(vector.min()), int(vector.max())) if vector.size else 0
-    import pyarrow.compute as pc
 
     span = pc.min_max(vector).as_py()
     return 0 if span["min"] is None else max(-span["min"], span["max"])
@@ -197,7 +193,6 @@ def _date(name: str, values: Array) -> Column:
 
 
 def _arrow_date(name: str, vector: Any) -> Column:
-    import pyarrow as pa
 
     kind = vector.type
     if pa.types.is_time(kind):
@@ -245,3 +240,12 @@ class Columns(Mapping[str, Column]):
     def take(self, rows: Array) -> Columns:
         """Return the columns at some rows; levels and codes stay those of all rows."""
         return Columns(self, rows)
+
+
+def columns_given(table: Any, where: str, rows: int | None, what: str) -> Columns:
+    """The columns of a table or an array, of so many rows: `what` says so where one is not."""
+    named: Any = table if isinstance(table, Columns) else named_columns(table, where)
+    for name in named if rows is not None else ():
+        if len(named[name]) != rows:
+            raise refusal(what, where=f"{where} column '{name}'", got=f"{len(named[name]):,} against {rows:,}")
+    return Columns(named)

@@ -13,14 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import MiscalError, refusal, warn
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from miscal.data.libraries import csv, pa, pc
 
 NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
 BLOCK = 1 << 23  # bytes: smaller files have their types from all of their rows
@@ -37,8 +35,6 @@ class TypesChanged(Exception):  # not an error: what was begun starts again with
 @lru_cache(maxsize=1)
 def ladder() -> tuple[Any, ...]:
     """The types that a column may have, from the narrowest to bytes, which hold everything (and are no text)."""
-    import pyarrow as pa
-
     times = [pa.timestamp(unit, zone) for zone in (None, "UTC") for unit in ("s", "ns")]
     last = (pa.float64(), pa.string(), pa.binary())
     return (pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), *times, *last)
@@ -46,16 +42,12 @@ def ladder() -> tuple[Any, ...]:
 
 def step_of(kind: Any) -> int:
     """The place of a type on the ladder; what is not on it is text."""
-    import pyarrow as pa
-
     steps = ladder()
     return steps.index(kind if kind in steps else pa.string())
 
 
 def open_bytes(path: Path) -> Any:
     """Open the bytes, unpacked by the file's ending."""
-    import pyarrow as pa
-
     return pa.input_stream(str(path), compression="detect")
 
 
@@ -63,7 +55,6 @@ class CsvFile:
     """One CSV file."""
 
     def __init__(self, path: Path) -> None:
-        from pyarrow import csv
 
         self.path = path
         with open_bytes(path) as stream:
@@ -90,7 +81,6 @@ class CsvFile:
     def _options(
         self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None, **more: Any
     ) -> tuple[Any, ...]:
-        from pyarrow import csv
 
         chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
@@ -98,9 +88,6 @@ class CsvFile:
 
     def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
         """Some columns as text."""
-        import pyarrow as pa
-        from pyarrow import csv
-
         _, parse, convert = self._options(dict.fromkeys(names, pa.string()), names, strings_can_be_null=True)
         with open_bytes(self.path) as stream:
             for batch in csv.open_csv(stream, csv.ReadOptions(block_size=block), parse, convert):
@@ -108,9 +95,6 @@ class CsvFile:
 
     def _keep_digits(self, types: dict[str, Any]) -> bool:
         """Make text of columns of whole numbers some of which would lose a leading zero or their last digits."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         self.looked = True
         numbers = [name for name in self.names if types[name] in (pa.int64(), pa.float64())]
         losing, fractions = set(), set()
@@ -128,8 +112,6 @@ class CsvFile:
     @contextmanager
     def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
         """The bytes, looked at while they are read; at the end what they hide is refused, said or read again."""
-        import pyarrow as pa
-
         with open_bytes(self.path) as stream:
             watch = Watch(stream, self.path, len(self.names), self.parse.delimiter)
             try:
@@ -144,8 +126,6 @@ class CsvFile:
 
     def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> pa.Table:
         """Read some columns, or all, with these types, which are widened where a value does not fit."""
-        from pyarrow import csv
-
         while True:
             _, parse, convert = self._options(types, only)
             try:
@@ -162,9 +142,6 @@ class CsvFile:
 
     def blocks(self, types: dict[str, Any], only: Sequence[str]) -> Iterator[pa.Table]:
         """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
-        import pyarrow as pa
-        from pyarrow import csv
-
         with (
             _widening(self.names, types),
             self._watched(types) as stream,
@@ -176,8 +153,6 @@ class CsvFile:
 
 def _are_whole(texts: Any) -> bool:
     """Whether the texts that are known are whole numbers, and there is one."""
-    import pyarrow.compute as pc
-
     known = pc.drop_null(texts)
     return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, WHOLE)).as_py())
 
@@ -287,9 +262,6 @@ class Watch:
 
 def empty_text_is_missing(table: pa.Table) -> pa.Table:
     """Take an empty cell of text for missing; 'NA' stays a word there (it is a country, too)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for place, name in enumerate(table.column_names):
         values = table.column(place)
         if pa.types.is_string(values.type):

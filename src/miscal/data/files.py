@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from miscal.data.csv_files import CsvFile, TypesChanged
 from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.libraries import pa, pq
 from miscal.data.outputs import check_file
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FORMS = {"csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq"), "arrow": (".feather", ".arrow", ".ipc")}
 SUFFIXES = {suffix: form for form, suffixes in FORMS.items() for suffix in suffixes}
@@ -42,8 +40,6 @@ class TableFile:
                 self.names, self.types = self.csv.names, dict(self.csv.types)
                 return
             if self.form == "parquet":
-                import pyarrow.parquet as pq
-
                 with pq.ParquetFile(self.path) as file:
                     schema, self._metadata = file.schema_arrow, file.metadata
                 groups = range(self._metadata.num_row_groups)
@@ -77,7 +73,6 @@ class TableFile:
                 yield from self._row_group(part, list(columns), batch_rows)
 
     def _row_group(self, part: int, columns: list[str], batch_rows: int) -> Iterator[pa.Table]:
-        import pyarrow as pa
 
         # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
         few = batch_rows <= FEW_ROWS
@@ -90,7 +85,6 @@ class TableFile:
                 yield pa.Table.from_batches([batch])
 
     def _parquet(self, **options: Any) -> Any:
-        import pyarrow.parquet as pq
 
         return pq.ParquetFile(self.path, page_checksum_verification=True, **options)
 
@@ -110,8 +104,6 @@ class TableFile:
 
 def kind_of(arrow_type: Any) -> str:
     """What a column of this Arrow type is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
-    import pyarrow as pa
-
     is_ = pa.types
     if is_.is_boolean(arrow_type):
         return "boolean"
@@ -166,7 +158,6 @@ def _neighbour(path: Path) -> str:
 
 
 def _arrow_open(path: Path) -> Any:
-    import pyarrow as pa
 
     with path.open("rb") as stream:
         is_stream = stream.read(4) == b"\xff\xff\xff\xff"

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal
+from miscal.data.libraries import pa
 from miscal.data.vectors import described, library_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from miscal.data.predictions import Predictions
 
 
@@ -128,8 +127,6 @@ def _in_order(found: list[str], pattern: str) -> list[str]:
 
 def to_arrow(p: Predictions) -> pa.Table:
     """Everything a `Predictions` holds as an Arrow table."""
-    import pyarrow as pa
-
     arrays: dict[str, Any] = {"outcome": pa.array(p.outcome)}
     if p.probability.ndim == 1:
         arrays["probability"] = pa.array(p.probability)
@@ -146,7 +143,6 @@ def to_arrow(p: Predictions) -> pa.Table:
 
 
 def _column_to_arrow(column: Any) -> pa.Array:
-    import pyarrow as pa
 
     missing = column.missing
     if column.kind == "boolean":

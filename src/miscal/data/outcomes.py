@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.checks import inside, is_missing, plain, refuse_rows, shown
 from miscal.data.errors import nearest, refusal, warn
-from miscal.data.vectors import Vector, factorise, numpy_of
+from miscal.data.libraries import pa
+from miscal.data.vectors import Array, Vector, factorise, numpy_of
 
-Array = npt.NDArray[Any]
 Classes = tuple[Any, ...]
 
 MISSING_HINT = "drop the rows whose outcome is not known yet"
@@ -51,8 +50,6 @@ def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None
 def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     """Take labels that already are 0..K-1."""
     if not isinstance(vector, np.ndarray):
-        import pyarrow as pa
-
         vector = plain(vector)
         kind = vector.type
         if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -183,7 +180,6 @@ def are_words(vector: Vector) -> bool:
     """Whether the labels are text."""
     if isinstance(vector, np.ndarray):
         return vector.dtype.kind not in "biuf"
-    import pyarrow as pa
 
     kind = vector.type.value_type if pa.types.is_dictionary(vector.type) else vector.type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

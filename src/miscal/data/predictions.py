@@ -6,24 +6,18 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of, to_arrow
+from miscal.data.libraries import pa
 from miscal.data.responses import Units
-from miscal.data.vectors import Vector, encoded, flat, locked
+from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, locked
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
 
@@ -167,7 +161,10 @@ class Predictions:
         >>> Predictions([0, 1, 1], [0.1, 0.8, 0.9]).take([2, 0]).probability
         array([0.9, 0.1])
         """
-        return Predictions._of(_selected(self.__dict__, _row_indices(indices, len(self))))
+        rows = checks.row_numbers(indices, len(self), "'indices'")
+        if rows.size == 0:
+            raise refusal("must choose at least one row", where="'indices'", got="it is empty")
+        return Predictions._of(_selected(self.__dict__, rows))
 
     def with_probability(self, y_prob: Any) -> Predictions:
         """Return the same rows with other probabilities of the same shape, such as repaired ones.
@@ -236,27 +233,9 @@ def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: 
     return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
 
 
-def _row_indices(indices: Any, rows: int) -> Array:
-    chosen = flat(indices, "'indices'")
-    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
-        checks.check_lengths({"the predictions": rows, "'indices'": len(chosen)})
-        chosen = np.flatnonzero(chosen)
-    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
-        raise refusal("must hold row numbers or truth values", where="'indices'")
-    if chosen.size == 0:
-        raise refusal("must choose at least one row", where="'indices'", got="it is empty")
-    if not checks.inside(chosen, -rows, rows - 1):
-        got = chosen.max() if chosen.max() >= rows else chosen.min()
-        raise refusal(f"must lie in 0..{rows - 1}", where="'indices'", got=f"got {got}")
-    return chosen
-
-
 def _row_weight(p: Predictions) -> Array | None:
-    if p.exposure is not None:
-        return p.exposure if p.weight is None else p.weight * p.exposure
-    if p.count is None:
-        return p.weight
-    return p.count if p.weight is None else p.weight * p.count
+    stands = p.count if p.exposure is None else p.exposure
+    return p.weight if stands is None else stands * (1.0 if p.weight is None else p.weight)
 
 
 def _validated(raw: Raw) -> dict[str, Any]:

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data import checks
 from miscal.data.errors import nearest, refusal
-from miscal.data.vectors import Vector, flat
-
-Floats = npt.NDArray[np.float64]
+from miscal.data.vectors import Floats, Vector, flat
 
 RESPONSES = ("binary", "real", "count")
 LARGEST = 1e100  # squares of values and their sums must stay finite

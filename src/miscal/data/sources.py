@@ -8,7 +8,6 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
@@ -16,9 +15,8 @@ from miscal.data.files import TableFile
 from miscal.data.frames import expanded, frame_of, names_of, require, unique
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Vector, factorise, flat, sigmoid
+from miscal.data.vectors import Floats, Vector, factorise, flat, sigmoid
 
-Floats = npt.NDArray[np.float64]
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
 
@@ -241,12 +239,8 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
 
 
 def _check_options(clip: Any, logit: Any) -> None:
-    if not isinstance(logit, (bool, np.bool_)):
-        raise refusal("must be True or False", where="'logit'", got=f"got {logit!r}")
-    if isinstance(clip, (bool, np.bool_)) or not isinstance(clip, (int, float, np.integer, np.floating)):
-        raise refusal("must be a number", where="'clip'", got=f"got {clip!r}")
-    if not 0 <= clip < 0.5:
-        raise refusal("must be a small tolerance, at least 0 and below 0.5", where="'clip'", got=f"got {clip}")
+    checks.truth("logit", logit)
+    checks.number("clip", clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
 
 
 def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from miscal.data.errors import refusal
+from miscal.data.libraries import pa, pc
 from miscal.data.vectors import settled
 
 PERCENT, COMMA = "percentages", "numbers with a decimal comma"
@@ -68,9 +69,6 @@ def in_words(form: str) -> str:
 
 def parsed(vector: Any, form: str, where: str) -> Any:
     """Text, of which the first rows have a form, as an Arrow array of numbers or of moments."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     vector = settled(vector, where)
     encoded = vector if pa.types.is_dictionary(vector.type) else vector.dictionary_encode()
     values = []

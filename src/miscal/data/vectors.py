@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from miscal.data.errors import MiscalError, MixedTypes, refusal
+from miscal.data.libraries import pa, pc
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Vector: TypeAlias = "Array | pa.Array"
+Codes = npt.NDArray[np.int32]
 
-Vector: TypeAlias = "np.ndarray[Any, Any] | pa.Array"
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Codes = np.ndarray[Any, np.dtype[np.int32]]
 
-
-def numpy_of(array: Any) -> np.ndarray[Any, Any]:
+def numpy_of(array: Any) -> Array:
     """An Arrow array as numpy has it: a view of flat numbers, nulls as NaN.
 
     Arrow's own conversion loads pandas where it is installed, which takes longer than small tables do.
     """
-    import pyarrow as pa
-
     kind = array.type
     if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
         return np.asarray(array.to_numpy(zero_copy_only=False))
@@ -38,10 +37,8 @@ def numpy_of(array: Any) -> np.ndarray[Any, Any]:
     return values[array.offset : array.offset + len(array)]
 
 
-def arrow_of(values: np.ndarray[Any, Any]) -> Any:
+def arrow_of(values: Array) -> Any:
     """Whole numbers (int64) as an Arrow array, without pandas."""
-    import pyarrow as pa
-
     return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
 
 
@@ -70,7 +67,7 @@ def flat(thing: Any, where: str) -> Vector:
     return _from_numpy(_as_array(thing, where), where)
 
 
-def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
+def _as_array(thing: Any, where: str) -> Array:
     if thing is None or not hasattr(thing, "__array__"):
         got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
         raise refusal("must be an array, a list or a series", where=where, got=got, hint=hint)
@@ -85,7 +82,7 @@ def described(thing: Any) -> str:
     return "nothing (None)" if thing is None else f"an object of type {type(thing).__name__}"
 
 
-def unmasked(array: Any, where: str) -> np.ndarray[Any, Any]:
+def unmasked(array: Any, where: str) -> Array:
     """An array without its mask, refused where that hides a value."""
     if np.ma.is_masked(array):
         row = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
@@ -93,7 +90,7 @@ def unmasked(array: Any, where: str) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
-def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
+def _from_numpy(array: Array, where: str) -> Vector:
     if isinstance(array, np.ma.MaskedArray):
         array = unmasked(array, where)
     if array.ndim != 1:
@@ -137,7 +134,6 @@ def _from_list(values: list[Any] | tuple[Any, ...] | range, where: str) -> Vecto
 
 
 def _from_objects(values: Any, where: str) -> Vector:
-    import pyarrow as pa
 
     try:
         return settled(pa.array(values, from_pandas=True), where)
@@ -152,8 +148,6 @@ def _from_objects(values: Any, where: str) -> Vector:
 
 def settled(array: Any, where: str) -> Any:
     """Join the chunks of an Arrow array and bring it to a type that every computation knows."""
-    import pyarrow as pa
-
     if isinstance(array, pa.ChunkedArray):
         if array.num_chunks > 1 and pa.types.is_string(array.type):
             array = array.cast(pa.large_string())  # 32-bit offsets end at 2 GB of text
@@ -164,8 +158,6 @@ def settled(array: Any, where: str) -> Any:
         array = array.storage
     is_, kind = pa.types, array.type
     if is_.is_run_end_encoded(kind):
-        import pyarrow.compute as pc
-
         return settled(pc.run_end_decode(array), where)
     held = kind.value_type if is_.is_dictionary(kind) else kind
     if is_.is_nested(held) or is_.is_interval(held) or isinstance(held, pa.ExtensionType):
@@ -182,8 +174,6 @@ def settled(array: Any, where: str) -> Any:
 
 def _from_arrow(thing: Any, where: str) -> Any:
     """Settle an Arrow array, or what can export one."""
-    import pyarrow as pa
-
     try:
         return settled(thing if library_of(thing) == "pyarrow" else thing.to_arrow(), where)
     except (pa.ArrowException, OverflowError) as error:
@@ -233,9 +223,6 @@ def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the 
 
 def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes, Any]:
     """Return codes as `factorise` does, with the levels as an Arrow array."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
         made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()

@@ -14,22 +14,19 @@ true probability is the score moved by one shift on the logit, solved so that th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import Floats, one_of, whole
+from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from miscal.data.predictions import Predictions
+from miscal.data.libraries import optimize, pa, pq, special
+from miscal.data.predictions import Predictions
+from miscal.data.vectors import Floats
 
 __all__ = [
     "Synthetic", "calibrated", "calibrated_classes", "clustered", "distorted", "flights", "flights_predictions",
@@ -115,8 +112,6 @@ def flights() -> pa.Table:
     >>> round(sum(table["late"].to_pylist()) / table.num_rows, 4)
     0.2257
     """
-    import pyarrow.parquet as pq
-
     with as_file(files("miscal.datasets") / "flights.parquet") as path:
         return pq.read_table(path)
 
@@ -132,8 +127,6 @@ def flights_predictions() -> Predictions:
     >>> predictions.rows
     166668
     """
-    from miscal.data.predictions import Predictions
-
     table = flights()
     columns = {name: table[name] for name in table.column_names if name not in (OUTCOME, PROBABILITY)}
     return Predictions(table[OUTCOME], table[PROBABILITY], columns=columns)
@@ -176,23 +169,12 @@ class Synthetic:
 
     def predictions(self) -> Predictions:
         """Return the same data as validated predictions."""
-        from miscal.data.predictions import Predictions
-
         return Predictions(
             self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=dict(self.columns)
         )
 
     def __repr__(self) -> str:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
-
-
-def number(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
-    """Return a parameter that must lie between two numbers, ends included only if ``closed``."""
-    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if real and math.isfinite(value) and (low <= value <= high if closed else low < value < high):  # type: ignore[arg-type,operator]
-        return float(value)  # type: ignore[arg-type]
-    brackets = f"[{low:g}, {high:g}]" if closed else f"({low:g}, {high:g})"
-    raise refusal(f"must be a number in {brackets}", where=f"'{name}'", got=f"got {value!r}")
 
 
 def generator(random_state: object) -> np.random.Generator:
@@ -222,7 +204,7 @@ def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> 
     pair = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
     if len(pair) != 2:
         raise refusal("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}")
-    first, second = (number("shape", value, 0.0, np.inf) for value in pair)
+    first, second = (number("shape", value, 0.0, above=True) for value in pair)
     # Far in the tails of a very skewed shape a draw can round to 0 or 1, where no logit exists.
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
@@ -277,11 +259,11 @@ def calibrated(
     """
     n, random = whole("n", n, 1), generator(random_state)
     if rate is not None:
-        rate = number("rate", rate, 0.0, 1.0)
+        rate = number("rate", rate, 0.0, 1.0, above=True, below=True)
         shape = (1.0, (1.0 - rate) / rate)
     y_prob = draw_scores(n, shape, random)
     if step is not None:
-        parts = 1.0 / number("step", step, 0.0, 1.0, closed=True) if step else 0.5
+        parts = 1.0 / number("step", step, 0.0, 1.0) if step else 0.5
         if abs(parts - round(parts)) > 1e-9 * parts:
             raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
         y_prob = np.round(y_prob * round(parts)) / round(parts)
@@ -321,7 +303,7 @@ def calibrated_classes(
         alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
     else:
         given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
-        alpha = [number("concentration", value, 0.0, np.inf) for value in given]
+        alpha = [number("concentration", value, 0.0, above=True) for value in given]
         if len(alpha) != n_classes:
             raise refusal("must have one number a class", where="'concentration'", got=f"got {len(alpha)}")
     y_prob = random.dirichlet(alpha, n)
@@ -368,17 +350,15 @@ def clustered(
     >>> len(np.unique(data.cluster))
     200
     """
-    from scipy.special import expit, logit, ndtri
-
     n, rows_each = whole("n", n, 1), whole("rows_each", rows_each, 1)
-    correlation, random = number("correlation", correlation, 0.0, 1.0, closed=True), generator(random_state)
+    correlation, random = number("correlation", correlation, 0.0, 1.0), generator(random_state)
     cluster = np.arange(n, dtype=np.int64) // rows_each
     patients = int(cluster[-1]) + 1
-    base = logit(draw_scores(patients, shape, random))
-    y_prob = expit(base[cluster] + 0.5 * random.standard_normal(n))
+    base = special.logit(draw_scores(patients, shape, random))
+    y_prob = special.expit(base[cluster] + 0.5 * random.standard_normal(n))
     shared = random.standard_normal(patients)[cluster]
     latent = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * random.standard_normal(n)
-    y_true = (latent < ndtri(y_prob)).astype(np.int64)
+    y_true = (latent < special.ndtri(y_prob)).astype(np.int64)
     columns = {name: values[cluster] for name, values in draw_columns(patients, random).items()}
     columns["visit"] = np.arange(n, dtype=np.int64) % rows_each + 1
     return calibrated_record(y_true, y_prob, columns, cluster=cluster)
@@ -403,22 +383,18 @@ def weighted(
     True
     """
     n, random = whole("n", n, 1), generator(random_state)
-    weight = np.exp(number("spread", spread, 0.0, 10.0, closed=True) * random.standard_normal(n))
+    weight = np.exp(number("spread", spread, 0.0, 10.0) * random.standard_normal(n))
     y_prob = draw_scores(n, shape, random)
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random), weight=weight)
 
 
 def moved(y_prob: Floats, shift: float) -> Floats:
     """Return the probabilities with a shift taken from their logit; ends included, no overflow."""
-    from scipy.special import expit, logit
-
-    return np.asarray(expit(logit(y_prob) - shift), dtype=np.float64)
+    return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
 
 
 def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
-    from scipy.optimize import brentq
-
     if gap == 0.0 or not len(y_prob):
         return y_prob.copy()
     mean = float(y_prob.mean())
@@ -429,7 +405,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     def excess(shift: float) -> float:
         return mean - float(moved(y_prob, shift).mean()) - gap
 
-    shift = float(brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
+    shift = float(optimize.brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
     return moved(y_prob, shift)
 
 
@@ -479,7 +455,7 @@ def planted(
     0.08
     """
     n, random = whole("n", n, 1), generator(random_state)
-    gap = number("gap", gap, -1.0, 1.0)
+    gap = number("gap", gap, -1.0, 1.0, above=True, below=True)
     one_of("place", place, tuple(PLACES))
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)
@@ -515,12 +491,10 @@ def distorted(
     >>> distorted(1000, slope=1.0, intercept=-0.5)
     Synthetic(1000 rows, where='everywhere', gap=0.07481)
     """
-    from scipy.special import expit, logit
-
     n, random = whole("n", n, 1), generator(random_state)
     slope, intercept = number("slope", slope, -100.0, 100.0), number("intercept", intercept, -100.0, 100.0)
     y_prob = draw_scores(n, shape, random)
-    truth = np.asarray(expit(intercept + slope * logit(y_prob)), dtype=np.float64)
+    truth = np.asarray(special.expit(intercept + slope * special.logit(y_prob)), dtype=np.float64)
     columns, everywhere = draw_columns(n, random), np.ones(n, dtype=np.bool_)
     found = float((y_prob - truth).mean())
     return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, "everywhere", everywhere, found)

@@ -18,30 +18,16 @@ import numpy as np
 from miscal.carriers.summary import no_weights, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
+from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.data.vectors import arrow_of
-from miscal.engines.requests import (
-    OUT,
-    SCORE,
-    ConditionCells,
-    CrossedCells,
-    LevelCells,
-    LevelCoder,
-    RangeCells,
-    Request,
-    coders_of,
-    condition_coders,
-)
+from miscal.engines.requests import OUT, ConditionCells, LevelCoder, Request, coders_of, condition_coders
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.pooling.cells import Levels, Numbered
 from miscal.pooling.condition import Conjunction
 
-__all__ = [
-    "SCORE", "AddState", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration",
-    "Request", "add_up",
-]  # fmt: skip
 ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 LEAST_ROWS = 1 << 14
 
@@ -179,7 +165,6 @@ class AddState:
         return [(place, one) for place, one in enumerate(self.coders) if isinstance(one, LevelCoder) and not one.given]
 
     def merge(self, packed: Packed) -> None:
-        import pyarrow as pa
 
         labels, levels = json.loads(packed["words"].tobytes())
         self.labels |= set(map(tuple, labels))

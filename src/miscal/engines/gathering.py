@@ -21,11 +21,14 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import memory_bytes
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
+from miscal.data.libraries import pa
 from miscal.data.predictions import Predictions
-from miscal.engines.adding import SCORE, AddState, RangeCells, in_units
+from miscal.engines.adding import AddState, in_units
 from miscal.engines.memory import tally
+from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles
 from miscal.engines.source import LONG, Packed, check_seen, joined, plain_text
+from miscal.kernels.simulate import hashed
 from miscal.pairs import pair
 from miscal.pooling.cells import BinPooling, Ranges
 
@@ -170,7 +173,6 @@ class SampleState:
         return int(self.added.totals[0])
 
     def add(self, chunk: Chunk) -> None:
-        import pyarrow as pa
 
         table = chunk.table
         batch = self.roles.open(chunk, self.target)
@@ -186,8 +188,6 @@ class SampleState:
 
     def _among(self, numbers: np.ndarray) -> np.ndarray:
         """Which rows of these numbers are in the sample, by a hash of the number."""
-        from miscal.kernels.simulate import hashed
-
         found, rows = np.empty(numbers.size, np.uint64), self.total or self.rows
         hashed(numbers, START, found)
         return found < np.uint64(2**64 - 1 if rows <= self.limit else self.limit * 2**64 // rows)
@@ -216,7 +216,6 @@ class SampleState:
         return table.drop_columns([NUMBER])
 
     def arrays(self) -> Packed:
-        import pyarrow as pa
 
         packed = self.added.arrays()
         if self.pieces:
@@ -228,7 +227,6 @@ class SampleState:
         return packed
 
     def merge(self, packed: Packed) -> None:
-        import pyarrow as pa
 
         self.added.merge(packed)
         if "table" in packed:

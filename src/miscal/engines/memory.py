@@ -10,6 +10,7 @@ from miscal.carriers.tally import MEAN_COLUMNS, Tally
 from miscal.engines.sums import NO_COUNT, CellSums
 from miscal.kernels.order import strips
 from miscal.kernels.sorting import rows_in
+from miscal.kernels.sums import PACKED_ROWS, SMALL, binned_means, coded_means, means_real, unpacked_means
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, interpolated, quantile_ranks
@@ -44,8 +45,6 @@ def _block(cells: int) -> int:
 
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
-    from miscal.kernels.sums import SMALL, binned_means
-
     if not (pair.plain and pair.binary):
         return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
     cells = pooling.cells
@@ -65,7 +64,6 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
 
 def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
     """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
-    from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
 
     def work(start: int, stop: int) -> np.ndarray:
         packed = np.zeros((cells, 2), np.uint64)
@@ -82,7 +80,6 @@ def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) 
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
-    from miscal.kernels.sums import means_real
 
     cells = pooling.cells.count
     assert pair.weight is not None

@@ -14,6 +14,7 @@ from miscal.data.csv_files import joined_types
 from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.files import SUFFIXES, TableFile, kind_of
 from miscal.data.frames import frame_of, names_of, unique
+from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
 from miscal.data.vectors import library_of
 from miscal.engines.source import Source, joined
@@ -132,7 +133,6 @@ class LazySource(Source):
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-        import pyarrow as pa
 
         try:
             for piece in self._parts[part](list(columns), batch_rows):
@@ -172,7 +172,6 @@ class FrameSource(Source):
         return self._made[name]
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:  # noqa: ARG002
-        import pyarrow as pa
 
         table = pa.table({name: self._vector(name) for name in columns})
         for first in range(0, table.num_rows, batch_rows):
@@ -201,7 +200,6 @@ def _duckdb(relation: Any) -> LazySource:
 
 
 def _dask(frame: Any) -> LazySource:
-    import pyarrow as pa
 
     def part(place: int, columns: list[str], _: int) -> Iterator[Any]:
         yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import pa, pc
 from miscal.data.vectors import arrow_of
 from miscal.engines.roles import Batch
 from miscal.engines.sums import EdgeIndex
@@ -100,7 +101,6 @@ class LevelCoder:
     """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
     def __init__(self, request: LevelCells, kind: str) -> None:
-        import pyarrow as pa
 
         self.request, self.given, self.overflow = request, request.levels is not None, False
         stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
@@ -130,8 +130,6 @@ class LevelCoder:
 
     def find(self, names: Any) -> np.ndarray:
         """The cell of each name, OUT where it is not known, 0 where it is missing."""
-        import pyarrow.compute as pc
-
         if len(self.names) == 0:
             found = np.full(len(names), OUT, np.int64)
         else:
@@ -144,8 +142,6 @@ class LevelCoder:
 
     def learn(self, names: Any) -> None:
         """Add levels that occur; more than are allowed end it."""
-        import pyarrow as pa
-
         new = names.drop_null().unique()
         if len(new) == 0:
             return
@@ -157,7 +153,6 @@ class LevelCoder:
         self.count = max(self.count, len(known) + 1)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-        import pyarrow.compute as pc
 
         missing, groups = bool(rows[0]), np.full(self.count, OUT)
         levels = self.names.to_pylist()
@@ -172,8 +167,6 @@ class LevelCoder:
 
 def _alike(one: Any, two: Any) -> tuple[Any, Any]:
     """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
-    import pyarrow as pa
-
     if one.type == two.type:
         return one, two
     text = pa.types.is_string(one.type) or pa.types.is_string(two.type)

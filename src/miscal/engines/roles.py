@@ -11,6 +11,7 @@ import numpy as np
 from miscal.data import sources
 from miscal.data.columns import Column, column
 from miscal.data.errors import MiscalError, refusal
+from miscal.data.libraries import pa, pc
 from miscal.data.vectors import locked, numpy_of, settled
 from miscal.pairs import Pair, pair
 
@@ -45,8 +46,6 @@ class Roles(sources.Roles):
         if table.num_rows == 0:
             return None
         if self.weight is not None or self.count is not None:
-            import pyarrow as pa
-
             table = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
             columns = [ROW]
         try:
@@ -106,8 +105,6 @@ class Batch:
 
         The third are the codes of all rows of the table, those left out included: their levels are levels, too.
         """
-        import pyarrow as pa
-
         vector = settled(self.chunk.table[name], f"column '{name}'")
         if pa.types.is_boolean(vector.type):
             codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -126,8 +123,6 @@ class Batch:
 
 def _names(dictionary: Any, where: str) -> Any:
     """Levels as text, numbers as numbers; null for a null inside the dictionary."""
-    import pyarrow as pa
-
     kind = dictionary.type
     if pa.types.is_string(kind):
         return dictionary
@@ -135,8 +130,6 @@ def _names(dictionary: Any, where: str) -> Any:
         if pa.types.is_integer(kind):
             return dictionary.cast(pa.int64())
         if pa.types.is_floating(kind):
-            import pyarrow.compute as pc
-
             return pc.if_else(pc.is_nan(dictionary), pa.scalar(None, pa.float64()), dictionary.cast(pa.float64()))
         if pa.types.is_large_string(kind) or pa.types.is_binary(kind):
             return dictionary.cast(pa.string())

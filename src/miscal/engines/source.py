@@ -24,6 +24,7 @@ from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import check_named, refusal
 from miscal.data.files import kind_of
 from miscal.data.frames import frame_of
+from miscal.data.libraries import pa, pc
 from miscal.data.predictions import Predictions
 from miscal.data.texts import form_of, parsed
 from miscal.engines.roles import Chunk
@@ -150,9 +151,6 @@ class Source:
 
     def sizes_of_texts(self) -> dict[str, float]:
         """Bytes of a value of text in a few rows of the first part and of the last, the larger of the two."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         names = [name for name, kind in self.kinds.items() if kind == "category"]
         sizes = dict.fromkeys(names, 0.0)
         for part in {0, self.parts - 1} if names and self.parts else ():
@@ -201,7 +199,6 @@ class Source:
         table = self.whole(columns)
         if not self.forms:
             return table
-        import pyarrow as pa
 
         frame = frame_of(table, self.words, list(columns))
         return self._as_meant(pa.table({name: arrow_vector(frame[name], "the column") for name in columns}))
@@ -219,9 +216,6 @@ class Source:
 
     def read_as_meant(self) -> dict[str, str]:
         """Read text that stands for numbers or dates as such from now on; the form of each such column."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         text = [name for name, kind in self.kinds.items() if kind == "category" and name not in self.unfit]
         table: Any = self.head(text) if text else None
         forms: dict[str, str] = {}
@@ -323,8 +317,6 @@ def give_back(rows: int = MANY_ROWS) -> None:
         return
     import ctypes
 
-    import pyarrow as pa
-
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):  # only the GNU library has it
         ctypes.CDLL(None).malloc_trim(0)
@@ -343,8 +335,6 @@ def ahead(chunks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
 
 def joined(tables: Sequence[Any]) -> Any:
     """Tables one after the other; whole numbers here and fractions there are numbers, dictionaries are text."""
-    import pyarrow as pa
-
     if len(tables) == 1:
         return tables[0]
     return pa.concat_tables([plain_text(table) for table in tables], promote_options="permissive")
@@ -352,8 +342,6 @@ def joined(tables: Sequence[Any]) -> Any:
 
 def plain_text(table: Any) -> Any:
     """Text as text: each batch has a dictionary of its own."""
-    import pyarrow as pa
-
     for place, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
             table = table.set_column(place, column.name, table[place].cast(column.type.value_type))

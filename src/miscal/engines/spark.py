@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import MiscalError, MissingExtra, check_named, refusal
+from miscal.data.libraries import pa
 from miscal.engines.roles import Chunk
 from miscal.engines.source import Packed, Source, Start
 
@@ -38,14 +39,12 @@ def unpacked(content: bytes) -> Packed:
 
 
 def _row(state: bytes | None, problem: str | None = None) -> Any:
-    import pyarrow as pa
 
     return pa.record_batch([pa.array([state], pa.binary()), pa.array([problem], pa.string())], ["state", "problem"])
 
 
 def _chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
     """Batches of a partition, joined to a size that is worth a call."""
-    import pyarrow as pa
     from pyspark import TaskContext
 
     context = TaskContext.get()

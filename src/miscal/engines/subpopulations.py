@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from miscal.kernels import subpopulation as kernels
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.subpopulations import Covariate, Definition, path_definitions
@@ -64,9 +66,7 @@ class Ordered:
 def ordered(pair: Pair) -> Ordered:
     """Sort the rows of a comparison."""
     if not pair.binary:
-        from miscal.kernels.subpopulation import CORRECTED
-
-        return ordered_real(pair.predicted, pair.observed, pair.first, CORRECTED)
+        return ordered_real(pair.predicted, pair.observed, pair.first, kernels.CORRECTED)
     order = _by(pair.predicted, pair.observed, pair.weight, pair.count)
     signed = pair.predicted[order]
     np.negative(signed, out=signed, where=pair.observed[order] == 0)
@@ -84,7 +84,6 @@ def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | N
 
 
 def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
-    from miscal.kernels.sorting import sorted_order
 
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):
@@ -132,13 +131,11 @@ class Search:
 
 def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
     """Statistics of the walks over lists of positions."""
-    from miscal.kernels.subpopulation import WIDTH, walk_list
-
-    stats = np.zeros((len(lists), WIDTH))
+    stats = np.zeros((len(lists), kernels.WIDTH))
 
     def work(start: int, stop: int) -> None:
         for k in range(start, stop):
-            walk_list(*rows.arguments, lists[k], stats[k])
+            kernels.walk_list(*rows.arguments, lists[k], stats[k])
 
     over_blocks(len(lists), work, max(1, -(-len(lists) // (4 * thread_count()))))
     return stats
@@ -146,22 +143,19 @@ def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
 
 def information(stats: np.ndarray) -> np.ndarray:
     """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
-    from miscal.kernels.subpopulation import TOP, VARIANCE
-
+    top = stats[:, kernels.TOP]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(stats[:, TOP] > 0, stats[:, VARIANCE] / stats[:, TOP] ** 2, 0.0))
+        return np.asarray(np.where(top > 0, stats[:, kernels.VARIANCE] / top**2, 0.0))
 
 
 def search_lists(
     rows: Ordered, lists: list[np.ndarray], definitions: list[Definition], least_information: float = 0.0
 ) -> Search:
     """Measure given subpopulations; equal ones are merged, the first name stays."""
-    from miscal.kernels.subpopulation import fingerprint
-
     firsts: dict[int, int] = {}
     every, names = [rows.everyone, *lists], [Definition(), *definitions]
     for k, members in enumerate(every):
-        firsts.setdefault(int(fingerprint(members)), k)
+        firsts.setdefault(int(kernels.fingerprint(members)), k)
     kept = np.array(list(firsts.values()))
     stats = walk_lists(rows, [every[k] for k in kept])
     enough = information(stats) >= least_information
@@ -195,9 +189,7 @@ class PathSearch:
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
-        from miscal.kernels.subpopulation import fingerprint
-
-        self.marks.add(int(fingerprint(self.everyone)))
+        self.marks.add(int(kernels.fingerprint(self.everyone)))
         path, idle = 0, 0
         longest = max(1.0, math.log2(max(self.rows.rows / self.least, 2.0)))
         while len(self.found) < count and idle < IDLE_PATHS:
@@ -218,15 +210,15 @@ class PathSearch:
         )
 
     def _round(self, first: int, paths: int, count: int) -> None:
-        from miscal.kernels.subpopulation import DEEPEST, WIDTH, path_seed, random_path
 
-        depths, marks = np.zeros(paths, np.int64), np.zeros((paths, DEEPEST), np.uint64)
-        splits, stats = np.zeros((paths, DEEPEST, 3), np.int32), np.zeros((paths, DEEPEST, WIDTH))
+        deep = (paths, kernels.DEEPEST)
+        depths, marks = np.zeros(paths, np.int64), np.zeros(deep, np.uint64)
+        splits, stats = np.zeros((*deep, 3), np.int32), np.zeros((*deep, kernels.WIDTH))
 
         def work(start: int, stop: int) -> None:
             for k in range(start, stop):
-                how = np.uint64(path_seed(self.seed, first + k)), self.least, self.least_information
-                depths[k] = random_path(*self.data, *self.rows.arguments, *how, splits[k], stats[k], marks[k])
+                how = np.uint64(kernels.path_seed(self.seed, first + k)), self.least, self.least_information
+                depths[k] = kernels.random_path(*self.data, *self.rows.arguments, *how, splits[k], stats[k], marks[k])
 
         over_blocks(paths, work, max(1, -(-paths // thread_count())))
         for k in range(paths):
@@ -245,21 +237,17 @@ class PathSearch:
 
     def define(self, path: int, level: int) -> Definition:
         """What a level of a path means."""
-        from miscal.kernels.subpopulation import path_seed, shuffled
-
         if path != self.named[0]:
-            own, splits = np.uint64(path_seed(self.seed, path)), self.splits[path]
+            own, splits = np.uint64(kernels.path_seed(self.seed, path)), self.splits[path]
             columns = [j for j in set(splits[:, 0].tolist()) if self.covariates[j].nominal]
-            shuffles = {j: shuffled(own, j, self.levels[j]) for j in columns}
+            shuffles = {j: kernels.shuffled(own, j, self.levels[j]) for j in columns}
             self.named = (path, path_definitions(self.covariates, splits, shuffles))
         return self.named[1][level]
 
     def lists(self, chosen: np.ndarray) -> Lists:
         """Positions of some subpopulations, 0 being the full one: the paths are taken once more."""
-        from miscal.kernels.subpopulation import ROWS, follow_path, path_seed
-
         places = [None if k == 0 else self.found[k - 1] for k in chosen]
-        sizes = [self.rows.rows if place is None else int(place[2][ROWS]) for place in places]
+        sizes = [self.rows.rows if place is None else int(place[2][kernels.ROWS]) for place in places]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = np.empty(int(offsets[-1]), np.int32)
         by_path: dict[int, dict[int, int]] = {}  # where the list of each wanted level of a path starts
@@ -272,6 +260,6 @@ class PathSearch:
             depth = max(levels) + 1
             wanted, starts = np.zeros(depth, np.bool_), np.zeros(depth, np.int64)
             wanted[list(levels)], starts[list(levels)] = True, list(levels.values())
-            own = np.uint64(path_seed(self.seed, path))
-            follow_path(*self.data, own, self.splits[path][:depth], wanted, members, starts)
+            own = np.uint64(kernels.path_seed(self.seed, path))
+            kernels.follow_path(*self.data, own, self.splits[path][:depth], wanted, members, starts)
         return Lists(members, offsets)

@@ -16,6 +16,7 @@ from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
 from miscal.data.vectors import locked
 from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
+from miscal.kernels.sums import add_rows, empty_packed, full_exact, full_real
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Numbered
 
@@ -111,8 +112,6 @@ class CellSums:
 
     def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
         """Add rows to the cells of their codes."""
-        from miscal.kernels.sums import add_rows
-
         predicted, observed = pair.predicted, pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
             observed = observed.astype(np.uint8, copy=False)
@@ -131,7 +130,6 @@ class CellSums:
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
     ) -> None:
-        from miscal.kernels.sums import full_exact, full_real
 
         kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
         if not pair.whole:
@@ -148,8 +146,6 @@ class CellSums:
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
-        from miscal.kernels.sums import empty_packed
-
         if not self._fresh:
             return
         self._fresh = False

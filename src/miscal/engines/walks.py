@@ -14,6 +14,8 @@ import numpy as np
 
 from miscal.data.vectors import locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT
+from miscal.kernels.order import add_exact, add_real, distinct_up_to, spread, totals_exact
+from miscal.kernels.sorting import BucketMap, rows_in
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
@@ -82,7 +84,6 @@ class _Walker:
     """One walk: the bucket map, the sums per bucket, and what is read off them."""
 
     def __init__(self, pair: Pair, key: np.ndarray | None) -> None:
-        from miscal.kernels.sorting import BucketMap
 
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
@@ -96,7 +97,6 @@ class _Walker:
         self.borders = _value(self.partial)
 
     def _pass_one(self) -> np.ndarray:
-        from miscal.kernels.order import add_exact, add_real
 
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
 
@@ -127,8 +127,6 @@ class _Walker:
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
-        from miscal.kernels.sorting import rows_in
-
         sample = self.key[:: max(1, self.key.size // 4096)]
         if np.unique(sample).size < 0.9 * sample.size:  # it looks tied
             lows, highs = self._spread(wanted)
@@ -158,7 +156,6 @@ class _Walker:
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
     def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from miscal.kernels.order import spread
 
         def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
             lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
@@ -179,7 +176,6 @@ class _Walker:
             extremes[place + 1] = self._spread(wanted)[1].max()
 
     def summary(self, extremes: np.ndarray) -> Walk:
-        from miscal.kernels.order import distinct_up_to
 
         weight, variance, events, others = walk_totals(self.pair)
         return Walk(
@@ -199,8 +195,6 @@ class _Walker:
 
 def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
-    from miscal.kernels.order import totals_exact
-
     weight = NO_WEIGHT if pair.weight is None else pair.weight
     count = NO_COUNT if pair.count is None else pair.count
 

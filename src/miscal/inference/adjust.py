@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.sums import Floats, Integers, Sums
 
@@ -65,9 +66,7 @@ def adjusted_z(tests: float, level: float = 0.05) -> float:
     >>> round(adjusted_z(1), 2), round(adjusted_z(1000), 2)
     (1.96, 4.06)
     """
-    from scipy.special import ndtri
-
-    return float(-ndtri(0.5 * level / tests))
+    return float(-special.ndtri(0.5 * level / tests))
 
 
 def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> NDArray[np.float64]:
@@ -105,8 +104,6 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
     >>> shrunken_gap([0.05, 0.021, 0.01], [0.01] * 3, [0.0196] * 3).round(3).tolist()
     [0.05, 0.008, 0.01]
     """
-    from scipy.special import log_ndtr
-
     gaps, errors, smallest = (np.asarray(values, dtype=np.float64) for values in (gap, se, least))
     with np.errstate(divide="ignore", invalid="ignore"):
         z, critical = np.abs(gaps) / errors, smallest / errors
@@ -116,7 +113,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
     low, high = np.zeros_like(target), target.copy()
     for _ in range(60):
         middle = 0.5 * (low + high)
-        passed = np.exp(-0.5 * (critical - middle) ** 2 - log_ndtr(middle - critical))
+        passed = np.exp(-0.5 * (critical - middle) ** 2 - special.log_ndtr(middle - critical))
         above = middle + passed / np.sqrt(2.0 * np.pi) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     with np.errstate(invalid="ignore"):

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miscal.data.libraries import special
 from miscal.engines.walks import DISTINCT, Walk
 from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws
 from miscal.inference.residual import STOP, TOO_SMALL
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Null, Sums, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, seed_of
 from miscal.kernels.simulate import draw_walks
 
+# metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,).
 Metric = Callable[[Floats, Floats, Floats], Any]
-"""metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
@@ -160,7 +161,7 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
     return max(0.0, value - quantile), value + quantile
 
 
-def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: Any) -> NullSummary:
+def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
 
     Parameters
@@ -171,7 +172,7 @@ def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: A
         ``metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
     draws
         How many; they are made in blocks of at most 32 MiB.
-    drawn
+    how
         See `cell_draws`; clusters need rows.
 
     Returns
@@ -182,23 +183,23 @@ def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: A
 
     Examples
     --------
-    >>> from miscal.inference.sums import Sums
+    >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(2)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 45 * one, 16 * one, 40 * one)
-    >>> found = aggregate_null(sums, PooledError(1.0), weighted=False)
+    >>> found = aggregate_null(sums, PooledError(1.0), Judging())
     >>> found.value, found.p_value, round(found.noise_floor, 2)
     (0.25, 0.001, 0.03)
     """
-    stream = cell_draws(sums, draws=draws, **drawn)
+    stream = cell_draws(sums, how, draws)
     values = _values(stream, metric, sums, draws)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
     found = summary_of_draws(actual, values, method=stream.words)
-    if drawn.get("null") == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
+    if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
-    happened, again = as_happened(sums, weighted=drawn["weighted"]), {**drawn, "rows": None}
-    own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **again), metric, happened, FLOOR_DRAWS)
+    happened, again = as_happened(sums, weighted=how.weighted), replace(how, rows=None)
+    own = _values(cell_draws(happened, again, FLOOR_DRAWS), metric, happened, FLOOR_DRAWS)
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
@@ -311,11 +312,9 @@ def walk_spans(residual: Floats) -> Floats:
 # The range (highest minus lowest value) of a standard Brownian motion on [0, 1] is the limit of the Kuiper statistic
 # over its standard deviation when the model is calibrated. Two series meet at 2: one converges at once above it, the
 # other below, so both tails keep their relative precision.
-RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
-"""Mean of the range: 1.5957691216."""
-
+RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)  # of the range: 1.5957691216
+# What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it.
 RANGE_QUANTILE = 2.4976721610486496
-"""What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it."""
 
 _SWITCH = 2.0
 _TERMS = 10
@@ -349,11 +348,10 @@ def brownian_range_isf(p_value: float) -> float:
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import ndtr
 
     total = np.zeros_like(x)
     for k in range(_TERMS, 0, -1):
-        total += (-1.0) ** (k - 1) * k * ndtr(-k * x)
+        total += (-1.0) ** (k - 1) * k * special.ndtr(-k * x)
     return 8.0 * total
 
 
@@ -369,17 +367,7 @@ def _lower_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def kuiper_p_value(
-    walk: Walk,
-    null: Null = "bernoulli",
-    *,
-    events: float,
-    happened: float = 0.0,
-    model_variance: bool = False,
-    rows: CellRows | None = None,
-    ties: Sums | None = None,
-    weighted: bool = False,
-    draws: int = DRAWS,
-    random_state: int | np.random.Generator | None = 0,
+    walk: Walk, how: Judging, *, events: float, happened: float = 0.0, ties: Sums | None = None, draws: int = DRAWS
 ) -> NullSummary:
     """Compare a walk's range over Σw, cut between distinct keys, with noise.
 
@@ -389,15 +377,12 @@ def kuiper_p_value(
         Expected events of the rarer side; with weights the effective number (`effective_events`).
     happened
         Σw²(y-p)²: the walk's variance when null="residual"; else, where it is larger, the noise of the interval.
-    model_variance
-        With clusters: 0/1 outcomes of weights that do not depend on them, which can be drawn by cluster.
-    rows
-        Rows by distinct key, in order, for a simulation; always simulated when they have clusters and null="residual".
+    how
+        Its rows are by distinct key, in order, for a simulation; always simulated when they have clusters and
+        null="residual". With `model_variance` outcomes can be drawn by cluster.
     ties
         Sums per distinct key, in order, in place of rows where there are few keys: each is drawn as a matched binomial.
-    weighted
-        Whether `ties` hold weighted sums.
-    draws, random_state
+    draws
         Of the simulation.
 
     Notes
@@ -409,25 +394,24 @@ def kuiper_p_value(
     Examples
     --------
     >>> walk = Walk(20.0, 20.0, -10.0, weight=1000.0, variance=100.0, rows=1000, expected=(120.0, 880.0), distinct=1000)
-    >>> found = kuiper_p_value(walk, events=120.0)
+    >>> found = kuiper_p_value(walk, Judging(), events=120.0)
     >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
     (0.011, 'Brownian range', 0.016)
     """
-    value, variance = walk.range, happened if null == "residual" else walk.variance
+    rows, value, variance = how.rows, walk.range, happened if how.null == "residual" else walk.variance
     wider = math.sqrt(max(1.0, happened / variance)) if variance > 0.0 else 1.0
     deviation = math.sqrt(max(variance, 0.0)) / walk.weight
-    clustered = null == "residual" and rows is not None and rows.cluster is not None
+    clustered = how.null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
     affordable = rows is not None and rows.probability.size * draws <= ROW_DRAWS
     if not clustered and enough and walk.distinct >= DISTINCT:
         return _brownian(value, deviation, "Brownian range", wider)
-    if ties is not None and null == "bernoulli":
-        return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
+    if ties is not None and how.null == "bernoulli":
+        return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
             draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.probability.size))
-        by_cluster = clustered and model_variance
-        found = simulated_walk(value, rows, null, draws, by_cluster=by_cluster, random_state=random_state)
+        found = simulated_walk(value, rows, how, draws)
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
@@ -444,22 +428,14 @@ def _brownian(value: float, deviation: float, method: str, wider: float) -> Null
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
-def simulated_walk(
-    value: float,
-    rows: CellRows,
-    null: Null = "bernoulli",
-    draws: int = DRAWS,
-    *,
-    by_cluster: bool = False,
-    random_state: int | np.random.Generator | None = 0,
-) -> NullSummary:
+def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAWS) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
 
-    by_cluster : outcomes are drawn by cluster in place of flipping signs, where that can be afforded
+    With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
-    seed = seed_of(random_state)
+    seed, flips = seed_of(how.random_state), how.null == "residual"
     total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
-    if by_cluster and drawn_by_cluster(rows, draws):
+    if flips and how.model_variance and drawn_by_cluster(rows, draws):
         still = np.zeros(rows.cells)
         stream, unit_weight = ClusterDraws.of(rows, still, int(seed)), np.array([total])
 
@@ -468,7 +444,6 @@ def simulated_walk(
 
         return max_statistic_p(value, drawn, draws, block=4 * CLUSTER_CHUNK, method=stream.words)
     nothing = np.empty(0)
-    flips = null == "residual"
     weight = nothing if rows.weight is None else rows.weight
     size, probability = (rows.residuals(), nothing) if flips else (weight, rows.probability)
     unit = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
@@ -479,5 +454,5 @@ def simulated_walk(
         draw_walks(size, probability, unit, ends, first, count, seed, out)
         return out / total
 
-    method = "simulation" if null == "bernoulli" else "sign flips"
+    method = "sign flips" if flips else "simulation"
     return max_statistic_p(value, block, draws, method=method)

@@ -8,13 +8,14 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.data.libraries import special
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
 from miscal.kernels.simulate import exact_tails, simulated_cell_tails
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
@@ -79,15 +80,13 @@ def binomial_tail(
 
 def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Normal with continuity correction and one skewness term (that of the matched binomial)."""
-    from scipy.special import ndtr
-
     deviation = np.sqrt(variance)
     skewness = (2.0 * variance / mean - 1.0) / deviation  # (1 - 2π)/sd with 1 - π = σ²/μ
 
     def upper(edge: Floats) -> Floats:
         z = (edge - mean) / deviation
         density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-        return np.asarray(ndtr(-z) + skewness * (z * z - 1.0) * density / 6.0)
+        return np.asarray(special.ndtr(-z) + skewness * (z * z - 1.0) * density / 6.0)
 
     return 1.0 - upper(count + 0.5), upper(count - 0.5)
 
@@ -96,8 +95,6 @@ def _binomial_tails(
     count: Floats, mean: Floats, variance: Floats, size: Floats, *, lower: bool = True, upper: bool = True
 ) -> tuple[Floats, Floats]:
     """Both tails; one that is not asked for is empty."""
-    from scipy.special import betainc, gammainc, gammaincc
-
     fit = match(mean, variance, size, np.zeros(mean.size, dtype=bool))
     poisson = fit.poisson
     trials = np.where(poisson, size + 1.0, fit.trials)
@@ -105,17 +102,17 @@ def _binomial_tails(
     if lower:
         inside = count < trials
         safe = np.where(inside, count, 0.0)
-        below = np.where(inside, betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
+        below = np.where(inside, special.betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
         if poisson.any():
-            below = np.where(poisson, gammaincc(count + 1.0, mean), below)
+            below = np.where(poisson, special.gammaincc(count + 1.0, mean), below)
     if upper:
         # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
         # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
         reach = np.maximum(count, 1.0)
         clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
-        above = np.where(count > 0.0, betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
+        above = np.where(count > 0.0, special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
         if poisson.any():
-            above = np.where(poisson, np.where(count > 0.0, gammainc(reach, mean), 1.0), above)
+            above = np.where(poisson, np.where(count > 0.0, special.gammainc(reach, mean), 1.0), above)
     return np.asarray(below), np.asarray(above)
 
 
@@ -132,38 +129,14 @@ class CellPValues:
     method: NDArray[np.object_]
 
 
-def cell_p_values(
-    sums: Sums,
-    *,
-    weighted: bool,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    outcome_weights: bool = False,
-    usual: bool = False,
-    response: Literal["binary", "real"] = "binary",
-    draws: int = CELL_DRAWS,
-    random_state: int | np.random.Generator | None = 0,
-) -> CellPValues:
+def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPValues:
     """Give the two-sided p-value of each cell's gap, ``2·min(P(K <= k), P(K >= k))`` capped at 1.
 
     Parameters
     ----------
     sums
-        Sums per cell (a Tally, or `Sums`).
-    weighted
-        False when all weights are 1 (aggregated rows count as their trials).
-    null
-        "bernoulli": y* ~ Bernoulli(p) row by row. "residual": residuals keep their size and lose their sign,
-        one sign a cluster; for clusters, for weights that depend on the outcome, for real-valued responses.
-    rows
-        The rows, sorted by cell; sharper where cells are small, and needed for clusters.
-    outcome_weights
-        With null="residual": whether weights depend on the outcome, so that Σw²p(1-p) is not the noise.
-    usual
-        Whether `sums` have the variance that is usual for their predictions all the same (`Noise.sums`).
-    response
-        With null="residual": "real" when outcomes are not 0/1; `sums` then have the variance of their `Spread`.
-    draws, random_state
+        Sums per cell.
+    draws
         For the cells that are simulated.
 
     Notes
@@ -177,26 +150,22 @@ def cell_p_values(
     Examples
     --------
     >>> import numpy as np
-    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
+    >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(1)
     >>> cells = Sums(50 * one, 50 * one, 50 * one, 0.25 * one, 3 * one, 0.24875 * one, 3 * one)
-    >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
+    >>> cell_p_values(cells, Judging()).p_value.round(4).tolist()
     [0.0041]
     """
     made = CellPValues(np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object))
     filled = sums.weight > 0.0
-    if null == "residual":
-        binary = response == "binary"
-        found = residual_p_values(
-            sums, rows, binary=binary, outcome_weights=outcome_weights, model_variance=usual or not outcome_weights,
-            draws=draws, seed=seed_of(random_state),
-        )  # fmt: skip
+    if how.null == "residual":
+        found = residual_p_values(sums, how, draws)
         made.p_value[filled], made.method[filled] = (part[filled] for part in found)
         return made
-    equal = filled if not weighted else filled & equal_weights(sums)
-    _unweighted(sums, np.flatnonzero(equal), rows, made)
+    equal = filled if not how.weighted else filled & equal_weights(sums)
+    _unweighted(sums, np.flatnonzero(equal), how.rows, made)
     if not equal[filled].all():
-        _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed_of(random_state), made)
+        _weighted(sums, np.flatnonzero(filled & ~equal), how.rows, draws, seed_of(how.random_state), made)
     return made
 
 
@@ -245,7 +214,6 @@ def _unweighted(sums: Sums, cells: Integers, rows: CellRows | None, made: CellPV
 def _weighted(
     sums: Sums, cells: Integers, rows: CellRows | None, draws: int, seed: np.uint64, made: CellPValues
 ) -> None:
-    from scipy.special import ndtr
 
     if cells.size == 0:
         return
@@ -258,7 +226,7 @@ def _weighted(
     held = off <= 1e-9 * sums.weight[cells]
     with np.errstate(divide="ignore", invalid="ignore"):
         z = off / np.sqrt(variance)
-    p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * ndtr(-z), np.nan))
+    p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * special.ndtr(-z), np.nan))
     method[cells] = np.where(certain, "certain predictions", np.where(large, "normal", TOO_SMALL))
     if rows is not None and small.any():
         chosen = cells[small]

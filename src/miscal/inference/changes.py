@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.inference.intervals import agreeing
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Integers, Judging, Sums, effective_events
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
@@ -48,16 +49,7 @@ class Changes:
 
 
 def changes(
-    sums: Sums,
-    *,
-    weighted: bool,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    outcome_weights: bool = False,
-    response: str = "binary",
-    level: float = 0.05,
-    wider: Floats | None = None,
-    freedom: float | None = None,
+    sums: Sums, how: Judging, level: float = 0.05, wider: Floats | None = None, freedom: float | None = None
 ) -> Changes:
     """Compare the gap of every cell with that of the one before.
 
@@ -78,24 +70,22 @@ def changes(
 
     Examples
     --------
-    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
+    >>> from miscal.inference.sums import Judging, Sums
     >>> n, p, y = np.full(3, 1000.0), np.full(3, 200.0), np.array([200.0, 210.0, 300.0])
-    >>> found = changes(Sums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), weighted=False)
+    >>> found = changes(Sums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), Judging())
     >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
-    from scipy.special import stdtr, stdtrit
-
-    number, noise, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
-    if rows is not None and null == "residual":
+    rows, shared = how.rows, np.zeros(sums.rows.size)
+    number, noise = np.asarray(sums.rows, np.float64), sums.residual2
+    if rows is not None and how.null == "residual":
         blocks = cluster_blocks(rows)
         number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
-    if not outcome_weights:
+    if not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
     if wider is not None:
         noise = noise * wider
-    uneven = weighted or null == "residual"
-    large = _large(sums, rows, uneven=uneven, outcome_weights=outcome_weights, response=response)
+    large = _large(sums, how)
     many = number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
     large &= many[1:] & many[:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -108,10 +98,10 @@ def changes(
         least = least if freedom is None else np.minimum(least, freedom)
         possible = large & (error > 0) & (mirrored > 0)
         change = np.where(possible, gap[1:] - gap[:-1], np.nan)
-        p_value = 2.0 * stdtr(least, -np.abs(change) / error)
-        turned = 2.0 * stdtr(least, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
+        p_value = 2.0 * special.stdtr(least, -np.abs(change) / error)
+        turned = 2.0 * special.stdtr(least, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
         tests = max(int(possible.sum()), 1)
-        reach = stdtrit(np.maximum(least, 1.0), 1.0 - 0.5 * level / tests) * error
+        reach = special.stdtrit(np.maximum(least, 1.0), 1.0 - 0.5 * level / tests) * error
     size = holm(np.maximum(p_value, turned))
     columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
@@ -127,22 +117,20 @@ def _shared(blocks: Blocks) -> Floats:
     return np.asarray(made, dtype=np.float64)
 
 
-def _large(
-    sums: Sums, rows: CellRows | None, *, uneven: bool, outcome_weights: bool, response: str
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
     filled = np.asarray(sums.weight > 0)
     both = filled[1:] & filled[:-1]
-    if response != "binary":
+    if not how.binary:
         return both
     expected = effective_events(sums)
-    if not uneven and not outcome_weights:
+    if not how.weighted and how.null != "residual" and not how.outcome_weights:
         # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
         happened = np.minimum(sums.observed, sums.weight - sums.observed)
         events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
         return np.asarray(both & (events >= PLAIN_EVENTS))
-    if outcome_weights and rows is not None:
-        expected = rows.rarer_events()
+    if how.outcome_weights and how.rows is not None:
+        expected = how.rows.rarer_events()
     enough = expected >= EFFECTIVE_EVENTS
     return np.asarray(both & enough[1:] & enough[:-1])
 
@@ -256,15 +244,14 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, f
 
 def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
     """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
-    from scipy.special import stdtr, stdtrit
-
     times = np.append(wider, np.ones(sums.rows.size - wider.size))
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         error = np.sqrt(times * sums.variance) / sums.weight
-        p_value = 2.0 * stdtr(freedom, -np.abs(gap) / error)
+        p_value = 2.0 * special.stdtr(freedom, -np.abs(gap) / error)
     adjusted = holm(p_value)
-    reach = float(stdtrit(freedom, 1.0 - 0.5 * level / max(int(np.count_nonzero(~np.isnan(p_value))), 1))) * error
+    tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
+    reach = float(special.stdtrit(freedom, 1.0 - 0.5 * level / tests)) * error
     low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
     band = 1.96 * error
     return {

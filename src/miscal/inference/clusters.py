@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.data.libraries import special
 from miscal.inference.sums import CellRows, Floats, Integers
 from miscal.pairs import Pair
 
@@ -106,11 +107,9 @@ class ClusterDraws:
     @classmethod
     def of(cls, rows: CellRows, mean: Floats, seed: int) -> ClusterDraws:
         """Draws of the cells of rows."""
-        from scipy.special import ndtri
-
         assert rows.cluster is not None
         weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-        threshold = ndtri(rows.probability)
+        threshold = special.ndtri(rows.probability)
         latent = Latent.of(rows.cluster, rows.probability, rows.outcome, weight, threshold, seed)
         return cls(mean, rows.offsets, threshold.astype(np.float32), rows.probability, weight, latent)
 
@@ -164,10 +163,8 @@ def clustered_ranks(
     The rank that occurs is where the latent value falls among the ranked shares added up, (rows, ranks); `place` is
     the bin of each row. Residuals of the first rank are studentised over clusters, those of the others with them.
     """
-    from scipy.special import ndtri
-
     ranks, bins = shares.shape[1], int(place.max()) + 1
-    threshold = np.ascontiguousarray(ndtri(np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)).T)
+    threshold = np.ascontiguousarray(special.ndtri(np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)).T)
     total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, np.newaxis]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
     first = shares[:, 0]

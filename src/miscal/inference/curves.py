@@ -6,7 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from miscal.data.checks import number, one_of, whole
+from miscal.data.libraries import sparse, special
 from miscal.inference.local_regression import Fit, Rows, Windows, find_windows, fit_at, line_of, operator, powers_at
 from miscal.inference.sums import Floats, Integers
 
@@ -49,19 +52,45 @@ class Smooth:
         return self.fit + self.critical * self.standard_error
 
 
-def estimate(
-    rows: Rows, codes: Integers | None, where: Windows, span: float, degree: int, se: str, iterations: int,
-    simultaneous: bool,
-) -> Smooth:  # fmt: skip
+@dataclass(frozen=True)
+class Smoothing:
+    """How a curve and its bands are made: `miscal.metrics.curves.smooth` says what each of these is."""
+
+    span: float = 0.9
+    degree: int = 2
+    grid: int | ArrayLike = 500
+    trim: float = 0.05
+    level: float = 0.95
+    se: str = "robust"
+    robust_iterations: int = 0
+    band: str = "pointwise"
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        number("span", self.span, 0.0, 1.0, above=True, hint="the share of rows in a window")
+        whole("degree", self.degree, 0, 2)
+        number("trim", self.trim, 0.0, 0.5, below=True)
+        number("level", self.level, 0.0, 1.0, above=True, below=True)
+        one_of("se", self.se, ("robust", "constant"))
+        one_of("band", self.band, ("pointwise", "simultaneous"))
+        whole("robust_iterations", self.robust_iterations, 0)
+
+    @property
+    def simultaneous(self) -> bool:
+        """Whether the band is that of the whole curve."""
+        return self.band == "simultaneous"
+
+
+def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing) -> Smooth:
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    own = find_windows(rows, rows.x, span)
+    own = find_windows(rows, rows.x, how.span)
     parts = [rows]
-    if iterations:
+    if how.robust_iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
-    if se == "constant":
-        done = [_constant(part, where, own, degree, iterations, simultaneous) for part in parts]
+    if how.se == "constant":
+        done = [_constant(part, where, own, how) for part in parts]
     else:
-        done = [_sandwich(part, codes, where, own, degree, iterations, simultaneous) for part in parts]
+        done = [_sandwich(part, codes, where, own, how) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
     joined: Any = {name: np.hstack([getattr(part, name) for part in done]) for name in names}
     return replace(done[0], **joined, correlations=[each for part in done for each in part.correlations])
@@ -89,26 +118,22 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
     return np.asarray(out)
 
 
-def _robust_fit(
-    rows: Rows, where: Windows, own: Windows, degree: int, iterations: int
-) -> tuple[Floats | float, Fit, Fit]:
+def _robust_fit(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> tuple[Floats | float, Fit, Fit]:
     """Weights of the rows against outliers, and the fits with them at the points and the values."""
     robust: Floats | float = 1.0
     line = line_of(rows.x, rows.sums())
-    at_values = fit_at(line, own, degree)
-    for _ in range(iterations):
+    at_values = fit_at(line, own, how.degree)
+    for _ in range(how.robust_iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
         line = line_of(rows.x, rows.sums(robust))
-        at_values = fit_at(line, own, degree)
-    return robust, fit_at(line, where, degree), at_values
+        at_values = fit_at(line, own, how.degree)
+    return robust, fit_at(line, where, how.degree), at_values
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
-def _sandwich(
-    rows: Rows, codes: Integers | None, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool
-) -> Smooth:
+def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
-    robust, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
+    robust, fit, at_values = _robust_fit(rows, where, own, how)
     weight = np.asarray(rows.weight * robust)
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
@@ -124,9 +149,9 @@ def _sandwich(
         squares *= squares
         fourths = np.vstack([rows.per_value(rows.count * each) for each in squares])
         variance, fourth = spread[:, :-1], powers_at(rows.x, fourths, where, fit, 4)
-        correlations = _correlations(rows.x, of_values, where, fit) if simultaneous else []
+        correlations = _correlations(rows.x, of_values, where, fit) if how.simultaneous else []
     else:
-        variance, fourth, correlations = _clustered(rows, rows.count * scores, codes, where, fit, simultaneous)
+        variance, fourth, correlations = _clustered(rows, rows.count * scores, codes, where, fit, how.simultaneous)
     # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
     known = fourth > 0.0
     freedom = np.where(known, np.maximum(variance**2 / np.where(known, fourth, 1.0), 1.0), float(rows.total))
@@ -141,8 +166,6 @@ def _clustered(
     rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit, simultaneous: bool
 ) -> tuple[Floats, Floats, list[Floats]]:
     """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise; the correlations."""
-    from scipy import sparse
-
     groups = int(codes.max()) + 1
     factor = groups / (groups - 1.0) if groups > 1 else np.nan
     value = rows.per_row(np.arange(rows.x.size))  # the number of each row's value
@@ -181,16 +204,16 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
     return sums, fit, delta, freedom
 
 
-def _constant(rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool) -> Smooth:
-    sums, plain, delta, degrees = _base(rows, own, degree)
-    fit = fit_at(line_of(rows.x, sums), where, degree)
+def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smooth:
+    sums, plain, delta, degrees = _base(rows, own, how.degree)
+    fit = fit_at(line_of(rows.x, sums), where, how.degree)
     mass = sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
-    if iterations:
-        robust, final, at_values = _robust_fit(rows, where, own, degree, iterations)
-        residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]
+    if how.robust_iterations:
+        robust, final, at_values = _robust_fit(rows, where, own, how)
+        residual = [_pseudo_residuals(rows, robust, at_values, own, how.degree)]
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
-    correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
+    correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if how.simultaneous else []
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
     found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
@@ -235,22 +258,18 @@ def _correlations(x: Floats, variances: list[Floats], where: Windows, fit: Fit) 
     return out
 
 
-def critical_values(
-    done: Smooth, level: float, simultaneous: bool, random_state: int | np.random.Generator | None
-) -> Floats:
+def critical_values(done: Smooth, how: Smoothing) -> Floats:
     """Multiples of the standard error, (points, responses): Student's quantile at the level of the band.
 
     A simultaneous band takes the quantile of the largest deviation of a Gaussian curve with the same correlations and
     then Student's quantile of the same tail, point by point.
     """
-    from scipy import special
-
-    tail = np.full(done.fit.shape[1], 0.5 + 0.5 * level)
-    random = np.random.default_rng(random_state)
-    for k, correlation in enumerate(done.correlations if simultaneous else []):
+    tail = np.full(done.fit.shape[1], 0.5 + 0.5 * how.level)
+    random = np.random.default_rng(how.random_state)
+    for k, correlation in enumerate(done.correlations if how.simultaneous else []):
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])
         largest = np.abs(root @ random.standard_normal((root.shape[1], DRAWS))).max(axis=0)
-        tail[k] = special.ndtr(np.quantile(largest, level))
+        tail[k] = special.ndtr(np.quantile(largest, how.level))
     return np.asarray(special.stdtrit(done.degrees_of_freedom, np.minimum(tail, 1.0 - 1e-12)))

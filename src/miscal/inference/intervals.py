@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.data.libraries import special
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
-from miscal.inference.sums import CellRows, Floats, Integers, Null, Sums
+from miscal.inference.sums import Floats, Integers, Judging, Sums
 from miscal.pairs import Pair
 
 Tail = Callable[[Floats, Integers], Floats]
@@ -23,14 +24,7 @@ SETTLED = 1e-9  # relative, of a bound or of its tail
 
 
 def cell_gap_intervals(
-    sums: Sums,
-    *,
-    weighted: bool,
-    tests: int | None = None,
-    level: float = 0.05,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    model_variance: bool = False,
+    sums: Sums, how: Judging, tests: int | None = None, level: float = 0.05
 ) -> tuple[Floats, Floats]:
     """Give bounds of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
 
@@ -39,7 +33,7 @@ def cell_gap_intervals(
     have, ``σ²/(μ(1 - μ/n))`` (1 for equal probabilities: Clopper and Pearson). It agrees with the test at λ = μ. Above
     200 events on both sides the same by Wilson's formula. Weighted: in units of Σw²/Σw, n the Kish size.
     "residual": the cell's test read the other way round, gap ± z·sqrt(ΣD²)/Σw, D a row's or a cluster's residual, z
-    from Student's t; with `model_variance` Σw²p(1-p) is a floor of ΣD², as in the test. Empty cells: NaN.
+    from Student's t; where Σw²p(1-p) is the noise it is a floor of ΣD², as in the test. Empty cells: NaN.
 
     Parameters
     ----------
@@ -48,18 +42,19 @@ def cell_gap_intervals(
 
     Examples
     --------
-    >>> from miscal.inference.sums import Sums
+    >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(1)
     >>> none = Sums(100 * one, 100 * one, 100 * one, 2 * one, 0 * one, 1.96 * one, 0.04 * one)
-    >>> low, high = cell_gap_intervals(none, weighted=False)
+    >>> low, high = cell_gap_intervals(none, Judging())
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([-0.0162], [0.02])
     """
     filled = sums.weight > 0.0
     number = max(int(filled.sum()), 1) if tests is None else tests
     low, high = np.full(filled.size, np.nan), np.full(filled.size, np.nan)
-    if null == "residual":
-        noise, blocks = cell_noise(sums, None if rows is None else cluster_blocks(rows), model_variance=model_variance)
+    if how.null == "residual":
+        own = None if how.rows is None else cluster_blocks(how.rows)
+        noise, blocks = cell_noise(sums, own, model_variance=how.model_variance or how.usual)
         gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
         z = student_reach(blocks[filled], level / number)
         with np.errstate(invalid="ignore"):  # one row or cluster whose residual is 0 says nothing of the others
@@ -67,7 +62,7 @@ def cell_gap_intervals(
         mean = sums.predicted[filled] / sums.weight[filled]
         low[filled], high[filled] = np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
         return low, high
-    least, most = _mean_events(sums, filled, weighted=weighted, tests=number, level=level)
+    least, most = _mean_events(sums, filled, weighted=how.weighted, tests=number, level=level)
     low[filled] = (sums.predicted[filled] - most) / sums.weight[filled]
     high[filled] = (sums.predicted[filled] - least) / sums.weight[filled]
     return low, high
@@ -75,8 +70,6 @@ def cell_gap_intervals(
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    from scipy.special import stdtrit
-
     residual = pair.observed - expected
     if pair.cluster is None:
         noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
@@ -86,7 +79,7 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
-    return float(-stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
+    return float(-special.stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
 
 
 def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Steps
-from miscal.inference.residual import Noise
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, KeptInPart, Spread, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
 from miscal.kernels.threads import over_blocks, thread_count
@@ -35,8 +35,8 @@ LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 LISTED = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
+# block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count).
 Block = Callable[[int, int], Floats]
-"""block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count)."""
 
 
 def spans(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
@@ -119,28 +119,19 @@ class MaximumNoise:
 
 
 def subpopulation_noise(
-    rows: Ordered,
-    found: Search,
-    values: np.ndarray,
-    pair: Pair,
-    noise: Noise,
-    *,
-    draws: int,
-    statistic: str,
-    random_state: Any,
-    stretch: np.ndarray | None = None,
+    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, how: Judging, *, draws: int, statistic: str
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = noise.null == "residual", seed_of(random_state)
+    flips, seed = how.null == "residual", seed_of(how.random_state)
     if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
         draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
-    scale = noise_scales(found.stats) * (1.0 if stretch is None else stretch)
+    scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
     lists = found.lists(np.arange(scale.size))
     walked = partial(_walked_maxima, rows, lists, scale, statistic)
-    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and noise.model_variance else None
+    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and how.model_variance else None
     run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
@@ -226,8 +217,6 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     The floor is the mean of the largest of as many independent ranges (or absolute normals): above that of dependent
     ones.
     """
-    from scipy.special import erf, erfc, ndtri
-
     unit, ranges = deviations(stats)[0], statistic == "range"
     rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
     events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)  # of rows of equal weight, as noisy
@@ -235,11 +224,11 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
-    p_values = aggregates.brownian_range_p(far) if ranges else erfc(far / math.sqrt(2.0))
+    p_values = aggregates.brownian_range_p(far) if ranges else special.erfc(far / math.sqrt(2.0))
     adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
-    critical = aggregates.brownian_range_isf(0.05 / tests) if ranges else float(-ndtri(0.025 / tests))
+    critical = aggregates.brownian_range_isf(0.05 / tests) if ranges else float(-special.ndtri(0.025 / tests))
     grid = np.linspace(0.0, 12.0, 4801)
-    below = aggregates.brownian_range_p(grid, upper=False) if ranges else erf(grid / math.sqrt(2.0))
+    below = aggregates.brownian_range_p(grid, upper=False) if ranges else special.erf(grid / math.sqrt(2.0))
     average = float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))
     worst = float(values[judged].max())
     rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)
@@ -261,8 +250,8 @@ NOISIEST = 1000  # and those with the largest standard error, where the plain ma
 ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
 TOGETHER = 200  # draws made at a time
 
+# weights(centres, rows) gives the weights of some rows around others, (centres, rows).
 Weights = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""weights(centres, rows) gives the weights of some rows around others, (centres, rows)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from miscal.inference.cells import equal_weights, match
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
 from miscal.kernels import simulate
 from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
 from miscal.pairs import Pair
@@ -60,17 +60,7 @@ def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
         return np.asarray(np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0)))
 
 
-def cell_draws(
-    sums: Sums,
-    *,
-    weighted: bool,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    draws: int = 999,
-    model_variance: bool = False,
-    stretch: Floats | None = None,
-    random_state: int | np.random.Generator | None = 0,
-) -> Draws | ClusterDraws:
+def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDraws:
     """Prepare draws of the cells' observed sums under a null.
 
     "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
@@ -87,34 +77,34 @@ def cell_draws(
     Examples
     --------
     >>> import numpy as np
-    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
+    >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(1)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 5 * one, 7 * one, 4.5 * one, 7 * one)
-    >>> bool(abs(cell_draws(sums, weighted=False).block(0, 4000).mean() - 5) < 0.15)
+    >>> bool(abs(cell_draws(sums, Judging()).block(0, 4000).mean() - 5) < 0.15)
     True
     """
-    seed = seed_of(random_state)
+    rows, seed, stretch = how.rows, seed_of(how.random_state), how.stretch
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
-    if null == "bernoulli":
-        if weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
+    if how.null == "bernoulli":
+        if how.weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
             weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
             codes, repeats = rows.codes(), rows.repeats()
             # By content: the order of the table moves no draw.
             order = np.lexsort((repeats, weight, rows.probability, codes))
             inputs = (rows.cells, codes[order], rows.probability[order], weight[order], repeats[order])
             return Draws("simulation", "draw_rows", inputs, sums.predicted, seed)
-        return _matched_draws(sums, weighted=weighted, seed=seed)
-    if model_variance and rows is not None and drawn_by_cluster(rows, draws):
+        return _matched_draws(sums, weighted=how.weighted, seed=seed)
+    if how.model_variance and rows is not None and drawn_by_cluster(rows, draws):
         return ClusterDraws.of(rows, sums.predicted, int(seed))
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
     if stretch is not None:
         return replace(flips, changed=lambda _, drawn: flips.mean + stretch * (drawn - flips.mean))
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
-    if not model_variance or not sparse.any():
+    if not how.model_variance or not sparse.any():
         return flips
-    return _sparse(flips, sums, sparse, blocks, _matched_draws(sums, weighted=weighted, seed=seed))
+    return _sparse(flips, sums, sparse, blocks, _matched_draws(sums, weighted=how.weighted, seed=seed))
 
 
 def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Draws) -> Draws:
@@ -197,18 +187,18 @@ def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
     scale[chosen], roughness[chosen] = unit[fit], rough[fit]
 
 
-def consistency_band(sums: Sums, *, null: Null, rows: CellRows | None, **drawn: Any) -> tuple[Floats, Floats, Floats]:
+def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
-    residual = null == "residual"
+    residual = how.null == "residual"
     variance = sums.residual2 if residual else sums.variance
-    if residual and rows is not None:
-        variance = cluster_blocks(rows).squares()
+    if residual and how.rows is not None:
+        variance = cluster_blocks(how.rows).squares()
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(variance) / sums.weight * (1.0 if drawn.get("stretch") is None else drawn["stretch"])
+        error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
         if sums.rows.size > BAND_CELLS:
             low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
         else:
-            stream = cell_draws(sums, null=null, rows=rows if residual else None, **drawn)
+            stream = cell_draws(sums, how if residual else replace(how, rows=None))
             block = stream.block(0, CLUSTER_BAND if isinstance(stream, ClusterDraws) else BAND_DRAWS)
             low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.inference.aggregates import BLOCK_VALUES, PooledError, few_at_a_time, walk_spans
 from miscal.inference.nulls import cell_draws
-from miscal.inference.sums import Floats, Integers, Sums
+from miscal.inference.sums import Floats, Integers, Judging, Sums
 
 PIECES = 200  # of equal information, into which a key is cut
 SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
@@ -26,8 +26,8 @@ OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
 SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
 
+# statistic(Σw(y - p), (draws, cells)) -> (draws,).
 Statistic = Callable[[Floats], Floats]
-"""statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,7 @@ class Omnibus:
 
 
 def omnibus(
-    sums: Sums,
-    tests: Mapping[str, Statistic],
-    *,
-    draws: int,
-    known: Sequence[float] = (),
-    **drawn: Any,
+    sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int, known: Sequence[float] = ()
 ) -> Omnibus:
     """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
 
@@ -62,16 +57,16 @@ def omnibus(
     tests : statistics by name
     known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
         p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
-    drawn : see `cell_draws`
+    how : see `cell_draws`
 
     Examples
     --------
     >>> one = np.ones(2)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
-    >>> omnibus(sums, of_levels(sums, PooledError(1.0)), draws=199, weighted=False).p_value
+    >>> omnibus(sums, of_levels(sums, PooledError(1.0)), Judging(), 199).p_value
     0.005
     """
-    stream = cell_draws(sums, draws=draws, **drawn)
+    stream = cell_draws(sums, how, draws)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty((draws + 1, len(tests)))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
@@ -171,9 +166,7 @@ class Quadratic:
 
     def p_value(self, sums: Sums) -> float:
         """Chi-square's, of the data."""
-        from scipy.special import chdtrc
-
-        return float(chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
+        return float(special.chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
 
 
 def _once(statistic: Statistic) -> Statistic:

@@ -6,7 +6,7 @@ It is the noise of clusters, of outcomes that are not 0 or 1, and where weights 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from miscal.carriers.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.checks import one_of
+from miscal.data.libraries import special
 from miscal.data.responses import Units
+from miscal.data.vectors import Floats, Integers
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
-    Floats,
-    Integers,
+    Judging,
     KeptInPart,
     Null,
     Spread,
     Sums,
     effective_events,
     floored,
+    seed_of,
 )
 from miscal.kernels.simulate import flipped_cell_exceedances
 from miscal.pairs import Pair
@@ -73,34 +75,25 @@ def cluster_blocks(rows: CellRows) -> Blocks:
     return Blocks(offsets, sums, rows.cluster[new])
 
 
-def residual_p_values(
-    sums: Sums,
-    rows: CellRows | None,
-    *,
-    binary: bool,
-    outcome_weights: bool,
-    model_variance: bool,
-    draws: int,
-    seed: np.uint64,
-) -> tuple[Floats, NDArray[np.object_]]:
+def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDArray[np.object_]]:
     """Give p-values of cells under sign flips, and in words how they were found.
 
     The sum of residuals over ``sqrt(Σ D²)``, D a cluster's sum (a row's without clusters), as Student's t on one less
-    degree of freedom than clusters; flips of the signs themselves below 25 clusters. With `model_variance` the larger
-    of ``sums.variance`` and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25 effective
-    events on a side: too small to judge, because rare events are not symmetric.
+    degree of freedom than clusters; flips of the signs themselves below 25 clusters. Where ``sums.variance`` is that of
+    the outcomes, the larger of it and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25
+    effective events on a side: too small to judge, because rare events are not symmetric.
     """
-    total = sums.observed - sums.predicted
+    total, rows = sums.observed - sums.predicted, how.rows
     blocks = None if rows is None else cluster_blocks(rows)
-    noise, number = cell_noise(sums, blocks, model_variance=model_variance)
+    noise, number = cell_noise(sums, blocks, model_variance=how.usual or not how.outcome_weights)
     at_hand = np.zeros(number.size, dtype=bool) if blocks is None else np.diff(blocks.offsets) > 0
     p_value = _student(total, noise, number)
     method = np.full(number.size, "residuals", dtype=object)
     few = (number < FEW_BLOCKS) & (number >= 2.0)
     small = (number < 2.0) | (few & ~at_hand)
-    if binary:
+    if how.binary:
         events = effective_events(sums)
-        if rows is not None and outcome_weights:
+        if rows is not None and how.outcome_weights:
             # Weights that depend on the outcome say nothing of how many events there are: count them.
             events = np.where(at_hand, rows.rarer_events(), events)
         small |= events < EFFECTIVE_EVENTS
@@ -108,6 +101,7 @@ def residual_p_values(
         chosen = np.flatnonzero(few & ~small)
         # The larger of the two: flips cannot see that the residuals themselves are too small.
         counts = np.zeros((chosen.size, 2), dtype=np.int64)
+        seed = seed_of(how.random_state)
         flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, seed, counts)
         p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
         method[chosen] = "sign flips"
@@ -127,23 +121,21 @@ def cell_noise(sums: Sums, blocks: Blocks | None, *, model_variance: bool) -> tu
 
 def student_reach(number: Floats, level: float) -> Floats:
     """|ΣD|/sqrt(ΣD²) from which the test of `residual_p_values` rejects at a level; infinite where it never does."""
-    from scipy.special import stdtrit
-
     freedom = np.maximum(number - 1.0, 1.0)
-    t = -stdtrit(freedom, 0.5 * level)
+    t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
     return np.asarray(np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
-    from scipy.special import ndtr, stdtr
 
     freedom = np.maximum(number - 1.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = np.abs(total) / np.sqrt(noise)
         # z <= √n always; Student's statistic in terms of z, so that the bound maps to infinity.
         t = z * np.sqrt(freedom / np.maximum(number - z * z, 0.0))
-        tail = np.where(number > 1e6, ndtr(-z), stdtr(freedom, -np.nan_to_num(t, nan=0.0, posinf=1e300)))
+        t = np.nan_to_num(t, nan=0.0, posinf=1e300)
+        tail = np.where(number > 1e6, special.ndtr(-z), special.stdtr(freedom, -t))
     # No assignment of n signs is rarer than 2 in 2^n.
     floor = np.exp2(np.maximum(1.0 - number, -1000.0))
     return np.asarray(np.clip(2.0 * tail, floor, 1.0))
@@ -205,6 +197,11 @@ class Noise:
     def model_variance(self) -> bool:
         """Whether outcomes are 0/1 and the weights do not depend on them, so that p(1-p) is the noise of a row."""
         return self.binary and not self.outcome_weights
+
+    def judging(self, **cells: Any) -> Judging:
+        """How cells of such noise are judged, given what is known of them."""
+        known = {name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")}
+        return Judging(**known, usual=self.spread is not None, **cells)
 
     def sums(self, made: Tally) -> Sums:
         """Sums as inference reads them."""

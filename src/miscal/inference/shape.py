@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from miscal.data.libraries import special
 from miscal.inference.sums import Floats
 from miscal.kernels.order import walk_shapes
 
@@ -54,13 +55,11 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     >>> bool(found.p_value < 1e-6), bool(found.moment > 0)
     (True, True)
     """
-    from scipy.special import ndtr
-
     cells = off.shape[-1]
     size, moment = np.empty(off.shape[:-1]), np.empty(off.shape[:-1])
     rows = (np.ascontiguousarray(values, dtype=np.float64).reshape(-1, cells) for values in (off, variance))
     walk_shapes(*rows, size.reshape(-1), moment.reshape(-1))
-    p_value = 2.0 * np.minimum(2.0 * ndtr(-np.abs(moment)), kuiper_bridge_p(size))
+    p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
     return Shape(np.where(size >= 0.0, np.minimum(p_value, 1.0), np.nan), moment)
 
 
@@ -70,9 +69,7 @@ def normal_z(p_value: Floats) -> Floats:
     >>> normal_z(np.array([0.05, 1.0])).round(2).tolist()
     [1.96, -0.0]
     """
-    from scipy.special import ndtri
-
-    return np.asarray(-ndtri(0.5 * np.clip(p_value, 1e-300, 1.0)))
+    return np.asarray(-special.ndtri(0.5 * np.clip(p_value, 1e-300, 1.0)))
 
 
 def bridge(off: Floats, variance: Floats) -> Floats:

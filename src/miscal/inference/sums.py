@@ -97,30 +97,47 @@ class CellRows:
         return residual if self.weight is None else residual * self.weight
 
 
-def rows_of_cells(
-    codes: Integers,
-    cells: int,
-    probability: Floats,
-    outcome: Floats,
-    *,
-    weight: Floats | None = None,
-    cluster: Integers | None = None,
-    count: Integers | None = None,
-) -> CellRows:
+@dataclass(frozen=True)
+class Judging:
+    """How the sums of cells are judged.
+
+    weighted : False when all weights are 1 (aggregated rows count as their trials)
+    null : "bernoulli": y* ~ Bernoulli(p) row by row; "residual": residuals keep their size and lose their sign, one
+        sign a cluster; for clusters, for weights that depend on the outcome, for real-valued responses
+    rows : the rows, sorted by cell; sharper where cells are small, and needed for clusters
+    outcome_weights : whether weights depend on the outcome, so that Σw²p(1-p) is not the noise
+    binary : False when outcomes are not 0/1; the sums then have the variance of their `Spread`
+    usual : whether the sums have the variance that is usual for their predictions (`Noise.sums`)
+    model_variance : whether Σw²p(1-p) is known to be the noise of rows that are independent
+    stretch : how much wider the flipped signs of each cell are made
+    """
+
+    weighted: bool = False
+    null: Null = "bernoulli"
+    rows: CellRows | None = None
+    outcome_weights: bool = False
+    binary: bool = True
+    usual: bool = False
+    model_variance: bool = False
+    stretch: Floats | None = None
+    random_state: int | np.random.Generator | None = 0
+
+
+def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     """Sort rows by cell (by cluster within it, where there is one); rows with a negative code are left out.
 
     Examples
     --------
     >>> import numpy as np
-    >>> rows_of_cells(np.array([1, 0, 1]), 2, np.array([0.1, 0.2, 0.3]), np.zeros(3)).probability.tolist()
+    >>> rows_of_cells(np.array([1, 0, 1]), 2, Pair(np.array([0.1, 0.2, 0.3]), np.zeros(3))).probability.tolist()
     [0.2, 0.1, 0.3]
     """
-    order = np.argsort(codes, kind="stable") if cluster is None else np.lexsort((cluster, codes))
+    order = np.argsort(codes, kind="stable") if pair.cluster is None else np.lexsort((pair.cluster, codes))
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
     order = order[: offsets[-1]]
     kinds = (np.float64, np.float64, np.float64, np.int64, np.int64)
-    given = zip((probability, outcome, weight, cluster, count), kinds, strict=True)
+    given = zip((pair.predicted, pair.observed, pair.weight, pair.cluster, pair.count), kinds, strict=True)
     arrays: Any = [None if values is None else np.ascontiguousarray(values[order], kind) for values, kind in given]
     return CellRows(offsets, *arrays)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
+from miscal.data.frames import named_columns
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.pairs import Pair, pair
 from miscal.results import Result
@@ -95,18 +96,12 @@ def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.nda
 
 def variable_columns(variable: Any) -> list[Column]:
     """The columns of what was given as a variable: one, the columns of a frame, or those of a matrix."""
-    from miscal.data.frames import frame_of
-
     if isinstance(variable, Column):
         return [variable]
-    shape = getattr(variable, "shape", None)
-    if isinstance(variable, np.ndarray) and variable.ndim == 2:
-        return [column(f"variable {place}", variable[:, place]) for place in np.arange(variable.shape[1])]
-    if shape is not None and len(shape) == 2:
-        return [column(name, values) for name, values in frame_of(variable, "'variable'").items()]
-    if isinstance(variable, dict):
-        return [column(str(name), values) for name, values in variable.items()]
-    return [column("variable", variable, where="'variable'")]
+    if not isinstance(variable, dict) and len(getattr(variable, "shape", ())) != 2:
+        return [column("variable", variable, where="'variable'")]
+    start = "variable " if isinstance(variable, np.ndarray) else ""
+    return [column(f"{start}{name}", values) for name, values in named_columns(variable, "'variable'").items()]
 
 
 Asked = ParamSpec("Asked")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.errors import nearest, refusal
-from miscal.inference.curves import Smooth, critical_values, estimate
+from miscal.data.errors import refusal
+from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
 from miscal.inference.sums import Floats, Integers
@@ -18,8 +18,6 @@ from miscal.metrics.arrays import Given, variable_columns
 from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
 from miscal.results import Table
-
-OPTIONS = ("span", "degree", "grid", "trim", "level", "se", "robust_iterations", "band", "random_state")
 
 
 def smooth(
@@ -29,15 +27,7 @@ def smooth(
     weight: ArrayLike | None = None,
     count: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
-    span: float = 0.9,
-    degree: int = 2,
-    grid: int | ArrayLike = 500,
-    trim: float = 0.05,
-    level: float = 0.95,
-    se: str = "robust",
-    robust_iterations: int = 0,
-    band: str = "pointwise",
-    random_state: int | np.random.Generator | None = 0,
+    **options: Any,
 ) -> Smooth:
     r"""Smooth each response over x by local regression, evaluated exactly at every grid point.
 
@@ -92,38 +82,17 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    _check_options(span, degree, trim, level, se, robust_iterations, band)
+    how = Smoothing(**options)
     rows, codes = _rows(x, responses, weight, count, cluster)
-    points = _grid(rows, grid, trim)
+    points = _grid(rows, how.grid, how.trim)
     rows = pool_rows(rows)
     ascending = np.argsort(points, kind="stable")
     back = np.argsort(ascending)
-    where = find_windows(rows, points[ascending], span)
-    done = estimate(rows, codes, where, span, degree, se, robust_iterations, band == "simultaneous")
-    critical = critical_values(done, level, band == "simultaneous", random_state)
+    done = estimate(rows, codes, find_windows(rows, points[ascending], how.span), how)
+    critical = critical_values(done, how)
     done = replace(done, fit=done.fit + rows.middle, critical=critical)
     names = ("grid", "fit", "standard_error", "critical", "bandwidth", "degree", "degrees_of_freedom")
     return replace(done, **{name: getattr(done, name)[back] for name in names})
-
-
-def _check_options(
-    span: float, degree: int, trim: float, level: float, se: str, robust_iterations: int, band: str
-) -> None:
-    whole = not isinstance(robust_iterations, bool) and int(robust_iterations) == robust_iterations
-    choices = {"se": ("robust", "constant"), "band": ("pointwise", "simultaneous")}
-    for fine, what, name, value in (
-        (0.0 < span <= 1.0, "must lie in (0, 1]", "span", span),
-        (not isinstance(degree, bool) and degree in (0, 1, 2), "must be 0, 1 or 2", "degree", degree),
-        (0.0 <= trim < 0.5, "must lie in [0, 0.5)", "trim", trim),
-        (0.0 < level < 1.0, "must lie in (0, 1)", "level", level),
-        (se in choices["se"], "must be 'robust' or 'constant'", "se", se),
-        (band in choices["band"], "must be 'pointwise' or 'simultaneous'", "band", band),
-        (whole and robust_iterations >= 0, "must be a whole number, 0 or more", "robust_iterations", robust_iterations),
-    ):
-        if not fine:
-            hint = nearest(str(value), choices[name]) if name in choices else ""
-            hint = "the share of rows in a window" if name == "span" else hint
-            raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
 def _rows(
@@ -259,7 +228,7 @@ def variable_calibration_curve(
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
-    options = {name: asked[name] for name in OPTIONS}
+    options = {each.name: asked[each.name] for each in fields(Smoothing)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
 
@@ -273,12 +242,12 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
     key = np.ascontiguousarray(values[known] if left_out else values, dtype=np.float64)
     observed = np.asarray(rows.observed, dtype=np.float64)
     responses = np.stack([observed, rows.predicted, rows.predicted - observed], axis=1)
-    cluster = rows.cluster if options.get("se", "robust") == "robust" else None
+    how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
+    cluster = rows.cluster if how.se == "robust" else None
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
     gap = found.fit[:, 2]
     place = 0 if np.isnan(gap).all() else int(np.nanargmax(np.abs(gap)))
-    noise = choose_null(rows, "bernoulli")
-    _, summary = walk_summary(rows, key, noise=noise, random_state=int(options.get("random_state", 0)), locate=False)
+    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state), locate=False)
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])
@@ -292,7 +261,7 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
         worst_gap=float(gap[place]) * units.scale,
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
-        level=float(options.get("level", 0.95)),
-        band=str(options.get("band", "pointwise")),
+        level=float(how.level),
+        band=how.band,
         left_out=left_out,
     )

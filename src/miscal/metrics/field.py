@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.checks import check_seed, one_of
+from miscal.data.checks import check_seed, number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
@@ -23,9 +23,9 @@ from miscal.inference.residual import cluster_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
-from miscal.metrics.score_errors import Bins, tally_error
+from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import edges_for
+from miscal.pooling.bins import Bins, edges_for
 from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
 from miscal.pooling.columns import Nested, field_pooling, named_columns, nested_levels
 from miscal.results import Result, Table
@@ -113,7 +113,8 @@ def field_relative_calibration_error(
     >>> field_relative_calibration_error(y, p, z, zero="drop")
     0.25
     """
-    _check_zero(epsilon, zero)
+    one_of("zero", zero, ("epsilon", "drop"))
+    number("epsilon", epsilon, 0.0, above=True, hint="zero='drop' leaves out the levels without events, and needs none")
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
         raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error")
@@ -125,14 +126,6 @@ def field_relative_calibration_error(
         return float("nan")
     below = events[counted] + (epsilon * weight[counted] if zero == "epsilon" else 0.0)
     return float(aggregate(off[counted] / below, weight[counted], norm))
-
-
-def _check_zero(epsilon: float, zero: str) -> None:
-    one_of("zero", zero, ("epsilon", "drop"))
-    fine = isinstance(epsilon, (int, float, np.number)) and not isinstance(epsilon, bool)
-    if not fine or not (np.isfinite(epsilon) and epsilon > 0):
-        hint = "zero='drop' leaves out the levels without events and needs no epsilon"
-        raise refusal("must be a number above 0", where="'epsilon'", got=f"it is {epsilon!r}", hint=hint)
 
 
 def _level_tally(given: Given, field: Any, bins: Bins | None, target: str | int) -> Tally:

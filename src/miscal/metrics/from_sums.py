@@ -15,11 +15,12 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
-from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
+from miscal.engines.adding import add_up
+from miscal.engines.requests import SCORE, LevelCells, RangeCells
 from miscal.engines.walks import Walk
 from miscal.inference.aggregates import NullSummary, kuiper_p_value
 from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
-from miscal.inference.sums import Sums, effective_events
+from miscal.inference.sums import Judging, Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
 from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
@@ -153,8 +154,8 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     events = float(effective_events(total)[0]) if grid.weighted else min(made.expected)
     events = events if noise.binary else float(made.rows)
     happened = float(sums.residual2.sum())
-    sources: Any = {"ties": sums, "weighted": grid.weighted, "random_state": random_state}
-    return made, kuiper_p_value(made, noise.null, events=events, happened=happened, **sources)
+    how = Judging(grid.weighted, noise.null, random_state=random_state)
+    return made, kuiper_p_value(made, how, events=events, happened=happened, ties=sums)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

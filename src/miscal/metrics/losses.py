@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from miscal.data.checks import number, one_of
+from miscal.data.libraries import special
 from miscal.engines.memory import tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95
@@ -295,8 +296,6 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
-    from scipy.special import stdtrit
-
     free = np.array([True, free_slope])
 
     def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
@@ -310,7 +309,7 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
-        reach = float(-stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
+        reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
     spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, _derivatives(pair, theta)[2], free)), 0.0))
     return [
         Estimate(float(value), float(value - reach * error), float(value + reach * error))
@@ -359,13 +358,12 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
-    from scipy.special import expit
 
     bread = np.linalg.pinv(hessian[np.ix_(free, free)])
     if pair.weight is None and pair.cluster is None:
         return np.asarray(bread)
     logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
-    fitted = expit(theta[0] + theta[1] * logit)
+    fitted = special.expit(theta[0] + theta[1] * logit)
     score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
     if pair.first is not None:
         score *= pair.first[:, None]

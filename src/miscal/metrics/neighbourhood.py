@@ -17,10 +17,11 @@ from miscal.inference.nulls import Steps
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.neighbourhood_errors import Bins, Kernel, Neighbourhoods, bandwidth_array, check_kernel
+from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.pairs import pair
+from miscal.pooling.bins import Bins
 from miscal.results import Result, Table, p_text
 
 
@@ -141,14 +142,13 @@ def by_neighbourhood(
     check_seed(random_state)
     bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
-    features, words, names = feature_map(
-        p.columns, columns, p.rows, compared.first, reduce=reduce, dimensions=dimensions, scale=scale
-    )  # fmt: skip
+    how: Any = {"reduce": reduce, "dimensions": dimensions, "scale": scale}
+    features, words, names = feature_map(p, columns, compared.first, **how)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
-    edges, cells = pooling.cells.edges, pooling.codes(0, compared.rows)
-    problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
+    cells = pooling.codes(0, compared.rows)
+    problem = Neighbourhoods(compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
     residuals = Steps.of(
@@ -157,7 +157,7 @@ def by_neighbourhood(
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
-    table = worst_table(problem, edges, local, noise, described, beyond)
+    table = worst_table(problem, local, noise, described, beyond)
     settings = {
         "columns": names, "features": words, "dimensions": features.shape[1],
         "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
@@ -167,18 +167,11 @@ def by_neighbourhood(
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    method = _method(chosen.reason, settings, noise, compared.rows)
-    return _result(problem, edges, local, noise, table, settings, method)
+    return _result(problem, local, noise, table, settings, chosen.reason)
 
 
 def _result(
-    problem: Neighbourhoods,
-    edges: np.ndarray,
-    local: LocalGaps,
-    noise: LocalNoise,
-    table: Table,
-    settings: dict[str, Any],
-    method: str,
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, table: Table, settings: dict[str, Any], reason: str
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight(), noise.tested
     gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
@@ -186,12 +179,12 @@ def _result(
         name="Calibration by neighbourhood",
         kind="neighbourhood",
         **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
-        method=method,
+        method=_method(reason, settings, noise, problem.pair.rows),
         table=table,
         settings=settings,
         extra={
             "average": float(np.average(np.abs(local.gap), weights=weight)) * units.scale,
-            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(edges), residual, weight),
+            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight),
             "largest_deviations": tested.value,
             "null_mean": tested.noise_floor,
             "critical": tested.quantile,

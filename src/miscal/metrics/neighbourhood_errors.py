@@ -5,25 +5,24 @@ Two rows are neighbours when their scores fall in the same bin and their feature
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from miscal.data import responses
-from miscal.data.checks import check_lengths, numbers, probability_matrix, refuse_rows
+from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
-from miscal.data.frames import frame_of
-from miscal.data.vectors import flat
+from miscal.data.frames import named_columns
+from miscal.kernels.neighbours import device_available, local_sums
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index
+from miscal.pooling.bins import Bins, bin_index
 
 KERNELS = ("laplacian", "gaussian", "group")
-DEVICES = ("auto", "cpu", "cuda")
 LARGEST = 1e150  # squares of features and their sums must stay finite
 
 Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
@@ -31,81 +30,51 @@ Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
 
 def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
-    table = _table(features, where)
-    stacked = _numbers(table, where) if isinstance(table, np.ndarray) else _number_columns(table, where)
+    if isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] and features.dtype.kind in "biuf":
+        stacked, places = features, [f"{where} column {place}" for place in range(features.shape[1])]
+    else:
+        columns = _columns(features, where)
+        for words, values in columns.items():
+            if values.kind in {"category", "date"}:
+                hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
+                raise refusal("must hold numbers", where=words, got=f"its kind is {values.kind}", hint=hint)
+        stacked = np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
+        places = list(columns)
     matrix = np.ascontiguousarray(stacked, dtype=np.float64)
     bad = ~(np.abs(matrix) <= LARGEST)
     if bad.any():
         rows = np.asarray(bad.any(axis=1))
         row = int(np.argmax(rows))
         place = int(np.argmax(bad[row]))
-        name = str(place) if isinstance(table, np.ndarray) else f"'{list(table)[place]}'"
         missing = bool(np.isnan(matrix[row, place]))
         what = "must not be missing" if missing else "must be finite numbers below 1e150"
         hint = "fill in the missing values, or leave these rows out" if missing else ""
-        refuse_rows(rows, what, f"{where} column {name}", matrix[:, place], hint)
+        refuse_rows(rows, what, places[place], matrix[:, place], hint)
     return matrix
 
 
-def _table(features: Any, where: str) -> Mapping[str, Any] | np.ndarray:
-    """A frame as named vectors, anything else as an array (n,) or (n, d)."""
-    frame = isinstance(features, dict) or hasattr(features, "columns") or hasattr(features, "column_names")
-    if frame and not isinstance(features, np.ndarray):
-        table = frame_of(features, where)
-        if not len(table):
-            raise refusal("must have at least one column", where=where, got="it has none")
-        return table
-    try:
-        array = np.asarray(features)
-    except (TypeError, ValueError) as error:
-        raise refusal("must be (n, d) or (n,)", where=where, got=str(error)) from error
-    if array.ndim not in (1, 2):
-        raise refusal("must be (n, d) or (n,)", where=where, got=f"its shape is {array.shape}")
-    if array.ndim == 2 and not array.shape[1]:
-        raise refusal("must have at least one column", where=where, got=f"its shape is {array.shape}")
-    return array
-
-
-def _numbers(array: np.ndarray, where: str) -> np.ndarray:
-    if array.ndim == 1:
-        return numbers(flat(array, where), where, "must hold numbers")[:, None]
-    if array.dtype.kind not in "biuf":
-        hint = "one-hot encode categories"
-        raise refusal("must hold numbers", where=where, got=f"its dtype is {array.dtype}", hint=hint)
-    return array
-
-
-def _number_columns(table: Mapping[str, Any], where: str) -> np.ndarray:
-    columns = {f"{where} column '{name}'": column(name, table[name], f"{where} column '{name}'") for name in table}
-    for place, values in columns.items():
-        if values.kind in {"category", "date"}:
-            hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
-            raise refusal("must hold numbers", where=place, got=f"its kind is {values.kind}", hint=hint)
-    check_lengths({place: len(values) for place, values in columns.items()})
-    return np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
+def _columns(features: Any, where: str) -> dict[str, Column]:
+    """The columns of a frame or an array, by words that say which."""
+    given = named_columns(features, where)
+    if not given:
+        raise refusal("must have at least one column", where=where, got="it has none")
+    bare = isinstance(features, (np.ndarray, list, tuple))
+    words = [f"{where} column {name}" if bare else f"{where} column '{name}'" for name in given]
+    made = {place: column(name, given[name], place) for place, name in zip(words, given, strict=True)}
+    check_lengths({place: len(values) for place, values in made.items()})
+    return made
 
 
 def group_matrix(features: Any, query_features: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
-    levels = _level_columns(features, "'features'")
+    levels = [each.as_levels() for each in _columns(features, "'features'").values()]
     coded = np.column_stack([each.values.astype(np.float64) for each in levels])
     if query_features is None:
         return coded, None
-    asked = _level_columns(query_features, "'queries' features")
+    asked = [each.as_levels() for each in _columns(query_features, "'queries' features").values()]
     if len(asked) != len(levels):
         raise refusal(f"must have {len(levels)} columns", where="'queries' features", got=f"it has {len(asked)}")
     return coded, np.column_stack([_same_codes(each, other) for each, other in zip(levels, asked, strict=True)])
-
-
-def _level_columns(features: Any, where: str) -> list[Column]:
-    table = _table(features, where)
-    if not isinstance(table, np.ndarray):
-        given = list(table.values())
-    else:
-        given = [features] if table.ndim == 1 else list(table.T)
-    levels = [column(f"feature {place}", values, where=where).as_levels() for place, values in enumerate(given)]
-    check_lengths({f"{where} column {place}": len(each) for place, each in enumerate(levels)})
-    return levels
 
 
 def _same_codes(levels: Column, other: Column) -> np.ndarray:
@@ -131,14 +100,10 @@ def check_kernel(kernel: Any, device: Any) -> None:
     if not callable(kernel) and kernel not in KERNELS:
         names = ", ".join(f"'{name}'" for name in KERNELS)
         raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
-    if device not in DEVICES:
-        raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
-    if device == "cuda":
-        from miscal.kernels.neighbours import device_available
-
-        if not device_available():
-            hint = "use device='auto', or install torch and triton on a machine with a GPU"
-            raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
+    one_of("device", device, ("auto", "cpu", "cuda"))
+    if device == "cuda" and not device_available():
+        hint = "use device='auto', or install torch and triton on a machine with a GPU"
+        raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
 
 
 def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarray:
@@ -153,9 +118,6 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarra
     if target == "top":
         return np.asarray(matrix.max(axis=1))
     return np.ascontiguousarray(matrix[:, 1 if target in {"positive", "auto"} else int(target)])
-
-
-Bins = int | Sequence[float] | np.ndarray
 
 
 class Options(TypedDict, total=False):
@@ -179,6 +141,7 @@ class Neighbourhoods:
     pair: Pair
     features: np.ndarray  # (n, d)
     cells: np.ndarray  # (n,) bins of the score
+    edges: np.ndarray  # of these bins
     bandwidths: np.ndarray
     kernel: Kernel
     own: bool
@@ -215,8 +178,6 @@ class Neighbourhoods:
 
     def sums(self, columns: Sequence[np.ndarray]) -> Any:
         """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
-        from miscal.kernels.neighbours import local_sums
-
         rows = self.features, self.cells, np.column_stack(columns)
         options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
         try:
@@ -324,9 +285,9 @@ def local_calibration_error(
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         _check_queries(matrix, asked, predicted)
         where = (asked, bin_index(predicted, pooling.cells.edges))
-    cells = pooling.codes(0, pair.rows)
-    error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
-    error = (error if signed else np.abs(error)) * given.scale
+    bins_of_rows = pooling.codes(0, pair.rows), pooling.cells.edges
+    problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
+    error = (problem.signed_error() if signed else np.abs(problem.signed_error())) * given.scale
     if queries is None and given.kept is not None:  # rows of weight 0 have their place, as NaN
         error, known = np.full((len(error), given.rows), np.nan), error
         error[:, given.kept] = known

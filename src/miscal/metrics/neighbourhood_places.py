@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import Floats, whole
+from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
+from miscal.data.vectors import Floats
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.columns import Encoding, mean_and_spread
@@ -91,14 +93,7 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
 
 
 def feature_map(
-    columns: Columns,
-    chosen: Any,
-    rows: int,
-    weight: np.ndarray | None,
-    *,
-    reduce: str | None,
-    dimensions: int | None,
-    scale: str | None,
+    p: Predictions, chosen: Any, weight: Floats | None, *, reduce: str | None, dimensions: int | None, scale: str | None
 ) -> tuple[np.ndarray, str, list[str]]:
     """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
@@ -107,15 +102,15 @@ def feature_map(
     names: list[str] = []
     several = isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
     if chosen is None or isinstance(chosen, str) or several:
-        names = [chosen] if isinstance(chosen, str) else list(columns if chosen is None else chosen)
+        names = [chosen] if isinstance(chosen, str) else list(p.columns if chosen is None else chosen)
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
-        pooled, words = _pooled({name: columns.find(name) for name in names}, scale)
+        pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
         made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
-        if len(made) != rows:
-            raise refusal(f"must have one row for each of {rows}", where="'columns'", got=f"it has {len(made)}")
+        if len(made) != p.rows:
+            raise refusal(f"must have one row for each of {p.rows}", where="'columns'", got=f"it has {len(made)}")
         words = f"{made.shape[1]} given features"
         if scale == "standard":
             mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T
@@ -165,12 +160,7 @@ COLUMNS = (
 
 
 def worst_table(
-    problem: Neighbourhoods,
-    edges: np.ndarray,
-    local: LocalGaps,
-    noise: LocalNoise,
-    columns: Mapping[str, Column],
-    beyond: np.ndarray,
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: np.ndarray
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
@@ -190,8 +180,8 @@ def worst_table(
         left = abs(row.pop("deviations_beyond")) >= critical
         row |= {
             "label": described(columns, inside, weights * weight[inside], weight),
-            "score_low": float(edges[cell]),
-            "score_high": float(edges[cell + 1]),
+            "score_low": float(problem.edges[cell]),
+            "score_high": float(problem.edges[cell + 1]),
             "gap_low": row["gap"] - critical * error[place],
             "gap_high": row["gap"] + critical * error[place],
             "standard_error": error[place],

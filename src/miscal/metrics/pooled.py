@@ -25,7 +25,15 @@ from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
 from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
 from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Sums, effective_events, effective_events_of, rows_of_cells
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Judging,
+    Sums,
+    effective_events,
+    effective_events_of,
+    rows_of_cells,
+)
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles
@@ -44,20 +52,24 @@ MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told a
 class Pooled:
     """Cells, their sums as inference reads them, the rows of small ones, their tests, and the error with its noise.
 
-    drawn : how draws of the cells are made
+    how : they are judged
     level : of the intervals
     """
 
     tally: Tally
     sums: Sums
     noise: Noise
-    rows: CellRows | None
+    how: Judging
     tests: CellPValues
     adjusted: np.ndarray
     summary: NullSummary
-    drawn: Mapping[str, Any]
     level: float
     error: PooledError
+
+    @property
+    def rows(self) -> CellRows | None:
+        """Those of small cells, of clusters or of flipped signs."""
+        return self.how.rows
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -67,13 +79,9 @@ class Pooled:
     def cells(self, *, band: bool) -> Mapping[str, Any]:
         """What is said of the cells, by name; where rates of calibrated cells fall, their `band`, is simulated."""
         sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
-        weighted = self.tally.weighted
-        low, high = cell_gap_intervals(
-            sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows,
-            model_variance=bool(self.drawn["model_variance"]) or self.noise.spread is not None,
-        )  # fmt: skip
+        low, high = cell_gap_intervals(sums, self.how, judged, self.level)
         low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
-        error, band_low, band_high = consistency_band(sums, **self.drawn) if band else np.full((3, low.size), np.nan)
+        error, band_low, band_high = consistency_band(sums, self.how) if band else np.full((3, low.size), np.nan)
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = sums.predicted / sums.observed
@@ -172,15 +180,10 @@ def pooled_of(
     """As `pooled` from a tally alone; `rows` are those of small cells or of flipped signs, where they are at hand."""
     error = PooledError(norm_power(norm))
     sums = noise.sums(made)
-    common: Any = {"weighted": made.weighted, "null": noise.null, "rows": rows, "random_state": random_state}
-    response: Any = "binary" if noise.binary else "real"
-    usual = noise.spread is not None
-    tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, usual=usual, response=response, **common)
-    adjusted = holm(tests.p_value)
-    drawn = {**common, "model_variance": noise.model_variance}
-    drawn["stretch"] = stretch_of(sums, rows) if usual else None
-    summary = aggregate_null(sums, error, draws=draws, **drawn)
-    return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
+    stretch = None if noise.spread is None else stretch_of(sums, rows)
+    how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
+    tests, summary = cell_p_values(sums, how), aggregate_null(sums, error, how, draws)
+    return Pooled(made, sums, noise, how, tests, holm(tests.p_value), summary, level, error)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
@@ -198,12 +201,7 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     if not flips and not (sums.weighted and pair.rows * DRAWS <= ROW_DRAWS):
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
         codes = np.where(needed[codes], codes, -1)
-    return _sorted_rows(pair, codes, pooling.cells.count)
-
-
-def _sorted_rows(pair: Pair, codes: np.ndarray, cells: int) -> CellRows:
-    kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
-    return rows_of_cells(codes, cells, pair.predicted, pair.observed, **kept)
+    return rows_of_cells(codes, pooling.cells.count, pair)
 
 
 def _places(cells: Cells, units: Units) -> dict[str, Any]:
@@ -233,15 +231,13 @@ def walk_summary(
     if needs_rows and not few and (pair.count is None or pair.cluster is not None):
         # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
         keys, codes = np.unique(along, return_inverse=True)
-        common = {"weight": pair.first, "cluster": pair.cluster}
-        rows = rows_of_cells(codes, keys.size, pair.predicted, pair.observed, **common)
+        rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
     elif needs_rows and pair.binary and noise.null == "bernoulli":
         made = _tied(pair, along)
         ties = None if made is None else Sums.of(made)
-    sources: dict[str, Any] = {"rows": rows, "ties": ties, "weighted": pair.weight is not None}
-    sources["random_state"] = random_state
-    sources["model_variance"] = pair.count is None and noise.model_variance
-    return walked, kuiper_p_value(walked, noise.null, events=events, happened=happened, **sources)
+    how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
+    how = how if pair.count is None else replace(how, model_variance=False)
+    return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
 def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
@@ -269,7 +265,7 @@ def levels_tested(found: Pooled) -> Omnibus:
     exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
     tests = of_levels(found.sums, found.error, binary=found.noise.spread is None)
-    return omnibus(found.sums, tests, draws=draws_for(found.sums.rows.size), known=known, **found.drawn)
+    return omnibus(found.sums, tests, found.how, draws_for(found.sums.rows.size), known)
 
 
 def along_tested(
@@ -295,21 +291,21 @@ def along_tested(
         tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
         tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=not usual)
-    drawn = {**found.drawn, "rows": None}
+    how = replace(found.how, rows=None)
     if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes(0, values.size)]
-        drawn["rows"] = _sorted_rows(pair, codes, pieces.sums.rows.size)
-    if usual:  # judged by whole cells: pieces of a few rows are quiet by luck
+        how = replace(how, rows=rows_of_cells(codes, pieces.sums.rows.size, pair))
+    if how.stretch is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
-        drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
+        how = replace(how, stretch=np.repeat(how.stretch[found.sums.weight > 0.0], size))
     known = []
     total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
         known = [kuiper, *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic))]
-    return omnibus(pieces.sums, tests, draws=DRAWS, known=known, **drawn)
+    return omnibus(pieces.sums, tests, how, DRAWS, known)
 
 
 def grid_of(found: Pooled, pair: Pair, values: np.ndarray, *, scored: bool = False) -> Tally:

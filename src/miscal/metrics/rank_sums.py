@@ -5,23 +5,24 @@ A measure of variation says how spread a distribution over K classes is, given f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
+from miscal.data.checks import truth
 from miscal.data.errors import nearest, refusal
+from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels import variation
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.pairs import Pair, outcome_pair
-from miscal.pooling.bins import bin_index, edges_for
+from miscal.pooling.bins import Bins, bin_index, edges_for
 
-Bins = int | Sequence[float] | np.ndarray
 NO_VALUES = np.empty(0)
 CALL_VALUES = 1 << 22  # probabilities handed to a callable at a time: 32 MiB
 
@@ -153,8 +154,7 @@ def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size
 
 def check_correction(measure: Measure, bias_correction: Any) -> bool:
     """Refuse a correction that does not exist."""
-    if not isinstance(bias_correction, (bool, np.bool_)):
-        raise refusal("must be True or False", where="'bias_correction'", got=f"it is {bias_correction!r}")
+    truth("bias_correction", bias_correction)
     if bias_correction and (measure.kind == GIVEN or measure.name == "variation_ratio"):
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
@@ -314,8 +314,6 @@ def _ranked_rows(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.nd
 
 def group_residuals(rows: Ranked) -> np.ndarray:
     """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
-    from scipy import sparse
-
     p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_pair(rows.predictions)
     group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))

@@ -19,8 +19,9 @@ from miscal.inference.smooth import smooth_noise
 from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
 from miscal.metrics.pooled import Pooled, along_tested, grid_of, pooled, walk_summary
-from miscal.metrics.score_errors import Bins, score_bins, smooth_error, span_of
+from miscal.metrics.score_errors import score_bins, smooth_error, span_of
 from miscal.pairs import Pair, pair
+from miscal.pooling.bins import Bins
 from miscal.results import Result
 
 CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more

@@ -6,7 +6,6 @@ Without bins are SmoothECE, the maximum mean calibration error of a kernel, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +25,9 @@ from miscal.kernels.sums import on_grid
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
-from miscal.pooling.bins import edges_for, given_edges, warn_of_merged
+from miscal.pooling.bins import Bins, edges_for, given_edges, warn_of_merged
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, ProductPooling, Ranges
 
-Bins = int | Sequence[float] | np.ndarray
 UNIT = (0.0, 1.0)
 MEANS = RESPONSES[1:]
 STEPS_A_BANDWIDTH = 16

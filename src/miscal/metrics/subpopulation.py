@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -184,13 +184,13 @@ def by_subpopulation(
         reason = PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for"
         noise = maxima.MaximumNoise.unknown(values, reason)
     else:
-        options: Any = {"draws": draws, "statistic": statistic, "stretch": stretch, "random_state": random_state}
-        noise = maxima.subpopulation_noise(rows, found, values, compared, chosen, **options)
+        how = chosen.judging(stretch=stretch, random_state=random_state)
+        noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws, statistic=statistic)
     settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
     reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
-    return _result(rows, found, values, noise, settings, reason + noise.method, p.units, weighted=weighted)
+    return Worst(rows, found, values, noise, p.units).result(settings, reason + noise.method, weighted=weighted)
 
 
 def judged_from(least: int, information: float, *, binary: bool) -> tuple[int, float]:
@@ -208,101 +208,103 @@ def _asked_words(subpopulations: Any) -> Any:
     return repr(subpopulations) if named else f"{len(subpopulations)} given"
 
 
-def _result(
-    rows: Ordered,
-    found: Search,
-    values: np.ndarray,
-    noise: maxima.MaximumNoise,
-    settings: dict[str, Any],
-    method: str,
-    units: Units,
-    *,
-    weighted: bool,
-) -> SubpopulationResult:
-    order = np.argsort(-values, kind="stable")
-    unit = float(maxima.deviations(found.stats)[0])
-    critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
-    table = _table(rows, found, values, noise, order, str(settings["statistic"]), units)
-    places = range(min(NAMED, order.size))
-    worst = [_described(table, k, found.define(int(order[k])).words(), weighted) for k in places]
-    tested, summary = int(values.size), noise.summary
-    if not np.isfinite(values).all():
-        summary = replace(summary, interval=(math.nan, math.nan))
-    return SubpopulationResult(
-        name=f"Multi-calibration error over {tested:,} subpopulations",
-        kind="subpopulation",
-        **summary.numbers(units.scale) | {"value": float(values.max()) * units.scale},
-        method=method + _too_small_words(rows, found),
-        table=table,
-        settings={**settings, "tested": tested, "too_small": len(found.too_small)},
-        extra={
-            "worst": worst,
-            "full": _described(table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size)),
-            "deviation": unit * units.scale,
-            "expectation": RANGE_MEAN * unit * units.scale,
-            "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
-            "null_mean": average,
-            "null_critical": critical,
-            "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
-            "detectable": (critical + POWER) * unit * units.scale,
-            "too_small": _small_table(found, units),
-            "cumulative": _cumulative_curves(rows, found, order[:DRAWN], units),
-        },
-    )
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """What a search found and what is known of its noise, worst first, for people."""
 
+    rows: Ordered
+    found: Search
+    values: np.ndarray
+    noise: maxima.MaximumNoise
+    units: Units
 
-def _table(
-    rows: Ordered,
-    found: Search,
-    values: np.ndarray,
-    noise: maxima.MaximumNoise,
-    order: np.ndarray,
-    statistic: str,
-    units: Units,
-) -> Table:
-    stats = found.stats[order]
-    # The walk goes from one end of its range to the other between two scores.
-    ends, scores = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64), np.abs(rows.signed)
-    low, high = scores[np.maximum(ends.min(axis=1), 0)], scores[np.maximum(ends.max(axis=1), 0)]
-    off = np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
-    deviation, unit = maxima.deviations(stats), float(maxima.deviations(found.stats)[0]) or math.nan
-    critical = noise.summary.quantile / unit
-    made = units.of_cells(
-        {
-            "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
+    def result(self, settings: dict[str, Any], method: str, *, weighted: bool) -> SubpopulationResult:
+        """The record of the search."""
+        values, summary, scale, rows = self.values, self.noise.summary, self.units.scale, self.rows
+        order = np.argsort(-values, kind="stable")
+        unit = float(maxima.deviations(self.found.stats)[0])
+        critical, average = (each / (unit or math.nan) for each in (summary.quantile, summary.noise_floor))
+        table = self._table(order, str(settings["statistic"]))
+        places = range(min(NAMED, order.size))
+        full = _described(table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size))
+        if not np.isfinite(values).all():
+            summary = replace(summary, interval=(math.nan, math.nan))
+        return SubpopulationResult(
+            name=f"Multi-calibration error over {values.size:,} subpopulations",
+            kind="subpopulation",
+            **summary.numbers(scale) | {"value": float(values.max()) * scale},
+            method=method + self._too_small_words(),
+            table=table,
+            settings={**settings, "tested": values.size, "too_small": len(self.found.too_small)},
+            extra={
+                "worst": [_described(table, k, self.found.define(int(order[k])).words(), weighted) for k in places],
+                "full": full,
+                "deviation": unit * scale,
+                "expectation": RANGE_MEAN * unit * scale,
+                "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
+                "null_mean": average,
+                "null_critical": critical,
+                "no_p_value": summary.method if math.isnan(summary.p_value) else "",
+                "detectable": (critical + POWER) * unit * scale,
+                "too_small": self._small_table(),
+                "cumulative": self._curves(order[:DRAWN]),
+            },
+        )
+
+    def _table(self, order: np.ndarray, statistic: str) -> Table:
+        stats, units = self.found.stats[order], self.units
+        # The walk goes from one end of its range to the other between two scores.
+        ends, scores = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64), np.abs(self.rows.signed)
+        low, high = scores[np.maximum(ends.min(axis=1), 0)], scores[np.maximum(ends.max(axis=1), 0)]
+        off = np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+        deviation, unit = maxima.deviations(stats), float(maxima.deviations(self.found.stats)[0]) or math.nan
+        critical = self.noise.summary.quantile / unit
+        made = {
+            "label": np.array([self.found.define(k).name for k in range(order.size)], dtype=object)[order],
             **_means(stats),
             "kuiper": maxima.kuiper_errors(stats, statistic),
             "deviation": deviation,
-            "deviations": values[order] / unit,
-            "scaled": values[order],
+            "deviations": self.values[order] / unit,
+            "scaled": self.values[order],
             "expected": RANGE_MEAN * deviation,
             "score_low": units.back(low),
             "score_high": units.back(high),
             "interval_off": off,
             "detectable": (critical + POWER) * deviation,
             "information": information(stats),
-            "p_adjusted": noise.adjusted[order],
+            "p_adjusted": self.noise.adjusted[order],
         }
-    )
-    return Table(made)
+        return Table(units.of_cells(made))
+
+    def _too_small_words(self) -> str:
+        count, largest = len(self.found.too_small), self.rows.largest
+        if not count:
+            return ""
+        words = f" {count:,} more were too small to judge."
+        if largest.size and float(largest.max()) > UNEVEN * float(largest.mean()):
+            words += " Weights are uneven, and the heaviest row sets the floor: "
+            words += "a lower min_information judges more of them."
+        return words
+
+    def _small_table(self) -> Table:
+        stats, means = self.found.too_small, _means(self.found.too_small)
+        labels = np.array([self.found.define_small(k).name for k in range(len(stats))], dtype=object)
+        shown = {name: means[name] for name in ("rows", "predicted", "observed")}
+        return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
+
+    def _curves(self, worst: np.ndarray) -> list[dict[str, Any]]:
+        """Of the full population and of the worst: running total of predicted minus observed, with its band."""
+        wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
+        lists = self.found.lists(wanted)
+        curves = (subpopulation_curve(self.rows, lists.list(place)) for place in range(wanted.size))
+        labels = (self.found.define(int(k)).name for k in wanted)
+        return [{"label": name, **in_units(curve, self.units)} for name, curve in zip(labels, curves, strict=True)]
 
 
 def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:
     made: dict[str, Any] = {name: column[row] for name, column in table.items()}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in made.items()}
     return plain | {"definition": words, "weighted": weighted}
-
-
-def _too_small_words(rows: Ordered, found: Search) -> str:
-    count = len(found.too_small)
-    if not count:
-        return ""
-    words = f" {count:,} more were too small to judge."
-    if rows.largest.size and float(rows.largest.max()) > UNEVEN * float(rows.largest.mean()):
-        words += (
-            " Weights are uneven, and the heaviest row sets the floor: a lower min_information judges more of them."
-        )
-    return words
 
 
 def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
@@ -315,23 +317,6 @@ def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
         "gap": -stats[:, TOTAL] / weight,
         "events_off": -stats[:, TOTAL],
     }
-
-
-def _small_table(found: Search, units: Units) -> Table:
-    stats, means = found.too_small, _means(found.too_small)
-    labels = np.array([found.define_small(k).name for k in range(len(stats))], dtype=object)
-    shown = {name: means[name] for name in ("rows", "predicted", "observed")}
-    return Table(units.of_cells({"label": labels, **shown, "information": information(stats)}))
-
-
-def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray, units: Units) -> list[dict[str, Any]]:
-    """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
-    wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
-    lists = found.lists(wanted)
-    return [
-        {"label": found.define(int(k)).name, **in_units(subpopulation_curve(rows, lists.list(place)), units)}
-        for place, k in enumerate(wanted)
-    ]
 
 
 def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:

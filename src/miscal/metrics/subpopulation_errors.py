@@ -6,7 +6,6 @@ proportional (Appendix A) and low prevalence (Appendix B).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +14,8 @@ import numpy as np
 
 from miscal.data import checks
 from miscal.data.checks import number, one_of, whole
-from miscal.data.columns import Columns
+from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, warn
-from miscal.data.frames import named_columns
 from miscal.data.responses import RESPONSES, numbers
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
@@ -48,12 +46,7 @@ class Kept:
 
 def feature_columns(features: Any, kept: Kept) -> Columns:
     """Features as named columns; those of a plain array are named '0', '1', ..."""
-    named: Any = features if isinstance(features, Columns) else named_columns(features, "'features'")
-    for name in named:
-        if len(named[name]) != kept.given:
-            got = f"{len(named[name]):,} against {kept.given:,}"
-            raise refusal("must have one value a row", where=f"'features' column '{name}'", got=got)
-    columns = Columns(named)
+    columns = columns_given(features, "'features'", kept.given, "must have one value a row")
     return columns if kept.rows is None else columns.take(kept.rows)
 
 
@@ -169,20 +162,8 @@ class Asked:
                 raise refusal("needs features", where=f"the expression {item!r}", got="got none")
             chosen = np.flatnonzero(rows_where(item, self.columns))
             return chosen if self.kept.rows is None else self.kept.rows[chosen]
-        array = np.asarray(item)
-        if array.ndim == 1 and array.dtype == np.bool_:
-            if array.size != self.kept.given:
-                got = f"{array.size:,} against {self.kept.given:,}"
-                raise refusal("must have one truth value a row", where=where, got=got)
-            return np.flatnonzero(array)
-        if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-            got = f"it is {array.dtype} of shape {array.shape}"
-            raise refusal("must be truth values, row numbers or an expression", where=where, got=got)
-        array = array.astype(np.int64)
-        if array.size and (array.min() < -self.kept.given or array.max() >= self.kept.given):
-            worst = int(array.max()) if array.max() >= self.kept.given else int(array.min())
-            raise refusal(f"must hold row numbers in 0..{self.kept.given - 1}", where=where, got=f"got {worst}")
-        return np.unique(np.where(array < 0, array + self.kept.given, array))
+        chosen, given = checks.row_numbers(item, self.kept.given, where), self.kept.given
+        return np.unique(np.where(chosen < 0, chosen + given, chosen))
 
 
 WHERE = "'subpopulations'"
@@ -302,11 +283,8 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     >>> proportional_weights([0.25], rho=0.25, regularise="sum").tolist()
     [2.0]
     """
-    fine = isinstance(rho, (int, float)) and not isinstance(rho, bool) and 0.0 < rho < math.inf
-    if not fine:
-        raise refusal("must be above 0", where="'rho'", got=f"got {rho!r}", hint="1/p has no limit near 0")
-    if regularise not in ("max", "sum"):
-        raise refusal("must be 'max' or 'sum'", where="'regularise'", got=f"got {regularise!r}")
+    number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
+    one_of("regularise", regularise, ("max", "sum"))
     probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
     probability = probability[:, 1] if probability.ndim == 2 else probability
     return np.asarray(1.0 / (np.maximum(probability, rho) if regularise == "max" else probability + rho))

@@ -17,17 +17,16 @@ from miscal.engines.walks import Walk
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
+from miscal.kernels.order import distinct_up_to
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, along_tested, grid_of, levels_tested, pooled, walk_summary, worst_cell
 from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import uniform_edges
+from miscal.pooling.bins import Bins, uniform_edges
 from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
-
-Bins = int | Sequence[float] | np.ndarray
 
 
 def variable_calibration_error(
@@ -79,8 +78,6 @@ def variable_calibration_error(
 
 def _quick(each: Column, pair: Pair, bins: Bins) -> bool:
     """Whether edges and tally can be found in one pass: many plain rows, none missing, more values than bins."""
-    from miscal.kernels.order import distinct_up_to
-
     if not (pair.plain and pair.binary and pair.rows > LEAST_ROWS) or each.nominal:
         return False
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or bins < 1:

@@ -16,8 +16,9 @@ from miscal.inference.residual import Noise, choose_null
 from miscal.metrics import rank_sums as ranks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.pooled import DRAWS
-from miscal.metrics.rank_sums import Bins, Measure, Ranked, RankSums, Variation
+from miscal.metrics.rank_sums import Measure, Ranked, RankSums, Variation
 from miscal.pairs import checked_events, outcome_pair
+from miscal.pooling.bins import Bins
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 

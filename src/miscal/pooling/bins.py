@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from miscal.data.checks import one_of
 from miscal.data.errors import refusal, warn
+from miscal.kernels.order import edge_index
+from miscal.kernels.sorting import order_statistics
 
+Bins = int | Sequence[float] | np.ndarray
 Weight = np.ndarray | None
 EMPTY = np.empty(0, np.int64)
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
@@ -38,8 +42,6 @@ def quantile_edges(
     """
     shares = np.arange(bins + 1, dtype=np.float64) / bins
     if weight is None or bool(np.all(weight == weight[0])):
-        from miscal.kernels.sorting import order_statistics
-
         total = values.size if count is None else int(count.sum())
         found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
         edges = interpolated(found, shares, total)
@@ -73,7 +75,7 @@ def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarra
 
 def edges_for(
     values: np.ndarray,
-    bins: int | Sequence[float] | np.ndarray,
+    bins: Bins,
     strategy: str,
     *,
     low: float,
@@ -91,8 +93,7 @@ def edges_for(
         if not high >= low:
             raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})")
         return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
-    if strategy != "quantile":
-        raise refusal("must be 'uniform' or 'quantile'", where="'strategy'", got=f"it is {strategy!r}")
+    one_of("strategy", strategy, ("uniform", "quantile"))
     edges = quantile_edges(values, int(bins), weight, count, apart=apart)
     if edges.size - 1 < values.size:
         warn_of_merged(int(bins), edges.size - 1)
@@ -124,8 +125,6 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
     [0, 0, 1, 1]
     """
-    from miscal.kernels.order import edge_index
-
     codes = np.empty(values.size, np.int32)
     edge_index(values, edges, codes)
     return codes

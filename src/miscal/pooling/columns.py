@@ -13,15 +13,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, Integers, check_lengths
+from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MixedTypes, check_named, refusal
 from miscal.data.frames import frame_of, is_table
-from miscal.data.vectors import Vector, flat
-from miscal.pooling.bins import edges_for, quantile_edges
+from miscal.data.libraries import pa, pc
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat
+from miscal.kernels.order import distinct_up_to
+from miscal.pooling.bins import Bins, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, ProductPooling, Ranges
 
-Bins = int | Sequence[float] | np.ndarray
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
 LEAST = 1 << 16
 UNSEEN = -1  # place of what is not among the levels, where no other is given
@@ -41,8 +42,6 @@ def range_pooling(
     Fewer distinct values than bins give one range for each. All values missing is one cell. With `separate_common` a
     lowest value that fills whole bins by itself (95% zeros) has its own range; without, equal edges are only merged.
     """
-    from miscal.kernels.order import distinct_up_to
-
     if column.nominal:
         return level_pooling(column)
     values = np.ascontiguousarray(column.values, dtype=np.float64)
@@ -154,9 +153,6 @@ def _own_codes(vector: Vector) -> LevelPooling | None:
     A dictionary must have no nulls and no repeated entries; its unused entries are empty cells.
     """
     if not isinstance(vector, np.ndarray):
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if pa.types.is_dictionary(vector.type):
             entries = vector.dictionary
             text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
@@ -186,7 +182,6 @@ def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
 
 
 def _dense(codes: np.ndarray) -> LevelPooling:
-    import pyarrow as pa
 
     made = pa.array(codes).dictionary_encode()
     return LevelPooling(made.indices.to_numpy(zero_copy_only=False), Numbered(len(made.dictionary)))

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import one_of
 from miscal.data.columns import Column
-from miscal.data.errors import refusal
 
 FULL = "full population"
 SHOWN_LEVELS = 6
@@ -148,8 +148,7 @@ class Condition:
 
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
-        if dialect not in DIALECTS:
-            raise refusal("must be 'duckdb', 'sqlite' or 'postgres'", where="'dialect'", got=f"it is {dialect!r}")
+        one_of("dialect", dialect, DIALECTS)
         return _Sql(self, dialect).clause()
 
     def both(self, other: Condition) -> Condition | None:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.kernels.sorting import dense_ranks
+from miscal.kernels.subpopulation import part
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
 
 
@@ -67,8 +69,6 @@ class Covariate:
 
 def covariate(column: Column, *, nominal: bool, order: np.ndarray, keep: bool) -> Covariate:
     """Code a column, rows in the given order; `keep` the distinct numbers, which only names need."""
-    from miscal.kernels.sorting import dense_ranks
-
     kind = column.kind
     if nominal:
         column = column.as_levels()
@@ -167,7 +167,6 @@ Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are
 
 def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: np.ndarray) -> Parts:
     """All conjunctions of up to `depth` columns that hold at least `least` of some rows."""
-    from miscal.kernels.subpopulation import part
 
     def within(parent: np.ndarray, conditions: tuple[Condition, ...], first: int) -> Parts:
         for j, one in enumerate(covariates[first:], first):

@@ -13,13 +13,13 @@ from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
 from miscal.data import checks
-from miscal.data.checks import Array, Floats
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate import declared
-from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth
+from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
 
@@ -72,7 +72,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
 
-    keep_certain: bool = parameter(truth, default=False, kw_only=True)
+    keep_certain: bool = parameter(checks.truth, default=False, kw_only=True)
 
     classes_: Array = state("labels")
     identity_: bool = state("bool")

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal import recalibrate
-from miscal.data.checks import Array, Floats, number, whole
+from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.data.vectors import Array, Floats
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import Blend

@@ -7,17 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
+from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable, validation
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_method_params,
-    _check_sample_weight,
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from miscal.data.errors import refusal, warn
 from miscal.recalibrate.base import Recalibrator
@@ -75,7 +68,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """
         X, y = indexable(X, y)
         _check_table(self, X, reset=True)
-        y = column_or_1d(y, warn=True)
+        y = validation.column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if sample_weight is not None:
@@ -96,7 +89,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Recalibrated probabilities, one column a class."""
-        check_is_fitted(self)
+        validation.check_is_fitted(self)
         (X,) = indexable(X)
         _check_table(self, X, reset=False)
         base = _aligned(self.estimator_, X, self.classes_)
@@ -128,7 +121,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         given = {name: value for name, value in params.items() if name != "groups"}
-        if sample_weight is not None and has_fit_parameter(estimator, "sample_weight"):
+        if sample_weight is not None and validation.has_fit_parameter(estimator, "sample_weight"):
             given["sample_weight"] = sample_weight
         elif sample_weight is not None and not self._prefit(estimator):
             what = f"{type(estimator).__name__} does not take sample_weight, so the weights count in the recalibration"
@@ -186,7 +179,7 @@ def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
         missing = "sample(s)" if shape[0] == 0 else "feature(s)"
         found = f"Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
         raise refusal(f"must not be empty: {found}", where="'X'")
-    validate_data(owner, X, reset=reset, skip_check_array=True)
+    validation.validate_data(owner, X, reset=reset, skip_check_array=True)
 
 
 def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:

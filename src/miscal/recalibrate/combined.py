@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.checks import Array, Floats, whole
+from miscal.data.checks import whole
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
-from miscal.data.vectors import sigmoid
+from miscal.data.libraries import optimize
+from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
@@ -219,8 +220,6 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) ->
 
 def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     """Minimise the convex loss on the simplex."""
-    from scipy.optimize import minimize
-
     count = len(logs)
     if count == 1:
         return np.ones(1)
@@ -236,6 +235,7 @@ def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     rule = {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(len(w))}
     options = {"maxiter": MOST_STEPS, "ftol": 1e-9}
     start, bounds = np.full(count, 1.0 / count), [(0.0, 1.0)] * count
-    found = minimize(evaluate, start, jac=True, method="SLSQP", bounds=bounds, constraints=[rule], options=options).x
+    limits: Any = {"bounds": bounds, "constraints": [rule], "options": options}
+    found = optimize.minimize(evaluate, start, jac=True, method="SLSQP", **limits).x
     held = np.clip(found, 0.0, 1.0)
     return np.asarray(held / held.sum())

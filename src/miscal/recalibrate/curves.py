@@ -7,11 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Column
 from miscal.data.errors import refusal, warn
+from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import sigmoid
+from miscal.data.vectors import Array, Floats, sigmoid
+from miscal.kernels.laplacian import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -360,8 +362,6 @@ class KernelCalibration(Recalibrator):
 
 def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     """MMCE of scores against what was observed, by one sort and one sweep."""
-    from miscal.kernels.laplacian import laplacian_energy
-
     order = np.argsort(score, kind="stable")
     energy = laplacian_energy(score[order], (weight * (score - observed))[order], BANDWIDTH)
     return float(np.sqrt(max(energy, 0.0)) / weight.sum())
@@ -369,8 +369,6 @@ def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
 
 def _temperature(sample: Sample, penalty: float) -> float:
     """Inverse temperature: the best of a grid of logarithms, then refined between its neighbours."""
-    from scipy.optimize import minimize_scalar
-
     rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
     weight = sample.weights
     label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
@@ -387,14 +385,12 @@ def _temperature(sample: Sample, penalty: float) -> float:
     best = int(np.argmin(values))
     low = float(grid[best - 1]) if best else -STEEPEST
     high = float(grid[best + 1]) if best + 1 < GRID else STEEPEST
-    found = minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    found = optimize.minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
     return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
 
 
 def _platt(rows: Sample, penalty: float) -> Floats:
     """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
-    from scipy.optimize import minimize
-
     slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
     start = np.array([slope[0], intercept])
     if not penalty:
@@ -407,7 +403,7 @@ def _platt(rows: Sample, penalty: float) -> Floats:
         return loss + penalty * kernel_error(sigmoid(z), y, weights)
 
     options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
-    best = minimize(objective, start, method="Nelder-Mead", options=options).x
+    best = optimize.minimize(objective, start, method="Nelder-Mead", options=options).x
     return np.asarray(np.clip(best, -1e6, 1e6), dtype=np.float64)
 
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from miscal import recalibrate
-from miscal.data.checks import Array, whole
-from miscal.data.columns import Columns
+from miscal.data.checks import whole
+from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import MiscalError, nearest, refusal
-from miscal.data.frames import named_columns
+from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
 if TYPE_CHECKING:
@@ -64,12 +64,6 @@ def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: st
         raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
-def truth(name: str, value: Any) -> None:
-    """Refuse what is not True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
-
-
 def bins_or_edges(name: str, value: Any) -> None:
     """Refuse what is neither a number of bins nor their increasing edges, at least two of them."""
     if is_whole(value):
@@ -88,13 +82,7 @@ def columns_of(X: Any, rows: int | None, who: str) -> Columns:
     if X is None:
         hint = "pass a frame, a dict or an array"
         raise refusal(f"is needed by {who}", where="'X'", got="got nothing (None)", hint=hint)
-    named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
-    made = Columns(named)
-    for name in made:
-        if rows is not None and len(named[name]) != rows:
-            got = f"{len(named[name]):,} against {rows:,}"
-            raise refusal("must have as many rows as 'y_prob'", where=f"'X' column '{name}'", got=got)
-    return made
+    return columns_given(X, "'X'", rows, "must have as many rows as 'y_prob'")
 
 
 def check_chosen(name: str, chosen: Any) -> None:

@@ -18,11 +18,13 @@ import numpy as np
 from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
 from miscal.data.frames import named_by
+from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
-from miscal.engines.adding import SCORE, RangeCells, add_up
+from miscal.engines.adding import add_up
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
+from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles, located
 from miscal.engines.source import Source, ahead, opened
 from miscal.metrics.from_sums import grid_rows
@@ -142,8 +144,6 @@ def model_from(text: str) -> Recalibrator:
 
 def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool) -> Any:
     """A batch with the recalibrated probabilities (or means) as further columns."""
-    import pyarrow as pa
-
     table = chunk.table
     try:
         vectors = {name: flat(table[name], f"column '{name}'") for name in names}
@@ -192,8 +192,6 @@ def _written(
     model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
 ) -> int:
     """Write under another name, then rename."""
-    import pyarrow as pa
-
     rows = 0
     chunks = ahead(lambda: source.batches(known))
     tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
@@ -212,9 +210,6 @@ def _written(
 
 def _writer(path: Path, suffix: str, schema: Any) -> Any:
     if suffix == ".csv":
-        from pyarrow import csv
-
         return csv.CSVWriter(str(path), schema)
-    import pyarrow.parquet as pq
 
     return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError
+from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, pooled_scores
@@ -186,13 +187,11 @@ def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
     Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
     that the sum varies twice as much as that of as many independent rows.
     """
-    from scipy.special import ndtr
-
     beyond, weight = _beyond(each.held_out, alone.held_out, rows), row_weight(rows)
     beyond = beyond if weight is None else beyond * weight
     beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
     spread = float(np.sqrt(2.0 * (beyond @ beyond)))
-    return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
+    return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 
 
 def _beyond(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> np.ndarray:

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, Integers
 from miscal.data.errors import warn
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, Floats, Integers, locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, responses
-from miscal.data.checks import Array, Floats
 from miscal.data.columns import Columns
+from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import locked, logit, sigmoid
+from miscal.data.vectors import Array, Floats, locked, logit, sigmoid
 from miscal.recalibrate.export import formula as nodes
 
 LEAST = 1e-12  # probabilities are held above it in the log loss
@@ -64,9 +64,8 @@ def _same(values: Floats) -> Floats:
 
 
 def _deviances(link: Floats, outcome: Floats) -> Floats:
-    from scipy.special import xlogy
 
-    return np.asarray(2.0 * (xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
+    return np.asarray(2.0 * (special.xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
 
 
 def exp_held(link: Floats) -> Floats:
@@ -231,7 +230,6 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 
 
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
-    from scipy.special import gammainc
 
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
@@ -242,7 +240,7 @@ def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     parts = weight, weight * happened[order], weight * at
     total, events, expected = (np.cumsum(np.add.reduceat(part, starts)) for part in parts)
     at = at[starts]
-    refuted = (at <= NEAR) & (events >= 1.0) & (gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
+    refuted = (at <= NEAR) & (events >= 1.0) & (special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0

@@ -6,17 +6,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Floats, number, one_of, whole
+from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.errors import refusal
+from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import logit, sigmoid
+from miscal.data.vectors import Floats, logit, sigmoid
 from miscal.kernels.order import rising_rates
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.declared import bins_or_edges, parameter, state, truth
+from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
@@ -439,20 +440,17 @@ def _best_quadratic(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:
     With H = R'R it is a least-squares problem in R; its first row, which alone holds the free first value, is met
     exactly, and the rest is least squares with non-negative unknowns.
     """
-    from scipy.linalg import cholesky, solve_triangular
-    from scipy.optimize import nnls
-
     scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian * np.outer(scale, scale)
     for jitter in (1e-15, 1e-13, 1e-11, 1e-9):  # a proximal term: it slows the last digits and moves no optimum
         try:
-            root = cholesky(scaled + jitter * np.eye(len(theta)), lower=False)
+            root = linalg.cholesky(scaled + jitter * np.eye(len(theta)), lower=False)
             break
         except np.linalg.LinAlgError:
             continue
     else:
         root = np.eye(len(theta))
-    target = root @ (theta / scale) - solve_triangular(root, scale * gradient, trans="T")
-    rest, _ = nnls(root[1:, 1:], target[1:], maxiter=50 * len(theta))
+    target = root @ (theta / scale) - linalg.solve_triangular(root, scale * gradient, trans="T")
+    rest, _ = optimize.nnls(root[1:, 1:], target[1:], maxiter=50 * len(theta))
     first = (target[0] - root[0, 1:] @ rest) / root[0, 0]
     return np.asarray(scale * np.append(first, rest))

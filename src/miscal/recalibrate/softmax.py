@@ -17,13 +17,14 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of
+from miscal.data.checks import number, one_of, truth
 from miscal.data.columns import Column
 from miscal.data.errors import warn
+from miscal.data.vectors import Array, Floats
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.declared import parameter, state, truth
+from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED
 from miscal.recalibrate.sample import Sample

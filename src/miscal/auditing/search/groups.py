@@ -16,7 +16,7 @@ from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.residual import Noise
-from miscal.inference.sums import Floats, Sums, floored
+from miscal.inference.sums import Floats, Judging, Sums, floored
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
@@ -88,16 +88,11 @@ class Rows:
 
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
-        noise = self.noise
-        found = cell_p_values(
-            self._spread_out(sums),
-            weighted=self.raw.weight is not None,
-            null=noise.null,
-            outcome_weights=noise.outcome_weights,
-            usual=noise.spread is not None,
-            response="binary" if noise.binary else "real",
-        )
-        return found.p_value
+        return cell_p_values(self._spread_out(sums), self._how()).p_value
+
+    def _how(self) -> Judging:
+        """From sums alone: of clusters it is not known how many there are in a cell."""
+        return replace(self.noise.judging(weighted=self.raw.weight is not None), model_variance=False)
 
     def exact_p(self, pair: Pair, rows: np.ndarray, p_value: float) -> float:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
@@ -110,10 +105,7 @@ class Rows:
 
     def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
-        return cell_gap_intervals(
-            self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
-            null=self.noise.null, model_variance=self.noise.spread is not None,
-        )  # fmt: skip
+        return cell_gap_intervals(self._spread_out(sums), self._how(), tests, level)
 
     def told(self, sums: Sums) -> dict[str, Any]:
         """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""

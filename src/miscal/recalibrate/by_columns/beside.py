@@ -16,14 +16,14 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # scikit-learn needs it too
 
-from miscal.data.checks import Array, Floats, number, one_of, whole
+from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
-from miscal.data.vectors import sigmoid
+from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
-from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such, truth
+from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals

@@ -10,14 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Floats, Integers, one_of, whole
+from miscal.data.checks import one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
+from miscal.data.vectors import Floats, Integers
+from miscal.kernels.logistic import add_trees
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Tree, coded, cut_columns, cut_numbers
-from miscal.recalibrate.declared import Field, chosen_names, parameter, state, truth
+from miscal.recalibrate.declared import Field, chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Family, Sample
@@ -95,8 +97,6 @@ def _append(table: list[list[float]], node: Any, read: Callable[[Any], Any]) -> 
 
 def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
-    from miscal.kernels.logistic import add_trees
-
     result = logits.copy()
     tree, value, roots = trees
     add_trees(np.vstack([numbers, logits]), *tree, value, roots, first, last, result)

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of, whole
+from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
+from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, truth
+from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
 

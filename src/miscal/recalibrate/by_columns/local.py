@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, number, one_of
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Columns
+from miscal.data.vectors import Array, Floats
+from miscal.kernels.neighbours import local_sums
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
@@ -156,8 +158,6 @@ class LocalRecalibration(ByColumns):
 
     def _rates(self, probability: Floats, columns: Columns) -> tuple[Floats, Array]:
         """Observed rate around each row, or its own score, and whether there is any row to learn from."""
-        from miscal.kernels.neighbours import local_sums
-
         score = _seen(probability, top=self.top_)[0]
         weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
         place = bin_index(score, self.edges_).astype(np.int64)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import Array, Floats, number, one_of, whole
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
-from miscal.data.vectors import logit, sigmoid
+from miscal.data.vectors import Array, Floats, logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, pairs

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from miscal.data.checks import Array
 from miscal.data.errors import refusal
+from miscal.data.vectors import Array
 from miscal.kernels.threads import thread_count
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from miscal.data.checks import Array, Floats, Integers, number, whole
+from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
+from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling

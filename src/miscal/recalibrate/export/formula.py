@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from miscal.data.checks import Floats
 from miscal.data.errors import MiscalError, refusal
+from miscal.data.vectors import Floats
 from miscal.pooling.columns import Encoding
 
 if TYPE_CHECKING:
