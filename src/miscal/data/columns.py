@@ -134,7 +134,6 @@ def _stated_order(values: Any) -> list[Any] | None:
 
 
 def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
-
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
         codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -193,7 +192,6 @@ def _date(name: str, values: Array) -> Column:
 
 
 def _arrow_date(name: str, vector: Any) -> Column:
-
     kind = vector.type
     if pa.types.is_time(kind):
         micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)

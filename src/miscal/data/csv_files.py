@@ -55,7 +55,6 @@ class CsvFile:
     """One CSV file."""
 
     def __init__(self, path: Path) -> None:
-
         self.path = path
         with open_bytes(path) as stream:
             head = stream.read(HEAD)

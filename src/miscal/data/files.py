@@ -73,7 +73,6 @@ class TableFile:
                 yield from self._row_group(part, list(columns), batch_rows)
 
     def _row_group(self, part: int, columns: list[str], batch_rows: int) -> Iterator[pa.Table]:
-
         # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
         few = batch_rows <= FEW_ROWS
         text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
@@ -85,7 +84,6 @@ class TableFile:
                 yield pa.Table.from_batches([batch])
 
     def _parquet(self, **options: Any) -> Any:
-
         return pq.ParquetFile(self.path, page_checksum_verification=True, **options)
 
     @contextmanager
@@ -158,7 +156,6 @@ def _neighbour(path: Path) -> str:
 
 
 def _arrow_open(path: Path) -> Any:
-
     with path.open("rb") as stream:
         is_stream = stream.read(4) == b"\xff\xff\xff\xff"
     source = pa.OSFile(str(path))  # not a memory map: the file may be rewritten while its rows are in use

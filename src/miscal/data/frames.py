@@ -143,7 +143,6 @@ def to_arrow(p: Predictions) -> pa.Table:
 
 
 def _column_to_arrow(column: Any) -> pa.Array:
-
     missing = column.missing
     if column.kind == "boolean":
         return pa.array(column.values == 1, mask=missing)

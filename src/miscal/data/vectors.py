@@ -134,7 +134,6 @@ def _from_list(values: list[Any] | tuple[Any, ...] | range, where: str) -> Vecto
 
 
 def _from_objects(values: Any, where: str) -> Vector:
-
     try:
         return settled(pa.array(values, from_pandas=True), where)
     except MiscalError:

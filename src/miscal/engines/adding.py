@@ -165,7 +165,6 @@ class AddState:
         return [(place, one) for place, one in enumerate(self.coders) if isinstance(one, LevelCoder) and not one.given]
 
     def merge(self, packed: Packed) -> None:
-
         labels, levels = json.loads(packed["words"].tobytes())
         self.labels |= set(map(tuple, labels))
         self.totals += packed["totals"]

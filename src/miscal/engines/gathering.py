@@ -173,7 +173,6 @@ class SampleState:
         return int(self.added.totals[0])
 
     def add(self, chunk: Chunk) -> None:
-
         table = chunk.table
         batch = self.roles.open(chunk, self.target)
         if batch is not None:
@@ -216,7 +215,6 @@ class SampleState:
         return table.drop_columns([NUMBER])
 
     def arrays(self) -> Packed:
-
         packed = self.added.arrays()
         if self.pieces:
             table = joined(self.pieces)
@@ -227,7 +225,6 @@ class SampleState:
         return packed
 
     def merge(self, packed: Packed) -> None:
-
         self.added.merge(packed)
         if "table" in packed:
             with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:

@@ -80,7 +80,6 @@ def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) 
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
-
     cells = pooling.cells.count
     assert pair.weight is not None
     arrays = (pair.predicted, pair.observed, pair.weight, NO_COUNT if pair.count is None else pair.count)

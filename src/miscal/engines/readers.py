@@ -133,7 +133,6 @@ class LazySource(Source):
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-
         try:
             for piece in self._parts[part](list(columns), batch_rows):
                 yield piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
@@ -200,7 +199,6 @@ def _duckdb(relation: Any) -> LazySource:
 
 
 def _dask(frame: Any) -> LazySource:
-
     def part(place: int, columns: list[str], _: int) -> Iterator[Any]:
         yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)
 

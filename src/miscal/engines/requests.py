@@ -101,7 +101,6 @@ class LevelCoder:
     """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
     def __init__(self, request: LevelCells, kind: str) -> None:
-
         self.request, self.given, self.overflow = request, request.levels is not None, False
         stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
         self.names: Any = pa.array(list(stated), pa.string())  # of the levels in order of appearance
@@ -153,7 +152,6 @@ class LevelCoder:
         self.count = max(self.count, len(known) + 1)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-
         missing, groups = bool(rows[0]), np.full(self.count, OUT)
         levels = self.names.to_pylist()
         order = list(range(len(levels)))

@@ -39,7 +39,6 @@ def unpacked(content: bytes) -> Packed:
 
 
 def _row(state: bytes | None, problem: str | None = None) -> Any:
-
     return pa.record_batch([pa.array([state], pa.binary()), pa.array([problem], pa.string())], ["state", "problem"])
 
 

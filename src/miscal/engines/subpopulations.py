@@ -84,7 +84,6 @@ def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | N
 
 
 def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
-
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):
         if values is outcome and outcome.dtype.kind in "ui":
@@ -210,7 +209,6 @@ class PathSearch:
         )
 
     def _round(self, first: int, paths: int, count: int) -> None:
-
         deep = (paths, kernels.DEEPEST)
         depths, marks = np.zeros(paths, np.int64), np.zeros(deep, np.uint64)
         splits, stats = np.zeros((*deep, 3), np.int32), np.zeros((*deep, kernels.WIDTH))

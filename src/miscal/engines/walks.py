@@ -84,7 +84,6 @@ class _Walker:
     """One walk: the bucket map, the sums per bucket, and what is read off them."""
 
     def __init__(self, pair: Pair, key: np.ndarray | None) -> None:
-
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
@@ -97,7 +96,6 @@ class _Walker:
         self.borders = _value(self.partial)
 
     def _pass_one(self) -> np.ndarray:
-
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
 
         def work(start: int, stop: int) -> np.ndarray:
@@ -156,7 +154,6 @@ class _Walker:
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
     def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-
         def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
             lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
             spread(self.codes[start:stop], self.key[start:stop], wanted, lows, highs)
@@ -176,7 +173,6 @@ class _Walker:
             extremes[place + 1] = self._spread(wanted)[1].max()
 
     def summary(self, extremes: np.ndarray) -> Walk:
-
         weight, variance, events, others = walk_totals(self.pair)
         return Walk(
             total=float(self.borders[-1]),

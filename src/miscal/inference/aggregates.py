@@ -348,7 +348,6 @@ def brownian_range_isf(p_value: float) -> float:
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-
     total = np.zeros_like(x)
     for k in range(_TERMS, 0, -1):
         total += (-1.0) ** (k - 1) * k * special.ndtr(-k * x)

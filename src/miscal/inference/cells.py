@@ -214,7 +214,6 @@ def _unweighted(sums: Sums, cells: Integers, rows: CellRows | None, made: CellPV
 def _weighted(
     sums: Sums, cells: Integers, rows: CellRows | None, draws: int, seed: np.uint64, made: CellPValues
 ) -> None:
-
     if cells.size == 0:
         return
     p_value, method = made.p_value, made.method

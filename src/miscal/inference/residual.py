@@ -128,7 +128,6 @@ def student_reach(number: Floats, level: float) -> Floats:
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
-
     freedom = np.maximum(number - 1.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = np.abs(total) / np.sqrt(noise)

@@ -182,7 +182,6 @@ def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
 
 
 def _dense(codes: np.ndarray) -> LevelPooling:
-
     made = pa.array(codes).dictionary_encode()
     return LevelPooling(made.indices.to_numpy(zero_copy_only=False), Numbered(len(made.dictionary)))
 

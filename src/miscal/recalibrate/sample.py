@@ -64,7 +64,6 @@ def _same(values: Floats) -> Floats:
 
 
 def _deviances(link: Floats, outcome: Floats) -> Floats:
-
     return np.asarray(2.0 * (special.xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
 
 
@@ -230,7 +229,6 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 
 
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
-
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
     rows = np.flatnonzero(score <= FURTHEST)
