@@ -21,9 +21,11 @@ from tests import databases
 ROOT = Path(__file__).resolve().parents[1]
 # The longest files, begun first: at the end of a run no worker is left alone with one of them.
 LONGEST = (
-    "test_spark", "test_audit_study", "test_page", "test_parity", "test_recalibrator_laws", "test_search_limits",
-    "test_types", "test_held_up", "test_audit_periods", "test_streams", "test_beyond_memory", "test_any_mean",
-    "test_recalibrate_json", "test_explained_by", "test_false_alarms_score", "test_audit", "test_choose",
+    "test_spark", "test_audit_study", "test_parity", "test_page", "test_any_mean", "test_recalibrator_laws",
+    "test_types", "test_beyond_memory", "test_audit_periods", "test_field_false_alarms", "test_audit",
+    "test_false_alarms_variable", "test_power_study", "test_recalibrate_json", "test_false_alarms_score", "test_choose",
+    "test_streams", "test_held_up", "test_sampled_by_outcome", "test_explained_by", "test_mean_repairs",
+    "test_first_look", "test_search_limits",
 )  # fmt: skip
 LEFT = (".html", ".json", ".csv", ".parquet", ".tally", ".miscal", ".md", ".png")
 
@@ -69,9 +71,9 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def without_smooth_noise() -> Iterator[None]:
     """Audits without the draws of SmoothECE, which no finding reads: a fifth of the time of a small one."""
-    from studies.harness import tests_only  # not where the tests of a wheel are: they ask for no audit
+    from studies import harness  # not where a wheel is tested: there nobody asks for it
 
-    with tests_only():
+    with harness.without_smooth_noise():
         yield
 
 

@@ -31,6 +31,7 @@ def test_sums_of_heavy_weights() -> None:
 
 
 @pytest.mark.usefixtures("without_smooth_noise")
+@pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 def test_rows_of_heavy_weights_are_drawn_one_by_one() -> None:
     alarms = 0
     for seed in range(50):
