@@ -8,6 +8,8 @@ import os
 # checks take four times the processor time with it. Said before numpy is loaded, and to processes that tests start.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
+import atexit
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,8 +48,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
+def pytest_collectstart() -> None:
+    """What tests import stays: there is no rubbish to look for while they are collected."""
+    gc.disable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order in which workers take files."""
+    """The order in which workers take files; from here on there is rubbish, but not among what was imported."""
+    gc.freeze()
+    gc.enable()
+    atexit.register(gc.unfreeze)  # so that libraries end as they expect to
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
