@@ -57,12 +57,16 @@ def alarms(p_values: Sequence[float], level: float = 0.05) -> dict[str, Any]:
 
 
 @contextmanager
+def without_smooth_noise() -> Iterator[None]:
+    """Results without the draws of SmoothECE, which no other test and no finding reads: half of the time of a score."""
+    with patch("miscal.metrics.score.smooth_noise", lambda _, value, *__, **___: NullSummary.unknown(value, "")):
+        yield
+
+
+@contextmanager
 def tests_only() -> Iterator[None]:
-    """Results without warnings, and without the draws of SmoothECE, which no other test reads: half of the time."""
-    with (
-        warnings.catch_warnings(),
-        patch("miscal.metrics.score.smooth_noise", lambda _, value, *__, **___: NullSummary.unknown(value, "")),
-    ):
+    """Results without warnings and without the draws of SmoothECE."""
+    with warnings.catch_warnings(), without_smooth_noise():
         warnings.simplefilter("ignore", miscal.MiscalWarning)
         yield
 

@@ -25,6 +25,8 @@ from tests.engines import tables
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 24_000
+# Programs that live for a minute: what the second compiler makes faster, they never earn back.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,8 @@ def spark(java):
     from pyspark.sql import SparkSession
 
     settings = {
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": JAVA,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -10,7 +10,8 @@ import pytest
 from studies import audit_findings as study
 from studies import calibration_by_place as slopes
 
-SEEDS, ROWS = 10, 4000
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_smooth_noise")]
+TABLES, ROWS = 10, 4000
 
 
 def planted(place: str, rows: int, number: int, **options: Any) -> list[study.Item]:
@@ -19,37 +20,33 @@ def planted(place: str, rows: int, number: int, **options: Any) -> list[study.It
     return [study.planted_first(place, rows, seed, **options) for seed in islice(large, number)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["field", "variable", "pair", "subpopulation"])
 def test_a_planted_error_is_the_first_finding(place: str) -> None:
-    made = planted(place, ROWS, 8)
+    made = planted(place, ROWS, 4)
     missed = [item for item in made if not item["right"]]
-    # At a true rate of 95% at most 2 of 8 are missed in 99 runs of 100.
-    assert len(missed) <= 2, missed
+    # At a true rate of 95% at most 1 of 4 is missed in 98 runs of 100.
+    assert len(missed) <= 1, missed
 
 
-@pytest.mark.slow
 def test_a_planted_region_is_the_first_finding_of_a_deep_audit() -> None:
-    made = planted(study.REGION, study.REGION_ROWS, 3, effort="deep")
-    # At a true rate of 95% two of 3 are missed in 7 runs of 1,000.
-    assert sum(not item["right"] for item in made) <= 1, made
+    made = planted(study.REGION, study.REGION_ROWS, 2, effort="deep")
+    # At a true rate of 95% both are missed in 3 runs of 1,000.
+    assert any(item["right"] for item in made), made
 
 
-@pytest.mark.slow
 def test_calibrated_data_are_quiet() -> None:
-    made = [study.calibrated_alarms(ROWS, 500 + seed) for seed in range(2 * SEEDS)]
-    # At a true rate of 5% more than 4 of 20 alarm in 3 runs of 1,000.
-    assert sum(not item["right"] for item in made) <= 4, [item for item in made if not item["right"]]
+    made = [study.calibrated_alarms(ROWS, 500 + seed) for seed in range(TABLES)]
+    # At a true rate of 5% more than 2 of 10 alarm in 12 runs of 1,000.
+    assert sum(not item["right"] for item in made) <= 2, [item for item in made if not item["right"]]
 
 
-@pytest.mark.slow
 def test_a_score_wrong_everywhere_is_one_finding() -> None:
     """The total right in every other table."""
-    made = [study.one_general(ROWS, 500 + seed, total_right=seed % 2 == 1) for seed in range(2 * SEEDS)]
-    assert sum(not item["right"] for item in made) <= 4, [item for item in made if not item["right"]]
+    made = [study.one_general(ROWS, 500 + seed, total_right=seed % 2 == 1) for seed in range(TABLES)]
+    # At a true rate of 95% more than 2 of 10 are something else in 12 runs of 1,000.
+    assert sum(not item["right"] for item in made) <= 2, [item for item in made if not item["right"]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["level", "pair"])
 def test_a_planted_slope_is_the_first_finding_and_called_too_extreme(place: str) -> None:
     items = [slopes.planted_first(place, seed) for seed in range(0, 32, 4)]  # slope .35, the smallest tables

@@ -15,6 +15,8 @@ from miscal.inference.shape import form_of, shape_test
 from miscal.page.html import to_html
 from miscal.page.markdown import to_markdown
 
+pytestmark = pytest.mark.usefixtures("without_smooth_noise")
+
 
 def table(n: int = 12_000, seed: int = 0, slope: float = 0.35, where: str = "d", shift: float = 0.0) -> dict[str, Any]:
     """Calibrated but for one region (or all of them), in which the logit has another slope."""

@@ -63,17 +63,18 @@ def test_one_event_in_clusters_contradicts_certainty_as_well():
     assert [f.where for f in _audit(table, cluster="game").findings if f.real] == ["rows said 0%"]
 
 
+@pytest.mark.usefixtures("without_smooth_noise")
 def test_calibrated_tables_raise_no_alarm():
-    """80 tables of scores near 0 and 1, half of them in clusters: alarms in at most 5%."""
+    """40 tables of scores near 0 and 1, half of them in clusters: alarms in at most 5%."""
     alarms = 0
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         p = 1 / (1 + np.exp(-rng.normal(-5, 4, 3000)))
         y = (rng.random(3000) < p).astype(int)
         alarms += any(f.real for f in _audit({"y": y, "p": p}).findings)
         together = {"y": np.repeat(y, 3), "p": np.repeat(p, 3), "c": np.repeat(np.arange(3000), 3)}
         alarms += any(f.code == "MC102" and f.real for f in _audit(together, cluster="c").findings)
-    assert alarms <= 4
+    assert alarms <= 2
 
 
 def test_rounded_scores_may_be_off_by_half_a_step():

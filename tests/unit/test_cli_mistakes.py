@@ -17,6 +17,7 @@ from miscal.auditing.audit import Audit, audit
 from miscal.data.errors import MiscalError, MiscalWarning
 from tests.commands import run
 
+pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 ROLES = ("--outcome", "y", "--probability", "p")
 
 

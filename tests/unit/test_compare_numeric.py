@@ -16,7 +16,7 @@ from miscal.auditing.compare import SUMS
 from miscal.page.html import to_html
 from miscal.pooling.bins import shared_edges
 
-LIMIT = 6  # of 40 comparisons at 5%: more has a chance of 3 in 1,000
+LIMIT = 4  # of 20 comparisons at 5%: more has a chance of 3 in 1,000
 
 
 def period(seed: int, n: int = 6_000, worse: float = 0.0) -> dict[str, Any]:
@@ -79,9 +79,10 @@ def test_the_fine_sums_add_up_to_those_shown() -> None:
         assert sum(cells["fine"][name]) == pytest.approx(sum(cells[name]), rel=1e-9)
 
 
+@pytest.mark.usefixtures("without_smooth_noise")
 def test_unchanged_periods_seldom_differ() -> None:
-    compared = [one.compare(two) for one, two in pairwise(audited(period(seed, n=1_500)) for seed in range(41))]
-    assert len(compared) == 40
+    compared = [one.compare(two) for one, two in pairwise(audited(period(seed, n=1_500)) for seed in range(21))]
+    assert len(compared) == 20
     assert all(named(list(each.table["where"]), "income") for each in compared)
     assert sum(bool(each.better or each.worse) for each in compared) <= LIMIT
 

@@ -86,7 +86,7 @@ def test_flights_are_those_of_the_package(table):
     assert again.column_names == table.column_names
     for name in table.column_names:
         if name != "probability":
-            assert again[name].to_pylist() == table[name].to_pylist(), name
+            assert again[name].equals(table[name]), name
 
 
 def test_importing_the_package_is_light():

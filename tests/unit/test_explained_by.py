@@ -15,6 +15,8 @@ from miscal.auditing.gates import Gates, judge
 from miscal.page.records import read_document
 from miscal.page.verdict import verdict
 
+pytestmark = pytest.mark.usefixtures("without_smooth_noise")
+
 
 def table(n: int, seed: int, **off: float) -> dict[str, Any]:
     """Columns sport, season, country; `off` moves the logit in a sport, a season or a country, or everywhere."""

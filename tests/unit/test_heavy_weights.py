@@ -30,6 +30,7 @@ def test_sums_of_heavy_weights() -> None:
     assert np.sum(np.array(found) <= 0.05) <= 28  # 12% before, 36 of 300; P(more than 28) at 7% is 5%
 
 
+@pytest.mark.usefixtures("without_smooth_noise")
 @pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 def test_rows_of_heavy_weights_are_drawn_one_by_one() -> None:
     alarms = 0

@@ -19,7 +19,7 @@ def test_the_combined_test_has_most_of_the_power_of_the_best_single_one(kind, er
 
 @pytest.mark.parametrize("kind", ["by_variable", "by_field"])
 def test_the_combined_test_keeps_its_size(kind):
-    row = power.row(kind, "none", 80)
+    row = power.row(kind, "none", 40)
     assert row["kept"], row
 
 

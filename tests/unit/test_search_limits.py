@@ -15,6 +15,7 @@ import miscal
 from miscal.cli import main
 from miscal.page.records import LeftOut
 
+pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 ROWS = 240_000
 ASKED = {"outcome": "y", "probability": "p"}
 

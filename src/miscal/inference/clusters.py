@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, count, islice
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
 TERMS = 8
 ALIKE = 0.95  # the largest ρ
 CHUNK = 16  # draws made at once
+KEPT, KEPT_ROWS = 64, 1 << 13  # chunks, 999 draws, of so many rows at most, kept for the next test of them: 32 MiB
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB
 GROUPS = 4096
 GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
@@ -44,6 +45,16 @@ def few_clusters(cluster: Integers | None, count: Integers | None, values: float
     if cluster is None or count is not None or values > LIMIT:
         return False
     return bool(np.unique(cluster).size <= MOST_CLUSTERS)
+
+
+def _normals(seed: int, number: int, groups: int, rows: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What clusters and rows have of their own in a chunk of draws; the tests of all columns draw the same."""
+    random = np.random.default_rng([seed, number])
+    shared = random.standard_normal((CHUNK, groups), dtype=np.float32)
+    return shared, random.standard_normal((CHUNK, rows), dtype=np.float32)
+
+
+_kept_normals = lru_cache(KEPT)(_normals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +89,11 @@ class Latent:
 
     def chunk(self, number: int) -> NDArray[np.float32]:
         """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""
-        random = np.random.default_rng([self.seed, number])
-        shared = random.standard_normal((CHUNK, self.groups), dtype=np.float32) * np.float32(math.sqrt(self.alike))
-        own = random.standard_normal((CHUNK, self.cluster.size), dtype=np.float32)
-        own *= np.float32(math.sqrt(1.0 - self.alike))
-        own += shared[:, self.cluster]
-        return own
+        made = _kept_normals if self.cluster.size <= KEPT_ROWS else _normals
+        shared, own = made(self.seed, number, self.groups, self.cluster.size)
+        values = own * np.float32(math.sqrt(1.0 - self.alike))
+        values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
+        return np.asarray(values)
 
     def by_cluster(self, values: Floats) -> Floats:
         """Sums of rows (draws, rows) over clusters, (draws, clusters)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -92,6 +92,6 @@ def fixed_point(spectrum: np.ndarray, tolerance: float = EXACT, near: float | No
 
     It lies between any bandwidth, such as one that is `near`, and the error at it.
     """
-    error = partial(smooth_error_at, spectrum, rough=tolerance >= ROUGH)
+    error = cache(partial(smooth_error_at, spectrum, rough=tolerance >= ROUGH))  # an end is asked for twice
     low, high = (0.0, 1.0) if near is None else sorted((near, error(near)))
     return root(lambda bandwidth: error(bandwidth) - bandwidth, low, high, tolerance)
