@@ -162,7 +162,7 @@ Y, P = np.array([1, 0, 1, 0]), np.array([0.9, 0.8, 0.7, 0.2])
     ("features", "options", "words"),
     [
         ([[0.0], [np.nan], [1.0], [2.0]], {}, "column 0 must not be missing; row 1 is missing"),
-        ([[0.0, 1], [0, np.inf], [1, 1], [2, 2]], {}, "column 1 must be finite"),
+        ([[0.0, 1], [0, np.inf], [1, 1], [2, 2]], {}, "column 1 must hold finite numbers"),
         ({"age": [1.0, 2.0, None, 4.0]}, {}, "column 'age' must not be missing; row 2"),
         ({"state": ["a", "b", "c", "d"]}, {}, "column 'state' must hold numbers"),
         (np.array(["a", "b", "c", "d"]), {}, "must hold numbers"),
@@ -175,7 +175,7 @@ Y, P = np.array([1, 0, 1, 0]), np.array([0.9, 0.8, 0.7, 0.2])
         (None, {}, "must be"),
         (None, {"kernel": "group"}, "must be"),
         ({"day": np.array(["2020-01-01"] * 4, "datetime64[D]")}, {}, "column 'day' must hold numbers"),
-        (np.zeros((2, 2, 2)), {}, r"must be \(n, d\)"),
+        (np.zeros((2, 2, 2)), {}, r"must be \(n,\) or \(n, d\)"),
         (np.zeros((3, 2)), {}, "must have one value a row"),
         (np.zeros((4, 2)), {"bandwidth": 0}, "above 0"),
         (np.zeros((4, 2)), {"bandwidth": [0.2, -1.0]}, "above 0"),
