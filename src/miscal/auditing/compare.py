@@ -15,7 +15,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.inference.adjust import holm
 from miscal.page import words
-from miscal.page.json import floats
+from miscal.page.json import floats, parts
 from miscal.page.words import finite, span
 from miscal.pooling.cells import Ranges, fingerprint
 from miscal.results import Result, Table
@@ -71,7 +71,7 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").comparison_html(self.to_dict()))
+        return str(import_module("miscal.page.html").comparison_html(parts(self.response, comparison=self.to_dict())))
 
     def __repr__(self) -> str:
         with words.showing(self.response):

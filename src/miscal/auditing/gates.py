@@ -23,7 +23,7 @@ from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
 from miscal.page.json import Columns, floats, whole
-from miscal.page.records import Document, in_its_words, read_document
+from miscal.page.records import Document, of_document, read_document
 from miscal.page.words import finite
 
 FILES = ("miscal.toml", "pyproject.toml")
@@ -134,9 +134,9 @@ def _number(value: Any, where: str, most: float) -> float:
     return float(value)
 
 
-@in_its_words
+@of_document
 def judge(
-    document: Mapping[str, Any],
+    audit: Document,
     gates: Gates,
     baseline: Mapping[str, Any] | None = None,
     shown: Mapping[str, Any] | None = None,
@@ -145,7 +145,6 @@ def judge(
 
     shown : the document without what is hidden; by default everything may be named
     """
-    audit = read_document(document)
     hidden = Hidden(audit, read_document(shown) if shown else audit)
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
