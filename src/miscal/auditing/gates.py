@@ -187,7 +187,7 @@ def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
 
 
 def _column(audit: Document, name: str, limit: float) -> Outcome:
-    known = {str(result.settings.get("column")): result for result in (*audit.of("field"), *audit.of("variable"))}
+    known = {str(result.settings.get("column")): result for result in audit.columns}
     if name not in known:
         raise refusal(f"has no result for column '{name}'", where="the audit", hint=nearest(name, known))
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
@@ -266,8 +266,7 @@ def _reach(document: Document) -> float:
 
 def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] | None:
     """The gap of the cells of a column that a condition picks, and its standard error; None where that is not kept."""
-    known = [entry for kind in ("field", "variable") for entry in document.of(kind)]
-    found = next((entry for entry in known if entry.settings.get("column") == condition["column"]), None)
+    found = next((one for one in document.columns if one.settings.get("column") == condition["column"]), None)
     if found is None:
         return None
     inside = _inside(found.table, condition)

@@ -188,6 +188,11 @@ class Document:
         """The results of a section."""
         return self.sections.get(kind, [])
 
+    @property
+    def columns(self) -> list[Entry]:
+        """The results of columns, one a column."""
+        return [*self.of("variable"), *self.of("field")]
+
     def measure(self, name: str) -> Measure:
         """One number of the score."""
         return self.score.get(name, Measure())

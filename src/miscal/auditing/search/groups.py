@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
 
 Box = tuple[tuple[int, int], ...]
+Axis = tuple[np.ndarray, np.ndarray]  # first and last cell of each stretch of a column's cells
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
 WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
 EVERY = slice(None)
@@ -296,21 +297,9 @@ class Best(NamedTuple):
     searched: int
 
 
-class _Axis(NamedTuple):
-    """The stretches of a column's cells: first and last cell of each."""
-
-    first: np.ndarray
-    last: np.ndarray
-
-
 def stretches(cells: int) -> int:
     """How many stretches there are among so many cells."""
     return cells * (cells + 1) // 2
-
-
-@lru_cache(maxsize=64)
-def _stretches(cells: int) -> _Axis:
-    return _Axis(*np.triu_indices(cells))
 
 
 def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
@@ -322,7 +311,7 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
         variance; boxes that are nearly everything are passed over
     """
     axes = axes_of(ordered, off.shape)
-    if any(axis.first.size == 0 for axis in axes) or total <= 0:
+    if any(first.size == 0 for first, _ in axes) or total <= 0:
         return []
     moved, spread = (over_stretches(values, ordered) for values in (off, variance))
     possible = (spread > 0) & partial_boxes(axes, ordered)
@@ -333,24 +322,24 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
     return picked(z, axes, ordered)
 
 
-def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[_Axis]:
+def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[Axis]:
     """The stretches of each axis that has an order, and the cells of the others."""
     sizes = zip(ordered, shape, strict=True)
-    return [_stretches(known) if known else _Axis(np.arange(size), np.arange(size)) for known, size in sizes]
+    return [np.triu_indices(known) if known else (np.arange(size), np.arange(size)) for known, size in sizes]
 
 
-def partial_boxes(axes: Sequence[_Axis], ordered: Sequence[int]) -> np.ndarray:
+def partial_boxes(axes: Sequence[Axis], ordered: Sequence[int]) -> np.ndarray:
     """Which boxes leave something out along every axis: all of one is the whole table, or the other column alone."""
     part = [
-        (axis.first > 0) | (axis.last < known - 1) if known else axis.first >= 0
-        for axis, known in zip(axes, ordered, strict=True)
+        (first > 0) | (last < known - 1) if known else first >= 0
+        for (first, last), known in zip(axes, ordered, strict=True)
     ]
     return part[0] if len(part) == 1 else np.outer(*part)
 
 
-def picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Best]:
+def picked(z: Floats, axes: Sequence[Axis], ordered: Sequence[int]) -> list[Best]:
     """The best box over the ordered axes for each cell of the others."""
-    searched = int(np.prod([axis.first.size for axis, known in zip(axes, ordered, strict=True) if known]))
+    searched = int(np.prod([first.size for (first, _), known in zip(axes, ordered, strict=True) if known]))
     places: list[tuple[Any, ...]]
     if all(ordered):
         places = [np.unravel_index(int(np.argmax(z)), z.shape)]
@@ -358,5 +347,5 @@ def picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Bes
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:
         places = list(enumerate(np.argmax(z, axis=1)))
-    boxes = [tuple((int(axis.first[i]), int(axis.last[i])) for axis, i in zip(axes, at, strict=True)) for at in places]
+    boxes = [tuple((int(first[i]), int(last[i])) for (first, last), i in zip(axes, at, strict=True)) for at in places]
     return [Best(box, float(z[at]), searched) for box, at in zip(boxes, places, strict=True) if z[at] > 0]

@@ -62,7 +62,7 @@ def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
     ordered = [part.ordered for part in group.parts]
     axes = axes_of(ordered, group.shape)
     places: list[Place] = []
-    if any(axis.first.size == 0 for axis in axes):
+    if any(first.size == 0 for first, _ in axes):
         return places
     possible = partial_boxes(axes, ordered)
     both = alongs(group, rows)
