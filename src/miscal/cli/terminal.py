@@ -18,7 +18,7 @@ from miscal.page import words
 from miscal.page.records import Document, of_document, read_document
 from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 NAMELESS = "the column without a name"
 WIDTH = 120  # of a file

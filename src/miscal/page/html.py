@@ -25,7 +25,6 @@ from miscal.page.records import Document, of_document
 from miscal.page.sections import closing, columns, findings, repair, score
 from miscal.page.sections.blocks import WRITTEN, columns_of, figure, quiet, sheet
 from miscal.page.sections.findings import Closer
-from miscal.page.verdict import verdict
 from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 
 #: Bytes for the figures of columns, and for all sections: pages stay below 1.5 MB.
@@ -212,7 +211,7 @@ def _cells(entry: Entry) -> Safe:
 @of_document
 def audit_text(audit: Document) -> str:
     """An audit in a few lines, for a prompt: the verdict, the worst places, and where the rest is."""
-    said = verdict(audit)
+    said = score.verdict(audit)
     heads = audit.findings
     lines = [f"{number}. {head}" for number, head in enumerate(heads[:MOST_SAID], 1)]
     lines += [f"... and {words.plural(len(heads) - MOST_SAID, 'more place')}"] if len(heads) > MOST_SAID else []

@@ -14,8 +14,7 @@ from miscal.page.sections.blocks import Column
 from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
 from miscal.page.sections.findings import strength
-from miscal.page.sections.score import HEADINGS, number_rows
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import HEADINGS, number_rows, verdict
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
