@@ -22,7 +22,6 @@ from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
 
 Box = tuple[tuple[int, int], ...]
-Axis = tuple[np.ndarray, np.ndarray]  # first and last cell of each stretch of a column's cells
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
 WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
 EVERY = slice(None)
@@ -173,7 +172,12 @@ class Group:
 
     @property
     def ordered(self) -> int:
-        return self.parts[0].ordered if len(self.parts) == 1 else 0
+        return self.runs[0] if len(self.parts) == 1 else 0
+
+    @cached_property
+    def runs(self) -> list[int]:
+        """Cells of each part that may be joined (those after them hold missing values), 0 for levels."""
+        return [part.ordered for part in self.parts]
 
     @cached_property
     def count(self) -> int:
@@ -302,48 +306,41 @@ def stretches(cells: int) -> int:
     return cells * (cells + 1) // 2
 
 
-def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
-    """The boxes furthest off: the best stretch along ordered axes, for every cell along the others.
+def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> list[Best]:
+    """The boxes of a group furthest off: the best stretch along ordered axes, for every cell along the others.
 
-    off, variance : (cells of one part,) or (cells of one part, cells of another)
-    ordered : cells of each axis that may be joined (those after them hold missing values), 0 for levels
+    left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
     beyond : the score was put right on the same rows, which takes the share that a box has of the noise off its
         variance; boxes that are nearly everything are passed over
     """
-    axes = axes_of(ordered, off.shape)
-    if any(first.size == 0 for first, _ in axes) or total <= 0:
+    sums = group.beyond if beyond else group.raw
+    off, variance = (each.reshape(group.shape) for each in (sums.off if left is None else left, rows.variance(sums)))
+    total = total or float(variance.sum())
+    if 0 in group.shape or total <= 0:
         return []
-    moved, spread = (over_stretches(values, ordered) for values in (off, variance))
-    possible = (spread > 0) & partial_boxes(axes, ordered)
+    moved, spread = (over_stretches(values, group.runs) for values in (off, variance))
+    possible = spread > 0
     if beyond:
         possible &= spread < WHOLE * total
         spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
     z = np.where(possible, np.abs(moved) / np.sqrt(np.where(possible, spread, 1.0)), -1.0)
-    return picked(z, axes, ordered)
+    return furthest(z, group)
 
 
-def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[Axis]:
-    """The stretches of each axis that has an order, and the cells of the others."""
-    sizes = zip(ordered, shape, strict=True)
-    return [np.triu_indices(known) if known else (np.arange(size), np.arange(size)) for known, size in sizes]
+def furthest(z: Floats, group: Group) -> list[Best]:
+    """The best box over the ordered axes for each cell of the others, by what is known of every box.
 
-
-def partial_boxes(axes: Sequence[Axis], ordered: Sequence[int]) -> np.ndarray:
-    """Which boxes leave something out along every axis: all of one is the whole table, or the other column alone."""
-    part = [
-        (first > 0) | (last < known - 1) if known else first >= 0
-        for (first, last), known in zip(axes, ordered, strict=True)
-    ]
-    return part[0] if len(part) == 1 else np.outer(*part)
-
-
-def picked(z: Floats, axes: Sequence[Axis], ordered: Sequence[int]) -> list[Best]:
-    """The best box over the ordered axes for each cell of the others."""
-    searched = int(np.prod([first.size for (first, _), known in zip(axes, ordered, strict=True) if known]))
+    A box leaves something out along every ordered axis: all of one is the whole table, or the other column alone.
+    """
+    runs, sizes = group.runs, zip(group.runs, group.shape, strict=True)
+    axes = [np.triu_indices(known) if known else (np.arange(size), np.arange(size)) for known, size in sizes]
+    partial = [(first > 0) | (last < known - 1) | (not known) for (first, last), known in zip(axes, runs, strict=True)]
+    z = np.where(partial[0] if len(partial) == 1 else np.outer(*partial), z, -1.0)
+    searched = math.prod(stretches(known) for known in runs if known)
     places: list[tuple[Any, ...]]
-    if all(ordered):
+    if all(runs):
         places = [np.unravel_index(int(np.argmax(z)), z.shape)]
-    elif ordered[0]:
+    elif runs[0]:
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:
         places = list(enumerate(np.argmax(z, axis=1)))

@@ -329,8 +329,6 @@ def _mapped(predictions: Predictions, names: list[str], result: Result) -> Resul
 def _box_place(looked: Looked, one: Group, two: Group) -> Place:
     """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
     group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
-    off, noise = (values.reshape(group.shape) for values in (group.beyond.off, looked.rows.variance(group.beyond)))
-    known = (one.ordered, two.ordered)
-    best = best_boxes(off, noise, known, float(noise.sum()), beyond=True)
-    box = best[0].box if best else ((0, known[0] - 1), (0, known[1] - 1))
+    best = best_boxes(group, looked.rows, beyond=True)
+    box = best[0].box if best else tuple((0, known - 1) for known in group.runs)
     return Place(group, box, math.nan, "neighbourhoods", *group.joined(box), BOXES)
