@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
+from miscal.pooling.subpopulations import Definition
 from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
@@ -31,6 +32,13 @@ DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
 PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
 REAL = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Definitions:
+    """Which rows the subpopulations of a result have, in the order of its table; no part of what is written of it."""
+
+    every: list[Definition]
 
 
 class SubpopulationResult(Result):
@@ -223,8 +231,10 @@ def _result(
     unit = float(maxima.deviations(found.stats)[0])
     critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
     table = _table(rows, found, values, noise, order, str(settings["statistic"]), units)
-    places = range(min(NAMED, order.size))
-    worst = [_described(table, k, found.define(int(order[k])).words(), weighted) for k in places]
+    named = [found.define(k) for k in range(order.size)]  # in the order of the search, which keeps what it named last
+    defined = [named[k] for k in order]
+    table = Table({"label": [one.name for one in defined], **table})
+    worst = [_described(table, k, one.words(), weighted) for k, one in enumerate(defined[:NAMED])]
     tested, summary = int(values.size), noise.summary
     if not np.isfinite(values).all():
         summary = replace(summary, interval=(math.nan, math.nan))
@@ -246,6 +256,7 @@ def _result(
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
             "detectable": (critical + POWER) * unit * units.scale,
             "too_small": _small_table(found, units),
+            "definitions": Definitions(defined),
             "cumulative": _cumulative_curves(rows, found, order[:DRAWN], units),
         },
     )
@@ -269,7 +280,6 @@ def _table(
     critical = noise.summary.quantile / unit
     made = units.of_cells(
         {
-            "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
             **_means(stats),
             "kuiper": maxima.kuiper_errors(stats, statistic),
             "deviation": deviation,
