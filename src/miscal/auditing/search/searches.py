@@ -24,7 +24,7 @@ from miscal.engines.subpopulations import ordered
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.score import in_units
 from miscal.metrics.subpopulation import by_subpopulation, subpopulation_curve
-from miscal.pooling.condition import FULL, Conjunction
+from miscal.pooling.condition import FULL
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 
@@ -240,8 +240,7 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
             continue
         members = np.flatnonzero(definition.rows(predictions.columns)).astype(np.int32)
         words = tuple(condition.words() for condition in definition.conditions)
-        condition = Conjunction(definition.conditions)
-        own = Own("subpopulation", members, definition.name, definition.columns, words, condition)
+        own = Own("subpopulation", members, definition.name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p)))
     return places

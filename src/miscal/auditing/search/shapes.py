@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from miscal.auditing.search.along import along_of, alongs, clustered_p, testable, tested, tested_boxes
+from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, testable, tested, tested_boxes
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, furthest
 from miscal.auditing.search.places import Family, Make, Multiplicity, Place, deviation_beyond, noise_left, plain_chance
 from miscal.inference.sums import Sums
@@ -199,12 +199,8 @@ def _chance(place: Place, rows: Rows, row: np.ndarray | None) -> float:
         if row is not None:
             weight, predicted, observed = row
             given = (1.0, weight, weight * predicted, weight * observed, (weight * (observed - predicted)) ** 2, 0.0)
-            cell = int(bin_index(np.array([predicted]), rows.grid.edges)[0])
-            names = ("rows", "weight", "predicted", "observed", "noise", "usual")
-            less = {name: getattr(along, name).copy() for name in names}
-            for name, value in zip(names, given, strict=True):
-                less[name][cell] -= value
-            along = replace(along, **less)
+            own = np.arange(rows.grid.cells) == bin_index(np.array([predicted]), rows.grid.edges)
+            along = Along(*(values - own * less for values, less in zip(vars(along).values(), given, strict=True)))
         found.append(tested(along, rows).p_value)
     return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))
 
