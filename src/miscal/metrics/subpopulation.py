@@ -176,7 +176,8 @@ def by_subpopulation(
     compared = emphasised(pair(p, target), emphasis, rho, regularise)
     if not compared.binary and emphasis is not None:
         raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {p.response!r}")
-    least, min_information = judged_from(least, min_information, binary=compared.binary)
+    if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
+        least, min_information = max(least, math.ceil(4.0 * min_information)), 0.0
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
     chosen = choose_null(compared, null)
@@ -199,14 +200,6 @@ def by_subpopulation(
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
     return _result(rows, found, values, noise, settings, reason + noise.method, p.units, weighted=weighted)
-
-
-def judged_from(least: int, information: float, *, binary: bool) -> tuple[int, float]:
-    """Fewest rows and least information of a subpopulation that is judged.
-
-    Information is that of events: of other outcomes as many rows are asked for as have it at a rate of one half.
-    """
-    return (least, float(information)) if binary else (max(least, math.ceil(4.0 * information)), 0.0)
 
 
 def _asked_words(subpopulations: Any) -> Any:
