@@ -105,16 +105,13 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
 
 
 def _see_cells(group: Group, places: Sequence[Place], rows: Rows) -> None:
-    simple = all(first == last for place in places for first, last in place.box)
-    if not simple or testable(group) is None:
-        both = alongs(group, rows)
-        for place in places:
-            place.along = both.map(lambda values, box=place.box: group.summed(values, box))
-        return
-    cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
+    cells = None
+    if testable(group) is not None and all(first == last for place in places for first, last in place.box):
+        cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
     both = alongs(group, rows, cells)
     for i, place in enumerate(places):
-        place.along = both.map(lambda values, i=i: values[i])
+        own = (lambda values, i=i: values[i]) if cells is not None else partial(group.summed, box=place.box)
+        place.along = both.map(own)
 
 
 def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
