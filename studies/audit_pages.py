@@ -23,7 +23,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import miscal
 from miscal.page.records import read_document
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 # Columns that tell the outcome, or that no model should see, are dropped.
 TABLES: dict[str, dict[str, Any]] = {

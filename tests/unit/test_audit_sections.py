@@ -16,7 +16,7 @@ from miscal.page.html import to_html
 from miscal.page.json import plain
 from miscal.page.records import read_document
 from miscal.page.sections.findings import _families, _spans, findings
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 
 @pytest.fixture(scope="module")

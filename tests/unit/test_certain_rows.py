@@ -9,7 +9,7 @@ import pytest
 import miscal
 from miscal.cli import main
 from miscal.page.records import read_document
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 
 def _table(said: float = 0.0, events: int = 5, rows: int = 300, seed: int = 0, n: int = 10_000) -> dict:

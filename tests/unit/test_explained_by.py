@@ -13,7 +13,7 @@ from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, flat, same
 from miscal.auditing.gates import Gates, judge
 from miscal.page.records import read_document
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 

@@ -25,7 +25,7 @@ from miscal.page.markdown import to_markdown
 from miscal.page.markup import asset
 from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.inference.adjust import holm
 from miscal.page import words
-from miscal.page.json import floats
+from miscal.page.json import floats, parts
 from miscal.page.words import finite, span
 from miscal.pooling.cells import Ranges, fingerprint
 from miscal.results import Result, Table
@@ -48,30 +48,20 @@ class Comparison:
     new: list[str]
     gone: list[str]
     score: dict[str, tuple[float, float]]
-    cells: bool = True
-    response: str = ""
-    left_out: list[str] = field(default_factory=list)
-
-    @property
-    def better(self) -> list[str]:
-        """Places whose error became smaller beyond noise."""
-        return [str(where) for where in self.table["where"][self.table["verdict"] == "better"]]
-
-    @property
-    def worse(self) -> list[str]:
-        """Places whose error became larger beyond noise."""
-        return [str(where) for where in self.table["where"][self.table["verdict"] == "worse"]]
+    cells: bool
+    response: str
+    left_out: list[str]
+    better: list[str]
+    worse: list[str]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         score = {name: list(pair) for name, pair in self.score.items()}
-        places = {"table": self.table.to_dict(), "better": self.better, "worse": self.worse}
-        return (
-            {word: each for word, each in vars(self).items() if word != "response" or each} | places | {"score": score}
-        )
+        plain = vars(self) | {"table": self.table.to_dict(), "score": score}
+        return {word: each for word, each in plain.items() if word != "response" or each}
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").comparison_html(self.to_dict()))
+        return str(import_module("miscal.page.html").comparison_html(parts(self.response, comparison=self.to_dict())))
 
     def __repr__(self) -> str:
         with words.showing(self.response):
@@ -136,7 +126,9 @@ def compare(before: Any, after: Any) -> Comparison:
         got = " and ".join(kind or "binary" for kind in kinds)
         raise refusal("must predict the same kind of outcome", where="the two audits", got=f"their responses are {got}")
     left = [name for name in _columns(before) if summed and name in _columns(after) and name not in seen]
-    return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed, kinds[0], left)
+    places = ([str(where) for where in rows["where"][verdict == word]] for word in ("better", "worse"))
+    found = *_findings(before, after), _scores(before, after)
+    return Comparison(same, level, table, *found, summed, kinds[0], left, *places)
 
 
 def _column(name: str) -> str:

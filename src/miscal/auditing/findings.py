@@ -18,7 +18,7 @@ from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
 from miscal.page import words
-from miscal.page.json import READERS, items, mapping, read_record
+from miscal.page.json import READERS, items, mapping, parts, read_record
 from miscal.pairs import pair
 from miscal.pooling.condition import Conjunction
 
@@ -230,7 +230,8 @@ class Finding:
         return f"<{self.code or 'finding'} {self}>"
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").finding_html(self))
+        own = self.to_dict() | {"parent": None}
+        return str(import_module("miscal.page.html").finding_html(parts(self.response, findings=[own])))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:

@@ -23,7 +23,7 @@ from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
 from miscal.page.json import Columns, floats, whole
-from miscal.page.records import Document, in_its_words, read_document
+from miscal.page.records import Document, of_document, read_document
 from miscal.page.words import finite
 
 FILES = ("miscal.toml", "pyproject.toml")
@@ -134,9 +134,9 @@ def _number(value: Any, where: str, most: float) -> float:
     return float(value)
 
 
-@in_its_words
+@of_document
 def judge(
-    document: Mapping[str, Any],
+    audit: Document,
     gates: Gates,
     baseline: Mapping[str, Any] | None = None,
     shown: Mapping[str, Any] | None = None,
@@ -145,7 +145,6 @@ def judge(
 
     shown : the document without what is hidden; by default everything may be named
     """
-    audit = read_document(document)
     hidden = Hidden(audit, read_document(shown) if shown else audit)
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
@@ -188,7 +187,7 @@ def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
 
 
 def _column(audit: Document, name: str, limit: float) -> Outcome:
-    known = {str(result.settings.get("column")): result for result in (*audit.of("field"), *audit.of("variable"))}
+    known = {str(result.settings.get("column")): result for result in audit.columns}
     if name not in known:
         raise refusal(f"has no result for column '{name}'", where="the audit", hint=nearest(name, known))
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
@@ -267,8 +266,7 @@ def _reach(document: Document) -> float:
 
 def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] | None:
     """The gap of the cells of a column that a condition picks, and its standard error; None where that is not kept."""
-    known = [entry for kind in ("field", "variable") for entry in document.of(kind)]
-    found = next((entry for entry in known if entry.settings.get("column") == condition["column"]), None)
+    found = next((one for one in document.columns if one.settings.get("column") == condition["column"]), None)
     if found is None:
         return None
     inside = _inside(found.table, condition)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,31 @@ PARTS = {"data": dict, "settings": dict, "score": dict, "findings": list, "clean
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 
+class Printed:
+    """What has a document: it is written as a page and as JSON, and shown in a notebook."""
+
+    def shown(self) -> Any:
+        """What may be shown of it."""
+        return self
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write the page, whole or not at all."""
+        from miscal.page.html import write_html
+
+        write_html(self.shown().document, path)
+
+    def to_json(self, path: str | PathLike[str]) -> None:
+        """Write the JSON, whole or not at all."""
+        write_json(self.shown().document, path)
+
+    def _repr_html_(self) -> str:
+        from miscal.page.html import audit_html
+
+        return audit_html(self.shown().document)
+
+
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Printed):
     """What an audit found; `document` is the JSON of the contract, from which page and text are made.
 
     Attributes
@@ -85,16 +107,6 @@ class Audit:
     def notes(self) -> list[str]:
         """What is odd about the table, a sentence each."""
         return list(self.document.get("notes", []))
-
-    def to_html(self, path: str | PathLike[str]) -> None:
-        """Write the page, whole or not at all."""
-        from miscal.page.html import write_html
-
-        write_html(self.shown().document, path)
-
-    def to_json(self, path: str | PathLike[str]) -> None:
-        """Write the JSON, whole or not at all."""
-        write_json(self.shown().document, path)
 
     def to_markdown(self) -> str:
         """The audit as text."""
@@ -181,15 +193,9 @@ class Audit:
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
-        return _shown("audit_text", self.shown().document)
+        from miscal.page.html import audit_text
 
-    def _repr_html_(self) -> str:
-        return _shown("audit_html", self.shown().document)
-
-
-def _shown(how: str, *what: Any) -> str:
-    """What a notebook or a prompt shows."""
-    return str(getattr(import_module("miscal.page.html"), how)(*what))
+        return audit_text(self.shown().document)
 
 
 def _is_json(path: Path) -> bool:

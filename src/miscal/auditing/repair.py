@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, rows_of
+from miscal.auditing.record import Printed
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
@@ -28,7 +28,7 @@ from miscal.data.sources import one_prediction, read
 from miscal.engines.roles import Chunk
 from miscal.inference.beyond import fold_of_rows
 from miscal.inference.residual import choose_null
-from miscal.page.json import dumps, plain, write_json
+from miscal.page.json import dumps, plain
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator, pairs
@@ -43,7 +43,7 @@ CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or 
 
 
 @dataclass(frozen=True, eq=False)
-class Repair:
+class Repair(Printed):
     """Two audits of the same unseen rows, before and after a repair, place by place.
 
     Attributes
@@ -74,19 +74,6 @@ class Repair:
     def sentence(self) -> str:
         """What became of the places, in words."""
         return became([place["verdict"] for place in self.places])
-
-    def to_html(self, path: str | PathLike[str]) -> None:
-        """Write the page, whole or not at all."""
-        from miscal.page.html import write_html
-
-        write_html(self.document, path)
-
-    def to_json(self, path: str | PathLike[str]) -> None:
-        """Write the JSON, whole or not at all."""
-        write_json(self.document, path)
-
-    def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").audit_html(self.document))
 
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"

@@ -15,10 +15,10 @@ from miscal.auditing.findings import Finding
 from miscal.cli import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
 from miscal.page import words
-from miscal.page.records import Document, in_its_words, read_document
+from miscal.page.records import Document, of_document, read_document
 from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import verdict
 
 NAMELESS = "the column without a name"
 WIDTH = 120  # of a file
@@ -66,7 +66,7 @@ def inert(text: str) -> str:
     return text if is_terminal(sys.stdout) else text.replace("::", "\\x3a:").replace("##[", "\\x23#[")
 
 
-@in_its_words
+@of_document
 def shown_lines(document: Document) -> list[str]:
     """The verdict, the ranking as a table, and what was not found, as lines."""
     from rich.markup import escape

@@ -23,6 +23,7 @@ from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
+from miscal.pooling.subpopulations import Definition
 from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
@@ -31,6 +32,13 @@ DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
 PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
 REAL = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Definitions:
+    """Which rows the subpopulations of a result have, in the order of its table; no part of what is written of it."""
+
+    every: list[Definition]
 
 
 class SubpopulationResult(Result):
@@ -168,7 +176,8 @@ def by_subpopulation(
     compared = emphasised(pair(p, target), emphasis, rho, regularise)
     if not compared.binary and emphasis is not None:
         raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {p.response!r}")
-    least, min_information = judged_from(least, min_information, binary=compared.binary)
+    if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
+        least, min_information = max(least, math.ceil(4.0 * min_information)), 0.0
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
     chosen = choose_null(compared, null)
@@ -191,14 +200,6 @@ def by_subpopulation(
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
     return Worst(rows, found, values, noise, p.units).result(settings, reason + noise.method, weighted=weighted)
-
-
-def judged_from(least: int, information: float, *, binary: bool) -> tuple[int, float]:
-    """Fewest rows and least information of a subpopulation that is judged.
-
-    Information is that of events: of other outcomes as many rows are asked for as have it at a rate of one half.
-    """
-    return (least, float(information)) if binary else (max(least, math.ceil(4.0 * information)), 0.0)
 
 
 def _asked_words(subpopulations: Any) -> Any:
@@ -224,8 +225,9 @@ class Worst:
         order = np.argsort(-values, kind="stable")
         unit = float(maxima.deviations(self.found.stats)[0])
         critical, average = (each / (unit or math.nan) for each in (summary.quantile, summary.noise_floor))
-        table = self._table(order, str(settings["statistic"]))
-        places = range(min(NAMED, order.size))
+        named = [self.found.define(k) for k in range(order.size)]  # in the search's order: it keeps what it named last
+        defined = [named[k] for k in order]
+        table = Table({"label": [one.name for one in defined], **self._table(order, str(settings["statistic"]))})
         full = _described(table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size))
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
@@ -237,7 +239,7 @@ class Worst:
             table=table,
             settings={**settings, "tested": values.size, "too_small": len(self.found.too_small)},
             extra={
-                "worst": [_described(table, k, self.found.define(int(order[k])).words(), weighted) for k in places],
+                "worst": [_described(table, k, one.words(), weighted) for k, one in enumerate(defined[:NAMED])],
                 "full": full,
                 "deviation": unit * scale,
                 "expectation": RANGE_MEAN * unit * scale,
@@ -247,6 +249,7 @@ class Worst:
                 "no_p_value": summary.method if math.isnan(summary.p_value) else "",
                 "detectable": (critical + POWER) * unit * scale,
                 "too_small": self._small_table(),
+                "definitions": Definitions(defined),
                 "cumulative": self._curves(order[:DRAWN]),
             },
         )
@@ -260,7 +263,6 @@ class Worst:
         deviation, unit = maxima.deviations(stats), float(maxima.deviations(self.found.stats)[0]) or math.nan
         critical = self.noise.summary.quantile / unit
         made = {
-            "label": np.array([self.found.define(k).name for k in range(order.size)], dtype=object)[order],
             **_means(stats),
             "kuiper": maxima.kuiper_errors(stats, statistic),
             "deviation": deviation,

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.column_figures import field_levels, variable
 from miscal.page.entries import Entry, read_entry
 from miscal.page.gap_figures import reliability
-from miscal.page.json import SCHEMA, Columns, floats, write_text
+from miscal.page.json import Columns, floats, write_text
 from miscal.page.markup import Child, Safe, asset, ellipsis, join, prose, tag
-from miscal.page.records import in_its_words, read_document
+from miscal.page.records import Document, of_document
 from miscal.page.sections import closing, columns, findings, repair, score
 from miscal.page.sections.blocks import WRITTEN, columns_of, figure, quiet, sheet
 from miscal.page.sections.findings import Closer
-from miscal.page.verdict import verdict
 from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 
 #: Bytes for the figures of columns, and for all sections: pages stay below 1.5 MB.
@@ -34,13 +32,13 @@ FIGURE_BYTES, PAGE_BYTES = 600_000, 1_380_000
 COLUMNS_AT = 5  # the place of that section
 
 
-@in_its_words
-def to_html(document: object) -> str:
+@of_document
+def to_html(audit: Document) -> str:
     """Render an audit's dictionary as one HTML page.
 
     Parameters
     ----------
-    document
+    audit
         The dictionary of the schema ``miscal.audit/1``, from memory or from JSON.
 
     Returns
@@ -53,7 +51,6 @@ def to_html(document: object) -> str:
     >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
     True
     """
-    audit = read_document(document)
     parts = [
         ("findings", "Findings", findings.findings(audit)),
         ("advice", "What to do", repair.advice(audit)),
@@ -140,10 +137,9 @@ def _framed(*children: Child) -> Safe:
     return tag("div", tag("style", own), tag("main", *children), class_="miscal")
 
 
-@in_its_words
-def audit_html(document: object) -> str:
+@of_document
+def audit_html(audit: Document) -> str:
     """An audit, or a repair: the verdict, its numbers, the worst findings as cards, and their figures."""
-    audit = read_document(document)
     guilty = [column for head in audit.findings for column in head.columns]
     drawn = [entry for entry in columns.entries(audit) if entry.column in guilty][:MOST]
     return _framed(
@@ -157,17 +153,16 @@ def audit_html(document: object) -> str:
     )
 
 
-def comparison_html(comparison: Mapping[str, Any]) -> str:
+@of_document
+def comparison_html(audit: Document) -> str:
     """What changed between two audits, as the page shows it."""
-    with words.showing(str(comparison.get("response", ""))):
-        return _framed(closing.comparison(read_document({"schema": SCHEMA, "comparison": comparison})))
+    return _framed(closing.comparison(audit))
 
 
-def finding_html(finding: Finding) -> str:
-    """One finding as its card."""
-    audit = read_document({"schema": SCHEMA, "findings": [finding.to_dict() | {"parent": None}]})
-    with words.showing(finding.response):
-        return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", Closer(audit)), class_="cards"))
+@of_document
+def finding_html(audit: Document) -> str:
+    """The first finding of an audit as its card."""
+    return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", Closer(audit)), class_="cards"))
 
 
 def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:
@@ -213,11 +208,10 @@ def _cells(entry: Entry) -> Safe:
     return tag("div", sheet("Cells", columns_of(Columns(taken), *named)), more)
 
 
-@in_its_words
-def audit_text(document: object) -> str:
+@of_document
+def audit_text(audit: Document) -> str:
     """An audit in a few lines, for a prompt: the verdict, the worst places, and where the rest is."""
-    audit = read_document(document)
-    said = verdict(audit)
+    said = score.verdict(audit)
     heads = audit.findings
     lines = [f"{number}. {head}" for number, head in enumerate(heads[:MOST_SAID], 1)]
     lines += [f"... and {words.plural(len(heads) - MOST_SAID, 'more place')}"] if len(heads) > MOST_SAID else []

@@ -26,6 +26,11 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
+def parts(response: str, **given: object) -> dict[str, object]:
+    """Some parts of an audit's dictionary, of events or of other means, to be shown by themselves."""
+    return {"schema": SCHEMA, "data": {"response": response}, **given}
+
+
 def checked(document: object) -> Mapping[str, Any]:
     """Refuse what is not an audit's dictionary.
 

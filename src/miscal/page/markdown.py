@@ -9,13 +9,12 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.markup import clean, ellipsis
-from miscal.page.records import Document, Quiet, in_its_words, read_document
+from miscal.page.records import Document, Quiet, of_document
 from miscal.page.sections.blocks import Column
 from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
 from miscal.page.sections.findings import strength
-from miscal.page.sections.score import HEADINGS, number_rows
-from miscal.page.verdict import verdict
+from miscal.page.sections.score import HEADINGS, number_rows, verdict
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
@@ -23,8 +22,8 @@ MOST_WORST = 5  # places on a model card
 MOST_PERIODS = 60
 
 
-@in_its_words
-def to_markdown(document: object) -> str:
+@of_document
+def to_markdown(audit: Document) -> str:
     """Render an audit's dictionary as markdown.
 
     Names that the user chose are escaped, so that none of them becomes a link, a tag or a table's border.
@@ -34,7 +33,6 @@ def to_markdown(document: object) -> str:
     >>> print(to_markdown({"schema": "miscal.audit/1"}).splitlines()[0])
     # There is no number to judge the predictions by.
     """
-    audit = read_document(document)
     said = verdict(audit)
     blocks = [
         f"# {spoken(said.sentence)}",
@@ -135,8 +133,8 @@ def _rest(audit: Document) -> str:
     return "\n\n".join(line for line in lines if line)
 
 
-@in_its_words
-def to_model_card(document: object) -> str:
+@of_document
+def to_model_card(audit: Document) -> str:
     """A section for a model card: the verdict, its numbers, the worst places, what was clean, how it was measured.
 
     Examples
@@ -144,7 +142,6 @@ def to_model_card(document: object) -> str:
     >>> to_model_card({"schema": "miscal.audit/1"}).splitlines()[0]
     '## Calibration'
     """
-    audit = read_document(document)
     said = verdict(audit)
     blocks = [
         "## Calibration",

@@ -188,6 +188,11 @@ class Document:
         """The results of a section."""
         return self.sections.get(kind, [])
 
+    @property
+    def columns(self) -> list[Entry]:
+        """The results of columns, one a column."""
+        return [*self.of("variable"), *self.of("field")]
+
     def measure(self, name: str) -> Measure:
         """One number of the score."""
         return self.score.get(name, Measure())
@@ -235,14 +240,14 @@ READERS |= {
 }
 
 
-def in_its_words(render: Callable[..., T]) -> Callable[..., T]:
-    """Let a function of a document write rates as what they are: percent of events, or means."""
+def of_document(render: Callable[..., T]) -> Callable[..., T]:
+    """Let a function of an audit be given its dictionary too, and write rates as what they are: percent, or means."""
 
     @wraps(render)
-    def rendered(document: Any, *others: Any, **options: Any) -> T:
-        about = document.data if isinstance(document, Document) else mapping(mapping(document).get("data"))
-        with showing(str(about.get("response", ""))):
-            return render(document, *others, **options)
+    def rendered(document: object, *others: Any, **options: Any) -> T:
+        audit = document if isinstance(document, Document) else read_document(document)
+        with showing(audit.response):
+            return render(audit, *others, **options)
 
     return rendered
 

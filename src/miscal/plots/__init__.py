@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from miscal.plots.along import Classes, Periods, ScoreDisplay, VariableDisplay, VariationDisplay
 from miscal.plots.base import Display
 from miscal.plots.field import FieldDisplay
 from miscal.plots.local import NeighbourhoodDisplay, SubpopulationDisplay
-from miscal.plots.score import ScoreDisplay, VariationDisplay
-from miscal.plots.variable import Classes, Periods, VariableDisplay
 from miscal.results import Result
 
 __all__ = [

@@ -147,11 +147,11 @@ def tested(along: Along, rows: Rows) -> Shape:
     return _with_enough(along.test, rows, *(values.sum(axis=-1) for values in _totals(along)))
 
 
-def tested_boxes(along: Along, rows: Rows, shape: Sequence[int], ordered: Sequence[int]) -> Shape:
+def tested_boxes(along: Along, rows: Rows, group: Group) -> Shape:
     """The test of every box of the cells of a group: of its sums only those that the test reads are added up."""
 
     def boxes(values: Floats) -> Floats:
-        return over_stretches(values.reshape(*shape, *values.shape[1:]), ordered)
+        return over_stretches(values.reshape(*group.shape, *values.shape[1:]), group.runs)
 
     variance = boxes(along.noise)
     if along.usual.any():

@@ -117,7 +117,7 @@ class Explainer:
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
         off = self.off[group]
-        best = best_boxes(off, self.rows.variance(group.beyond), (group.ordered,), self.total, beyond=True)
+        best = best_boxes(group, self.rows, off, self.total, beyond=True)
         if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")

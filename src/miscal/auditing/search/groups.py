@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,7 +164,12 @@ class Group:
 
     @property
     def ordered(self) -> int:
-        return self.parts[0].ordered if len(self.parts) == 1 else 0
+        return self.runs[0] if len(self.parts) == 1 else 0
+
+    @cached_property
+    def runs(self) -> list[int]:
+        """Cells of each part that may be joined (those after them hold missing values), 0 for levels."""
+        return [part.ordered for part in self.parts]
 
     @cached_property
     def count(self) -> int:
@@ -292,67 +297,48 @@ class Best(NamedTuple):
     searched: int
 
 
-class _Axis(NamedTuple):
-    """The stretches of a column's cells: first and last cell of each."""
-
-    first: np.ndarray
-    last: np.ndarray
-
-
 def stretches(cells: int) -> int:
     """How many stretches there are among so many cells."""
     return cells * (cells + 1) // 2
 
 
-@lru_cache(maxsize=64)
-def _stretches(cells: int) -> _Axis:
-    return _Axis(*np.triu_indices(cells))
+def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> list[Best]:
+    """The boxes of a group furthest off: the best stretch along ordered axes, for every cell along the others.
 
-
-def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
-    """The boxes furthest off: the best stretch along ordered axes, for every cell along the others.
-
-    off, variance : (cells of one part,) or (cells of one part, cells of another)
-    ordered : cells of each axis that may be joined (those after them hold missing values), 0 for levels
+    left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
     beyond : the score was put right on the same rows, which takes the share that a box has of the noise off its
         variance; boxes that are nearly everything are passed over
     """
-    axes = axes_of(ordered, off.shape)
-    if any(axis.first.size == 0 for axis in axes) or total <= 0:
+    sums = group.beyond if beyond else group.raw
+    off, variance = (each.reshape(group.shape) for each in (sums.off if left is None else left, rows.variance(sums)))
+    total = total or float(variance.sum())
+    if 0 in group.shape or total <= 0:
         return []
-    moved, spread = (over_stretches(values, ordered) for values in (off, variance))
-    possible = (spread > 0) & partial_boxes(axes, ordered)
+    moved, spread = (over_stretches(values, group.runs) for values in (off, variance))
+    possible = spread > 0
     if beyond:
         possible &= spread < WHOLE * total
         spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
     z = np.where(possible, np.abs(moved) / np.sqrt(np.where(possible, spread, 1.0)), -1.0)
-    return picked(z, axes, ordered)
+    return furthest(z, group)
 
 
-def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[_Axis]:
-    """The stretches of each axis that has an order, and the cells of the others."""
-    sizes = zip(ordered, shape, strict=True)
-    return [_stretches(known) if known else _Axis(np.arange(size), np.arange(size)) for known, size in sizes]
+def furthest(z: Floats, group: Group) -> list[Best]:
+    """The best box over the ordered axes for each cell of the others, by what is known of every box.
 
-
-def partial_boxes(axes: Sequence[_Axis], ordered: Sequence[int]) -> np.ndarray:
-    """Which boxes leave something out along every axis: all of one is the whole table, or the other column alone."""
-    part = [
-        (axis.first > 0) | (axis.last < known - 1) if known else axis.first >= 0
-        for axis, known in zip(axes, ordered, strict=True)
-    ]
-    return part[0] if len(part) == 1 else np.outer(*part)
-
-
-def picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Best]:
-    """The best box over the ordered axes for each cell of the others."""
-    searched = int(np.prod([axis.first.size for axis, known in zip(axes, ordered, strict=True) if known]))
+    A box leaves something out along every ordered axis: all of one is the whole table, or the other column alone.
+    """
+    runs, sizes = group.runs, zip(group.runs, group.shape, strict=True)
+    axes = [np.triu_indices(known) if known else (np.arange(size), np.arange(size)) for known, size in sizes]
+    partial = [(first > 0) | (last < known - 1) | (not known) for (first, last), known in zip(axes, runs, strict=True)]
+    z = np.where(partial[0] if len(partial) == 1 else np.outer(*partial), z, -1.0)
+    searched = math.prod(stretches(known) for known in runs if known)
     places: list[tuple[Any, ...]]
-    if all(ordered):
+    if all(runs):
         places = [np.unravel_index(int(np.argmax(z)), z.shape)]
-    elif ordered[0]:
+    elif runs[0]:
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:
         places = list(enumerate(np.argmax(z, axis=1)))
-    boxes = [tuple((int(axis.first[i]), int(axis.last[i])) for axis, i in zip(axes, at, strict=True)) for at in places]
+    boxes = [tuple((int(first[i]), int(last[i])) for (first, last), i in zip(axes, at, strict=True)) for at in places]
     return [Best(box, float(z[at]), searched) for box, at in zip(boxes, places, strict=True) if z[at] > 0]

@@ -225,7 +225,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
 
 def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], family: str) -> None:
     """Test cells, stretches and boxes of groups, on average and along the score."""
-    ordered = [group for group in groups if any(part.ordered for part in group.parts)]
+    ordered = [group for group in groups if any(group.runs)]
     tests.leave_out([group for group in groups if group not in ordered], looked.rows)
     cells = [group for group in groups if group not in ordered or len(group.parts) == 1]  # also missing values
     for add, some in ((tests.add_cells, cells), (tests.add_boxes, ordered), (tests.add_walk, ordered)):
@@ -241,7 +241,7 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     for group in looked.pairs:
         families.setdefault(family_of(group.parts), []).append(group)
     for family, groups in families.items():
-        plain_first = sorted(groups, key=lambda group: any(part.ordered for part in group.parts))
+        plain_first = sorted(groups, key=lambda group: any(group.runs))
         _judge_groups(looked, tests, plain_first, family)
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)

@@ -255,13 +255,12 @@ class Multiplicity:
     def add_boxes(self, group: Group, rows: Rows, family: str) -> list[Place]:
         """Add the best stretches and boxes of a group that has an order, as predicted and beyond the score."""
         places: list[Place] = []
-        shape, ordered = group.shape, [part.ordered for part in group.parts]
         make = partial(box_place, rows=rows, family=family)
-        for beyond, sums in ((False, group.raw), (True, group.beyond)):
-            off, noise = sums.off.reshape(shape), rows.variance(sums).reshape(shape)
-            best = best_boxes(off, noise, ordered, float(noise.sum()), beyond=beyond)
-            chances = _chances(group, best, rows)
-            places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
+        for beyond in (False, True):
+            best = best_boxes(group, rows, beyond=beyond)
+            if best:
+                chances = np.nan_to_num(rows.p_values(group.as_one([item.box for item in best])), nan=1.0).tolist()
+                places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
         return places
 
     def add_walk(self, group: Group, rows: Rows, family: str) -> list[Place]:
@@ -289,15 +288,6 @@ def plain_chance(place: Place, rows: Rows, p_value: float | None = None) -> floa
     """The p-value of a place's average, over whole clusters where there are any; from its sums if not given."""
     p = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0)) if p_value is None else p_value
     return p if rows.raw.cluster is None else rows.exact_p(rows.raw, place.rows, p)
-
-
-def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
-    """P-values of several boxes of a group at once, from their sums."""
-    if not best:
-        return []
-    sums = group.as_one([item.box for item in best])
-    chances: list[float] = np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
-    return chances
 
 
 def noise_left(variance: float, total: float) -> float:

@@ -21,12 +21,10 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
-from miscal.inference.maxima import no_quieter, scaled_errors
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.score import in_units
-from miscal.metrics.subpopulation import by_subpopulation, judged_from, subpopulation_curve
-from miscal.metrics.subpopulation_errors import Asked, Kept
-from miscal.pooling.condition import Conjunction
+from miscal.metrics.subpopulation import by_subpopulation, subpopulation_curve
+from miscal.pooling.condition import FULL
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 
@@ -201,43 +199,25 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
     )
     factor = _times_more(fit, chosen)
     give_back(rows)
-    seen = _Seen(predictions, looked, names, result)
-    looked.searched["subpopulations"] = int(result.table.rows * factor), _places(seen, looked, result, factor)
-    looked.further.append(replace(result, extra={**result.extra, "cumulative": seen.curves()}))
+    looked.searched["subpopulations"] = int(result.table.rows * factor), _places(predictions, looked, result, factor)
+    looked.further.append(replace(result, extra={**result.extra, "cumulative": _curves(predictions, looked, result)}))
 
 
-class _Seen:
-    """The search once more, without noise: which rows a subpopulation of the result's table has."""
-
-    def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
-        self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
-        seed, spread = int(result.settings["random_state"]), looked.rows.noise.spread
-        least, information = judged_from(LEAST, INFORMATION, binary=looked.rows.noise.binary)
-        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, least, information, seed, naming=True)
-        self.found, self.units = asked.search(self.rows, Conjunctions(DEPTH, HALVES)), looked.rows.noise.units
-        stats = self.found.stats if spread is None else no_quieter(self.rows, self.found, spread)[0]
-        self.order = np.argsort(-scaled_errors(stats, "range"), kind="stable")
-
-    def members(self, number: int) -> np.ndarray:
-        """Places of its rows in the order of the score."""
-        return np.asarray(self.found.lists(np.array([number])).list(0))
-
-    def curves(self) -> list[dict[str, Any]]:
-        """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
-        kept: list[tuple[int, np.ndarray]] = []
-        for number in self.order[:LOOKED_AT].tolist():
-            own = self.members(number) if number and len(kept) < DRAWN else None
-            if own is not None and all(_shared(own, other) < ALIKE for _, other in kept):
-                kept.append((number, own))
-        drawn = [(0, self.members(0)), *kept]
-        named = [(self.found.define(k).name, subpopulation_curve(self.rows, own, POINTS)) for k, own in drawn]
-        return [{"label": name, **in_units(curve, self.units)} for name, curve in named]
+def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[dict[str, Any]]:
+    """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
+    rows, kept = ordered(looked.rows.raw), [(FULL, np.ones(predictions.rows, bool))]
+    for one in result.extra["definitions"].every[:LOOKED_AT]:
+        own = one.rows(predictions.columns) if one.conditions and len(kept) <= DRAWN else None
+        if own is not None and all(_shared(own, other) < ALIKE for _, other in kept[1:]):
+            kept.append((one.name, own))
+    drawn = [(name, subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)) for name, own in kept]
+    return [{"label": name, **in_units(curve, looked.rows.noise.units)} for name, curve in drawn]
 
 
 def _shared(one: np.ndarray, two: np.ndarray) -> float:
     """Rows in both over rows in either."""
-    both = np.intersect1d(one, two, assume_unique=True).size
-    return both / max(one.size + two.size - both, 1)
+    both, either = (int(np.count_nonzero(rows)) for rows in (one & two, one | two))
+    return both / max(either, 1)
 
 
 def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
@@ -249,20 +229,18 @@ def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
     return max(1.0, float(every[1 : DEPTH + 1].sum()) / max(float(some[1 : DEPTH + 1].sum()), 1.0))
 
 
-def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[Place]:
+def _places(predictions: Predictions, looked: Looked, result: Result, factor: float) -> list[Place]:
     """The worst subpopulations of two columns or more, with their rows."""
     places: list[Place] = []
-    for place, p in enumerate(np.asarray(result.table["p_adjusted"], dtype=float)):
+    chances = np.asarray(result.table["p_adjusted"], dtype=float)
+    for definition, p in zip(result.extra["definitions"].every, chances, strict=True):
         if not p * factor <= 0.2 or len(places) >= PLACES:
             break
-        k = int(seen.order[place])
-        definition = seen.found.define(k)
-        if k == 0 or len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
+        if len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
             continue
-        members = np.sort(seen.rows.order[seen.members(k)]).astype(np.int32, copy=False)
+        members = np.flatnonzero(definition.rows(predictions.columns)).astype(np.int32)
         words = tuple(condition.words() for condition in definition.conditions)
-        condition = Conjunction(definition.conditions)
-        own = Own("subpopulation", members, definition.name, definition.columns, words, condition)
+        own = Own("subpopulation", members, definition.name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p)))
     return places
@@ -329,8 +307,6 @@ def _mapped(predictions: Predictions, names: list[str], result: Result) -> Resul
 def _box_place(looked: Looked, one: Group, two: Group) -> Place:
     """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
     group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
-    off, noise = (values.reshape(group.shape) for values in (group.beyond.off, looked.rows.variance(group.beyond)))
-    known = (one.ordered, two.ordered)
-    best = best_boxes(off, noise, known, float(noise.sum()), beyond=True)
-    box = best[0].box if best else ((0, known[0] - 1), (0, known[1] - 1))
+    best = best_boxes(group, looked.rows, beyond=True)
+    box = best[0].box if best else tuple((0, known - 1) for known in group.runs)
     return Place(group, box, math.nan, "neighbourhoods", *group.joined(box), BOXES)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, testable, tested, tested_boxes
-from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, axes_of, partial_boxes, picked
+from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, furthest
 from miscal.auditing.search.places import Family, Make, Multiplicity, Place, deviation_beyond, noise_left, plain_chance
 from miscal.inference.sums import Sums
 from miscal.pooling.bins import bin_index
@@ -37,10 +37,9 @@ def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place
     if group.shapes is not None or rows.grid is None or (rows.sample and group.along is None):
         return held, places
     make = partial(shape_place, rows=rows, family=family)
-    ordered = any(part.ordered for part in group.parts)
-    places += _boxes(held, group, rows, make) if ordered else []
+    places += _boxes(held, group, rows, make) if any(group.runs) else []
     group.suspect = min(held.p_values, default=1.0)
-    if len(group.parts) == 1 or not ordered:
+    if len(group.parts) == 1 or not any(group.runs):
         places += _cells(held, group, rows, make)
     group.shapes = held, places
     return held, places
@@ -59,31 +58,20 @@ def _cells(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
 
 def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
     """Test the best stretches and boxes, as predicted; also those that are best beyond the score."""
-    ordered = [part.ordered for part in group.parts]
-    axes = axes_of(ordered, group.shape)
     places: list[Place] = []
-    if any(axis.first.size == 0 for axis in axes):
+    if 0 in group.shape:
         return places
-    possible = partial_boxes(axes, ordered)
     both = alongs(group, rows)
     for beyond, along in enumerate(both):
-        found = tested_boxes(along, rows, group.shape, ordered).p_value
-        sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
-        best = picked(sizes, axes, ordered)
+        found = tested_boxes(along, rows, group).p_value
+        sizes = np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST)))
+        best = furthest(sizes, group)
         chances = [math.exp(-item.z) for item in best]
-        if beyond:  # may be right as predicted, and off as predicted like all else: it must stand out both ways
-            chances = np.maximum(chances, _chances(group, best, both.raw, rows)).tolist()
+        if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
+            own = both.raw.map(lambda values, best=best: np.stack([group.summed(values, item.box) for item in best]))
+            chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
         places += held.add_boxes(group, best, chances, make, beyond=bool(beyond))
     return places
-
-
-def _chances(group: Group, best: Sequence[Best], raw: Along, rows: Rows) -> list[float]:
-    """P-values of several boxes of a group along the score, as predicted."""
-    if not best:
-        return []
-    own = raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
-    chances: list[float] = np.nan_to_num(tested(own, rows).p_value, nan=1.0).tolist()
-    return chances
 
 
 def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Rows, family: str) -> Place:
@@ -117,16 +105,13 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
 
 
 def _see_cells(group: Group, places: Sequence[Place], rows: Rows) -> None:
-    simple = all(first == last for place in places for first, last in place.box)
-    if not simple or testable(group) is None:
-        both = alongs(group, rows)
-        for place in places:
-            place.along = both.map(lambda values, box=place.box: group.summed(values, box))
-        return
-    cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
+    cells = None
+    if testable(group) is not None and all(first == last for place in places for first, last in place.box):
+        cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
     both = alongs(group, rows, cells)
     for i, place in enumerate(places):
-        place.along = both.map(lambda values, i=i: values[i])
+        own = (lambda values, i=i: values[i]) if cells is not None else partial(group.summed, box=place.box)
+        place.along = both.map(own)
 
 
 def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
@@ -211,12 +196,8 @@ def _chance(place: Place, rows: Rows, row: np.ndarray | None) -> float:
         if row is not None:
             weight, predicted, observed = row
             given = (1.0, weight, weight * predicted, weight * observed, (weight * (observed - predicted)) ** 2, 0.0)
-            cell = int(bin_index(np.array([predicted]), rows.grid.edges)[0])
-            names = ("rows", "weight", "predicted", "observed", "noise", "usual")
-            less = {name: getattr(along, name).copy() for name in names}
-            for name, value in zip(names, given, strict=True):
-                less[name][cell] -= value
-            along = replace(along, **less)
+            own = np.arange(rows.grid.cells) == bin_index(np.array([predicted]), rows.grid.edges)
+            along = Along(*(values - own * less for values, less in zip(vars(along).values(), given, strict=True)))
         found.append(tested(along, rows).p_value)
     return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))
 

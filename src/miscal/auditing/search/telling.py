@@ -34,7 +34,7 @@ TRIED = 65  # sums of a cell that are tested at once, to find the least that is 
 
 def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes, intervals = _shrunken(looked.rows, tests, places), _intervals(looked.rows, tests, places).tolist()
+    sizes, intervals = (of(looked.rows, tests, places).tolist() for of in (_shrunken, _intervals))
     return [_finding(looked, tests, *one) for one in zip(places, sizes, intervals, strict=True)]
 
 
@@ -94,7 +94,7 @@ def _real(tests: Multiplicity, place: Place) -> bool:
     return bool(place.adjusted <= tests.level) and place.deciding is None
 
 
-def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> list[float]:
+def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
     """The gap of each place; of those beyond noise less the luck of having been picked."""
     gaps = np.array([place.off / float(place.raw.weight[0]) for place in places])
     real = np.flatnonzero([_real(tests, place) for place in places])
@@ -102,8 +102,7 @@ def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> list[
         picked = [places[i] for i in real.tolist()]
         numbers = np.array([tests.severity(place) for place in picked])
         gaps[real] = shrunken_gap(gaps[real], *luck(rows, picked, numbers, tests.level))
-    listed: list[float] = gaps.tolist()
-    return listed
+    return gaps
 
 
 def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float) -> tuple[Floats, Floats]:

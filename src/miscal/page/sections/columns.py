@@ -28,11 +28,7 @@ MOST_GROUPS = 200
 def entries(document: Document) -> list[Entry]:
     """Every variable and field of the audit: those with the largest finding first, then those without, by strength."""
     sizes = _findings(document)
-    return sorted(_looked_at(document), key=lambda entry: (-sizes.get(entry.column, -1.0), -entry.strength))
-
-
-def _looked_at(document: Document) -> list[Entry]:
-    return [entry for kind in _KINDS for entry in document.of(kind)]
+    return sorted(document.columns, key=lambda entry: (-sizes.get(entry.column, -1.0), -entry.strength))
 
 
 def _findings(document: Document) -> dict[str, float]:
@@ -55,7 +51,7 @@ def columns(document: Document, figures: int, budget: int) -> Safe:
     links = [""] * len(every)
     budget = min(figures, budget - len(_table(every, links)))
     for place, entry in enumerate(every):
-        identity = slug(entry.column, f"{entry.kind}-{_looked_at(document).index(entry)}")
+        identity = slug(entry.column, f"{entry.kind}-{document.columns.index(entry)}")
         pieces = _figures(entry, identity, document.level)
         budget -= sum(len(piece.encode()) for piece in pieces)
         if budget < 0:

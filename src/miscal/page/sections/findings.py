@@ -181,7 +181,7 @@ class Closer:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.columns = {entry.column: entry for kind in ("variable", "field") for entry in document.of(kind)}
+        self.columns = {entry.column: entry for entry in document.columns}
         self.panels: dict[str, Safe] = {}
         seen, asked = PANEL_BYTES, SQL_BYTES
         for finding in sorted(document.real, key=lambda finding: bool(finding.parent)):
