@@ -22,7 +22,7 @@ import pandas as pd
 SIZES = {15_000: 12, 70_000: 18}  # rows, and columns beside outcome and score
 
 
-def table(rows: int, columns: int) -> pd.DataFrame:
+def drawn(rows: int, columns: int) -> pd.DataFrame:
     """Two thirds of the columns are numbers, the others categories of 5 to 60 levels."""
     rng = np.random.default_rng(rows)
     numbers = {f"number_{k}": rng.normal(size=rows) for k in range(columns - columns // 3)}
@@ -57,7 +57,7 @@ def plain(frame: pd.DataFrame) -> float:
 def rows(quick: bool = False) -> list[dict]:
     found = []
     for size, columns in SIZES.items():
-        frame = table(size // 10 if quick else size, columns)
+        frame = drawn(size // 10 if quick else size, columns)
         ours, theirs = command(frame), plain(frame)
         found.append({
             "operation": f"repair, {columns} columns", "size": len(frame), "ours_cpu_s": ours,

@@ -28,7 +28,7 @@ def one(name: str, quick: bool, answer: Path) -> None:
     module = importlib.import_module(name)
     rows = module.rows(quick=quick)
     answer.write_text(json.dumps(rows))
-    if not quick:
+    if rows and not quick:  # none where a machine has not what is measured: what another left stays
         harness.write(name, rows, getattr(module, "table", None))
 
 

@@ -214,9 +214,11 @@ class PathSearch:
         splits, stats = np.zeros((*deep, 3), np.int32), np.zeros((*deep, kernels.WIDTH))
 
         def work(start: int, stop: int) -> None:
+            lists = np.empty((2, self.everyone.size), np.int32)
             for k in range(start, stop):
                 how = np.uint64(kernels.path_seed(self.seed, first + k)), self.least, self.least_information
-                depths[k] = kernels.random_path(*self.data, *self.rows.arguments, *how, splits[k], stats[k], marks[k])
+                made = lists, splits[k], stats[k], marks[k]
+                depths[k] = kernels.random_path(*self.data, *self.rows.arguments, *how, *made)
 
         over_blocks(paths, work, max(1, -(-paths // thread_count())))
         for k in range(paths):

@@ -127,7 +127,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             can = [name for name in recalibrate.kinds() if sample.response in getattr(recalibrate, name).responses]
             what, hint = f"fits no outcome that is {sample.response}", f"such as {', '.join(can)}"
             raise refusal(what, where=type(self).__name__, got=f"'response' is {sample.response!r}", hint=hint)
-        one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights())) < 2
+        one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights)) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -161,9 +162,10 @@ class Sample:
         """The weighted mean of the outcome: of two classes the share of events."""
         if self.response != "binary":
             return float(np.average(self.outcome, weights=self.weight))
-        rate = float(self.class_weights()[1]) / self.total
+        rate = float(self.class_weights[1]) / self.total
         return min(max(rate, 1e-300), 1.0 - 2.0**-53)  # weights far apart may round it to an end
 
+    @cached_property
     def class_weights(self) -> Floats:
         """Weight of each class."""
         return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
@@ -183,7 +185,7 @@ class Sample:
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
         stride = self.rows // WARM_ROWS
         thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None
-        return thin if thin is not None and (thin.class_weights() > 0).all() else None
+        return thin if thin is not None and (thin.class_weights > 0).all() else None
 
 
 def row_weight(rows: Predictions) -> Floats | None:
@@ -231,19 +233,24 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
-    rows = np.flatnonzero(score <= FURTHEST)
-    order = rows[np.argsort(score[rows], kind="stable")]
-    at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
-    starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-    parts = weight, weight * happened[order], weight * at
-    total, events, expected = (np.cumsum(np.add.reduceat(part, starts)) for part in parts)
-    at = at[starts]
-    refuted = (at <= NEAR) & (events >= 1.0) & (special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
+    at, _, events, expected = _from_below(score, happened, mass, NEAR)
+    refuted = (events >= 1.0) & (special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
+    at, total, events, _ = _from_below(score, happened, mass, FURTHEST)
     last = int(found[-1])
     low = float(((events[last:] + HALF) / (total[last:] + 2.0 * HALF)).min())
     if not refuted.any() and last + 1 < at.size:
         low = min(low, float(at[last + 1]))
     return min(low, FURTHEST)
+
+
+def _from_below(score: Floats, happened: Floats, mass: Floats | None, most: float) -> list[Floats]:
+    """The distinct scores of at most so much, and of all rows up to each the weight, the events and those expected."""
+    rows = np.flatnonzero(score <= most)
+    order = rows[np.argsort(score[rows], kind="stable")]
+    at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
+    starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
+    parts = weight, weight * happened[order], weight * at
+    return [at[starts], *(np.cumsum(np.add.reduceat(part, starts)) for part in parts)]

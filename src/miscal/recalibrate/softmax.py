@@ -315,7 +315,7 @@ class VectorScaling(_Softmax):
 
     def _fit(self, sample: Sample) -> None:
         centre, scale = moments(sample)
-        share = (sample.class_weights() + 0.5) / (sample.total + 0.5 * sample.n_classes)
+        share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
         start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
         nothing = np.zeros(start.shape)
         theta, separated = SoftmaxFit(sample, nothing, nothing, centre, scale).fitted(start)

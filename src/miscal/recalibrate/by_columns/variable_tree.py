@@ -257,7 +257,7 @@ class VariableTree(CutColumns):
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        favourite = 1 if sample.n_classes == 2 else int(np.argmax(sample.class_weights()))
+        favourite = 1 if sample.n_classes == 2 else int(np.argmax(sample.class_weights))
         looked, target, weights = sample, (sample.outcome == favourite).astype(np.float64), sample.weights
         if sample.response != "binary":
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
