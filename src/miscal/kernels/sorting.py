@@ -63,6 +63,11 @@ def sorted_order(values: np.ndarray) -> np.ndarray:
     >>> sorted_order(np.array([2.0, np.nan, -1.0, 2.0])).tolist()
     [2, 0, 3, 1]
     """
+    return sorted_keys(values)[0]
+
+
+def sorted_keys(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions that sort the values, int32, and the sorted unsigned integers that stand for them."""
     values = np.ascontiguousarray(values, np.float64)
     order = np.arange(values.size, dtype=np.int32)
     keys, counts = np.empty(values.size, np.uint64), np.zeros((DIGITS, SIZE), np.int64)
@@ -74,7 +79,7 @@ def sorted_order(values: np.ndarray) -> np.ndarray:
         starts = np.cumsum(counts[digit]) - counts[digit]
         scatter_digits(keys, order, spare_keys, spare, digit, starts)
         keys, spare_keys, order, spare = spare_keys, keys, spare, order
-    return order
+    return order, keys
 
 
 def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,13 +88,11 @@ def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> dense_ranks(np.array([5.0, 3.0, 5.0, np.nan]))
     (array([1, 0, 1, 2], dtype=int32), array([ 3.,  5., nan]))
     """
-    order = sorted_order(values)
-    placed = values[order]
-    new = np.ones(values.size, bool)
-    new[1:] = (placed[1:] != placed[:-1]) & ~(np.isnan(placed[1:]) & np.isnan(placed[:-1]))
+    order, keys = sorted_keys(values)
+    new = np.append(True, keys[1:] != keys[:-1])[: keys.size]
     ranks = np.empty(values.size, np.int32)
     ranks[order] = np.cumsum(new, dtype=np.int32) - 1
-    return ranks, placed[new]
+    return ranks, values[order[new]]
 
 
 def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -> np.ndarray:
