@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+import miscal
+
 RESULTS = Path(__file__).parent / "results"
 GROUP = 1 << 20
 LEVELS = 100_000
@@ -107,9 +109,9 @@ AUDIT = """
 import miscal
 from miscal.engines.source import Source
 passes, run = [], Source.run
-def watched(self, job):
-    passes.append(list(job.columns))
-    return run(self, job)
+def watched(self, start):
+    passes.append(list(start().columns))
+    return run(self, start)
 Source.run = watched
 found_audit = miscal.audit({path!r}, outcome='y', probability='p', memory={memory!r}, effort='quick')
 found = {{
@@ -146,6 +148,8 @@ def staged(path: Path, memory: str, folder: Path) -> dict:
 def study(path: Path, arguments: argparse.Namespace, folder: Path) -> dict:
     """Audit, decode what the audit's passes read, and tell the stages apart."""
     memory, counts = arguments.memory, [int(count) for count in arguments.counts.split(",")]
+    source = Path(miscal.__file__).parent
+    subprocess.run([sys.executable, "-m", "compileall", "-q", source], check=True, env=environment(folder))
     small = folder / "small.parquet"
     generate(small, 1 << 20)
     measured(AUDIT.format(path=str(small), memory=memory), 2, folder)

@@ -71,11 +71,11 @@ def watch(clock: Clock) -> None:
 
     passes: list[list[str]] = []
 
-    def passing(self: Any, job: Any) -> Any:
-        passes.append(list(job.columns))
+    def passing(self: Any, start: Any) -> Any:
+        passes.append(list(start().columns))
         clock.part = len(passes)
         try:
-            return clock.timed("between the stages", run)(self, job)
+            return clock.timed("between the stages", run)(self, start)
         finally:
             clock.part = 0
 

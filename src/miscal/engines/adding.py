@@ -21,7 +21,16 @@ from miscal.data.errors import refusal
 from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.data.vectors import arrow_of
-from miscal.engines.requests import OUT, ConditionCells, LevelCoder, Request, coders_of, condition_coders
+from miscal.engines.requests import (
+    OUT,
+    ConditionCells,
+    LevelCoder,
+    RangeCells,
+    Request,
+    coders_of,
+    condition_coders,
+    note,
+)  # fmt: skip
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex
@@ -95,7 +104,8 @@ class AddState:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        made = [coders_of(request, self.kinds) for request in self.requests]
+        grids = [request for request in self.requests if isinstance(request, RangeCells)]
+        made = [coders_of(request, self.kinds, grids) for request in self.requests]
         self.coders = [coder for own in made for coder in own]
         ends = list(accumulate(map(len, made), initial=0))
         self.of_request = [range(*place) for place in pairwise(ends)]  # the coders of each
@@ -134,6 +144,7 @@ class AddState:
         codes = self.sums.codes(batch.rows)
         for place, coder in enumerate(self.coders):
             coder.fill(batch, codes[place])
+            note(batch, coder, codes[place])
             if coder.count > self.sums.counts[place]:
                 self.sums.grow(place, 2 * coder.count)
         recalibrated = None

@@ -60,6 +60,21 @@ class RangeCells:
 
 
 @dataclass(frozen=True, eq=False)
+class JoinedCells(RangeCells):
+    """Ranges whose edges are some of those of a grid that the same pass asks for: read off its cells."""
+
+    grid: RangeCells
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        inner, starts = (np.asarray(edges, np.float64) for edges in (self.edges[1:-1], self.grid.edges[:-1]))
+        return np.append(np.searchsorted(inner, starts, side="right"), self.count - 1).astype(np.int32)
+
+    def fill(self, batch: Batch, out: np.ndarray) -> None:
+        np.take(self._table, codes_of(batch, self.grid), out=out, mode="clip")
+
+
+@dataclass(frozen=True, eq=False)
 class LevelCells:
     """Levels of a column, and missing values: all that occur, up to `max_levels`, or the given ones alone."""
 
@@ -172,6 +187,25 @@ def _alike(one: Any, two: Any) -> tuple[Any, Any]:
     return one.cast(kind), two.cast(kind)
 
 
+def codes_of(batch: Batch, coder: RangeCells | LevelCoder) -> np.ndarray:
+    """The cell of each row of a batch, found once however many requests cross these cells with others."""
+    found = batch.notes.get(_key(coder))
+    if found is None:
+        found = batch.notes[_key(coder)] = np.empty(batch.rows, np.int32)
+        coder.fill(batch, found)
+    return found
+
+
+def note(batch: Batch, coder: Any, codes: np.ndarray) -> None:
+    """Keep the cells of ranges for requests that cross or join them."""
+    if isinstance(coder, RangeCells):
+        batch.notes[_key(coder)] = codes
+
+
+def _key(coder: Any) -> Any:
+    return (coder.name, id(coder.edges)) if isinstance(coder, RangeCells) else coder
+
+
 class CrossedCoder:
     """Combinations of the cells of parts, the last part running fastest."""
 
@@ -180,12 +214,10 @@ class CrossedCoder:
         self.count = int(np.prod([part.count for part in parts]))
 
     def fill(self, batch: Batch, out: np.ndarray) -> None:
-        own = np.empty(batch.rows, np.int32)
-        self.parts[0].fill(batch, out)
+        out[:] = codes_of(batch, self.parts[0])
         for part in self.parts[1:]:
-            part.fill(batch, own)
             out *= np.int32(part.count)
-            out += own
+            out += codes_of(batch, part)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where the combinations go: a part has a cell for missing values where any row has one."""
@@ -225,10 +257,7 @@ class ConditionCoder:
         return found
 
     def _among(self, batch: Batch, one: Condition, coder: LevelCoder) -> np.ndarray:
-        codes = batch.notes.get(coder)
-        if codes is None:
-            codes = batch.notes[coder] = np.empty(batch.rows, np.int32)
-            coder.fill(batch, codes)
+        codes = codes_of(batch, coder)
         others = one.slots([*(coder.request.levels or ()), "\0 any other level"])
         return np.asarray(np.append(one.missing, others)[codes])
 
@@ -252,10 +281,18 @@ def condition_coders(conjunctions: Sequence[Conjunction], kinds: Mapping[str, st
     ]
 
 
-def coders_of(request: Request, kinds: Mapping[str, str]) -> Sequence[Any]:
-    """What gives each row its cells of a request."""
+def coders_of(request: Request, kinds: Mapping[str, str], grids: Sequence[RangeCells] = ()) -> Sequence[Any]:
+    """What gives each row its cells of a request; `grids` are asked for in the same pass."""
     if isinstance(request, ConditionCells):
         return condition_coders(request.conjunctions, kinds)
     if isinstance(request, CrossedCells):
-        return [CrossedCoder([coders_of(part, kinds)[0] for part in request.parts])]
+        return [CrossedCoder([coders_of(_joined(part, grids), kinds)[0] for part in request.parts])]
     return [request if isinstance(request, RangeCells) else LevelCoder(request, kinds[request.name])]
+
+
+def _joined(part: RangeCells | LevelCells, grids: Sequence[RangeCells]) -> RangeCells | LevelCells:
+    """The same cells, of a grid where one has their edges."""
+    for grid in grids:
+        if isinstance(part, RangeCells) and grid.name == part.name and np.isin(part.edges, grid.edges).all():
+            return JoinedCells(part.name, part.edges, grid)
+    return part

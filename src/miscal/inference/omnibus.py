@@ -139,7 +139,7 @@ def of_variable(pieces: Pieces, *, missing: bool, binary: bool = True) -> dict[s
     directions = np.zeros((min(max(SMOOTH.values()), known), pieces.sums.rows.size))
     directions[:, :known] = np.polynomial.legendre.legvander(2.0 * place - 1.0, len(directions) - 1).T
     smooth = Quadratic.of(pieces.sums, directions)
-    nested = {name: Quadratic(smooth.basis[:, :degrees]) for name, degrees in SMOOTH.items()}
+    nested = {name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()}
     return nested | largest
 
 
@@ -150,7 +150,7 @@ class Quadratic:
     The directions are made orthogonal one after the other, so that the first k of them are a test by themselves.
     """
 
-    basis: Floats  # (cells, directions)
+    basis: Floats  # (directions, cells)
 
     @classmethod
     def of(cls, sums: Sums, directions: Floats) -> Quadratic:
@@ -158,15 +158,16 @@ class Quadratic:
         scale = np.sqrt(np.maximum(sums.variance, 0.0))
         q, _ = np.linalg.qr((directions * scale).T)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return cls(np.where(scale[:, np.newaxis] > 0.0, q / scale[:, np.newaxis], 0.0))
+            return cls(np.ascontiguousarray(np.where(scale > 0.0, q.T / scale, 0.0)))
 
     def __call__(self, residual: Floats) -> Floats:
         """Of residuals (draws, cells)."""
-        return np.asarray(((residual @ self.basis) ** 2).sum(axis=1))
+        # Not a product of matrices: it would wake the threads of BLAS, which turn idly for longer than this takes.
+        return np.asarray(sum(np.einsum("ij,j->i", residual, direction) ** 2 for direction in self.basis))
 
     def p_value(self, sums: Sums) -> float:
         """Chi-square's, of the data."""
-        return float(special.chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
+        return float(special.chdtrc(len(self.basis), self(-sums.off[np.newaxis])[0]))
 
 
 def _once(statistic: Statistic) -> Statistic:
