@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import miscal
+from miscal.auditing.search import looking
 
 ROWS = 60_000
 HELD = 15_000
@@ -133,11 +134,9 @@ def test_the_sample_does_not_depend_on_how_the_table_is_stored(path, tmp_path, m
 
 
 def test_rows_of_the_sample_lie_in_the_cells_of_all_rows(path, monkeypatch):
-    from miscal.auditing.search import looking as flow
-
     seen = []
-    judge = flow.judge_columns
-    monkeypatch.setattr(flow, "judge_columns", lambda looked, tests: (seen.append(looked), judge(looked, tests)))
+    judge = looking.judge_columns
+    monkeypatch.setattr(looking, "judge_columns", lambda looked, tests: (seen.append(looked), judge(looked, tests)))
     _held(monkeypatch)
     miscal.audit(path, outcome="y", probability="p", ignore=["w", "day"], effort="quick")
     column, _, group = next(entry for entry in seen[0].columns if entry[0].name == "x")
@@ -147,3 +146,25 @@ def test_rows_of_the_sample_lie_in_the_cells_of_all_rows(path, monkeypatch):
     assert np.array_equal(part.codes == part.known, missing)
     share = group.raw.rows / group.raw.rows.sum()
     assert np.abs(np.bincount(part.codes, minlength=part.count) / part.codes.size - share).max() < 0.01
+
+
+def test_of_many_levels_some_are_walked_but_the_whole_table_has_all_rows(tmp_path, monkeypatch):
+    """A field whose levels are not all added along the score stood for the whole table, which was put right wrongly."""
+    rng = np.random.default_rng(3)
+    n = 60_000
+    p, age = rng.beta(1.2, 12.0, n), rng.normal(45.0, 14.0, n)
+    truth = np.where((age > 60) & (age < 65), np.minimum(3.0 * p, 1.0), p)
+    level = (600 * rng.random(n) ** 1.5).astype(int).astype(str)
+    table = pa.table({"y": (rng.random(n) < truth).astype(np.uint8), "p": p, "who": level, "age": age, "pay": age**2})
+    path = tmp_path / "table.parquet"
+    pq.write_table(table, path)
+    seen = []
+    monkeypatch.setattr("miscal.auditing.all_rows.MOST_CELLS", 2048)  # 64 levels of the 600
+    judge = looking.judge_columns
+    monkeypatch.setattr(looking, "judge_columns", lambda looked, tests: (judge(looked, tests), seen.append(looked)))
+    _held(monkeypatch, 30_000)
+    found = miscal.audit(path, outcome="y", probability="p", effort="quick")
+    (looked,) = seen
+    assert looked.whole.along.raw.rows.sum() == n
+    assert looked.whole.along.raw.off.sum() == pytest.approx(looked.whole.off, rel=1e-9)
+    assert found.findings[0].where.split()[0] in {"age", "pay"}  # the same column twice, in other units

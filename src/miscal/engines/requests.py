@@ -214,7 +214,7 @@ class CrossedCoder:
         self.count = int(np.prod([part.count for part in parts]))
 
     def fill(self, batch: Batch, out: np.ndarray) -> None:
-        out[:] = codes_of(batch, self.parts[0])
+        self.parts[0].fill(batch, out)  # what others share comes after it, such as the score
         for part in self.parts[1:]:
             out *= np.int32(part.count)
             out += codes_of(batch, part)

@@ -258,11 +258,11 @@ def _whole(looked: Looked, p_value: float, family: str, along: Both) -> Place:
 
 def _whole_along(looked: Looked) -> Both:
     """The sums of all rows along the score, in the cells in which places have theirs."""
-    rows, kept = looked.rows, [group.along for group in looked.groups if group.along is not None]
-    if kept:
-        return kept[0].map(lambda values: values.sum(axis=0))
+    rows, bins = looked.rows, looked.score.extra["tally"]
+    for group in looked.groups:  # of a field with very many levels the largest alone are added along the score
+        if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
+            return group.along.map(lambda values: values.sum(axis=0))
     if rows.grid is None or rows.sample:
-        bins = looked.score.extra["tally"]
         made = along_of_tally(bins, rows, (bins.counts.size,))
         return Both(made, made)
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
