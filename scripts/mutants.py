@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from miscal.kernels import _processor as compiled
+
 ROOT = Path(__file__).resolve().parents[1]
 # File, what it says, what the fault makes of it, and the tests that should see it.
 FAULTS = [
@@ -234,9 +236,13 @@ def built(folder: Path) -> None:
     for command in ("meson setup -Dthis_processor=true build", "ninja -C build"):
         subprocess.run(command.split(), cwd=folder, env={**os.environ, "PATH": tools}, check=True, capture_output=True)
     kernels = folder / "src" / "miscal" / "kernels"
+    lend(folder / "build" / "src" / "miscal" / "kernels", kernels)
+
+
+def lend(made: Path, kernels: Path) -> None:
+    """Put compiled kernels, and no others, beside the sources of a copy."""
     for old in kernels.rglob("*.so"):
         old.unlink()
-    made = folder / "build" / "src" / "miscal" / "kernels"
     for new in made.rglob("*.so"):
         shutil.copy2(new, kernels / new.relative_to(made))
 
@@ -255,6 +261,8 @@ def caught(fault: tuple[str, str, str, str]) -> bool:
         path.write_text(text.replace(old, new), encoding="utf-8")
         if file.startswith("kernels/"):
             built(folder)
+        else:
+            lend(Path(compiled.__file__).parent, folder / "src" / "miscal" / "kernels")
         command = [sys.executable, "-c", TESTED, str(folder), *tests.split()]
         environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
