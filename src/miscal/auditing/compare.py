@@ -13,6 +13,7 @@ import numpy as np
 from miscal.auditing.findings import flat, known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
+from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.page import words
 from miscal.page.json import floats, parts
@@ -274,10 +275,8 @@ def paired_p(one: Sums, two: Sums) -> np.ndarray:
 
 def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
     """Two-sided p-values of normal values; 1 where there is no noise."""
-    from scipy.special import erfc
-
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(variance > 0, erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)
+        return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
@@ -22,6 +21,7 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.files import TableFile
 from miscal.data.frames import expanded, frame_of
+from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
@@ -411,13 +411,9 @@ def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
 def _table_bytes(table: pa.Table, path: Path) -> bytes:
     sink = pa.BufferOutputStream()
     if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
         pq.write_table(table, sink, write_page_checksum=True)
     elif path.suffix.lower() == ".csv":
-        import pyarrow.csv as pc
-
-        pc.write_csv(table, sink)
+        csv.write_csv(table, sink)
     else:
         raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
     return bytes(sink.getvalue().to_pybytes())

@@ -30,7 +30,7 @@ from miscal.engines.requests import (
     coders_of,
     condition_coders,
     note,
-)  # fmt: skip
+)
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex

@@ -189,9 +189,9 @@ def _alike(one: Any, two: Any) -> tuple[Any, Any]:
 
 def codes_of(batch: Batch, coder: RangeCells | LevelCoder) -> np.ndarray:
     """The cell of each row of a batch, found once however many requests cross these cells with others."""
-    found = batch.notes.get(_key(coder))
+    found = batch.cells.get(_key(coder))
     if found is None:
-        found = batch.notes[_key(coder)] = np.empty(batch.rows, np.int32)
+        found = batch.cells[_key(coder)] = np.empty(batch.rows, np.int32)
         coder.fill(batch, found)
     return found
 
@@ -199,10 +199,11 @@ def codes_of(batch: Batch, coder: RangeCells | LevelCoder) -> np.ndarray:
 def note(batch: Batch, coder: Any, codes: np.ndarray) -> None:
     """Keep the cells of ranges for requests that cross or join them."""
     if isinstance(coder, RangeCells):
-        batch.notes[_key(coder)] = codes
+        batch.cells[_key(coder)] = codes
 
 
 def _key(coder: Any) -> Any:
+    """Ranges between the same edges are the same cells, whoever asks for them."""
     return (coder.name, id(coder.edges)) if isinstance(coder, RangeCells) else coder
 
 

@@ -68,7 +68,7 @@ class Batch:
     """Validated rows: what is compared, and the columns beside it as they stand in the table.
 
     kept : which rows of the table are left (weight 0 is out, aggregated rows stand twice); None: all
-    notes : what has been found out about the rows, for whoever asks again
+    notes, cells : what has been found out about the rows, and the cells that they lie in, for whoever asks again
     """
 
     pair: Pair
@@ -77,6 +77,7 @@ class Batch:
     classes: tuple[Any, ...]
     ignored: int = 0
     notes: dict[Any, np.ndarray] = field(default_factory=dict)
+    cells: dict[Any, np.ndarray] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.data.libraries import special
 from miscal.plots.base import BAND, DASHES, INK, OVER, QUIET, UNDER, Display, View, colours, short
 from miscal.results import Result, Table
 
@@ -61,11 +62,9 @@ class Funnel(View, size=(7.0, 4.6)):
         self.labelled(ax, *said, percent="y", legend="upper right", title=self._title())
 
     def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
-        from scipy.special import ndtri
-
         grid = np.geomspace(size.min(), size.max() * 1.001, 200)
         error = np.sqrt(self._unit() / grid)
-        outer = float(-ndtri(0.025 / max(tests, 1)))
+        outer = float(-special.ndtri(0.025 / max(tests, 1)))
         ax.fill_between(grid, -1.96 * error, 1.96 * error, color=BAND, alpha=0.8, linewidth=0, label="95% of levels")
         for sign, label in ((-1, "All levels at once"), (1, None)):
             ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=DASHES, label=label)

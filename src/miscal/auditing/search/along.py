@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from miscal.carriers.tally import Tally
+from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.shape import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
@@ -185,8 +186,6 @@ def over_stretches(values: Floats, cells: Sequence[int]) -> Floats:
 
 def clustered_p(rows: Rows, pair: Pair, members: np.ndarray, along: Along) -> float:
     """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
-    from scipy.special import ndtr
-
     assert rows.grid is not None
     noise = along.variance / max(float(along.variance.sum()), 1e-300)
     lever = np.cumsum(noise) - 0.5 * noise - 0.5
@@ -196,4 +195,4 @@ def clustered_p(rows: Rows, pair: Pair, members: np.ndarray, along: Along) -> fl
     assert pair.cluster is not None
     sums = np.bincount(pair.cluster[members], residual)
     variance = float(np.sum(sums * sums))
-    return min(1.0, 4.0 * float(ndtr(-abs(sums.sum()) / np.sqrt(variance)))) if variance > 0 else 1.0
+    return min(1.0, 4.0 * float(special.ndtr(-abs(sums.sum()) / np.sqrt(variance)))) if variance > 0 else 1.0

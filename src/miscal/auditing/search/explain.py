@@ -145,7 +145,7 @@ class Explainer:
         cost = {p: math.log(self.tests.severity(p)) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
         near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
-        near = [p for p in near if _one_way(p, top)]
+        near = [p for p in near if p is top or _one_way(p, top)]
         self._overlap(top).know(near)
         same = [p for p in near if p is top or self._about_as(p, top)]
         chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])

@@ -12,6 +12,7 @@ import numpy as np
 
 from miscal.auditing.search.along import Both, ScoreGrid, over_stretches
 from miscal.auditing.search.parts import Part
+from miscal.data.libraries import special
 from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
@@ -96,12 +97,10 @@ class Rows:
 
     def exact_p(self, pair: Pair, rows: np.ndarray, p_value: float) -> float:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
-        from scipy.special import ndtr
-
         if pair.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
         total, variance = cluster_sums(pair, rows)
-        return float(2.0 * ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
+        return float(2.0 * special.ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
 
     def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""

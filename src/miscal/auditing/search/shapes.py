@@ -15,6 +15,7 @@ import numpy as np
 from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, testable, tested, tested_boxes
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, furthest
 from miscal.auditing.search.places import Family, Make, Multiplicity, Place, deviation_beyond, noise_left, plain_chance
+from miscal.data.libraries import special
 from miscal.inference.sums import Sums
 from miscal.pooling.bins import bin_index
 
@@ -159,14 +160,14 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
 
 def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     """P-value of the average beyond the score."""
-    from scipy.special import ndtr
-
     after = place.beyond
     if rows.raw.cluster is not None:
         return rows.exact_p(rows.beyond, place.rows, 0.0)
     if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
-    return 2.0 * float(ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total)))
+    return 2.0 * float(
+        special.ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total))
+    )
 
 
 def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
