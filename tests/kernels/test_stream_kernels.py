@@ -226,7 +226,7 @@ def test_levels_whose_dictionaries_repeat_or_change_are_counted_by_name():
         counted.update(expected)
         levels = (codes, pa.array(names, pa.string()), codes)
         cells = np.empty(50, np.int32)
-        coder.fill(SimpleNamespace(levels=lambda _, levels=levels: levels), cells)
+        coder.put(SimpleNamespace(levels=lambda _, levels=levels: levels), cells)
         found = [["missing", *coder.names.to_pylist()][cell] for cell in cells.tolist()]
         assert found == expected
         sums.update(found)

@@ -18,7 +18,7 @@ import numpy as np
 from miscal.auditing.column_choice import left_out
 from miscal.auditing.search.along import Both, along_of_tally
 from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Looked, leave_out_shapes, walk_of
+from miscal.auditing.search.looking import Looked, leave_out_shapes, shown_edges, walk_of
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Place
 from miscal.carriers.summary import ColumnSums, Summary, coarsened
@@ -34,11 +34,13 @@ from miscal.inference.shape import LEAST_EVENTS
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
+from miscal.metrics.score_errors import score_bins
 from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
-from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.cells import Levels
 from miscal.results import Result
 
 FROM_SAMPLE = ("curve", "density", "curve_rows")  # what a variable's figure draws beside its ranges
+SCORE_BINS = 15
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
 LookedAt = tuple[Column, Result, Group]
 
@@ -142,10 +144,10 @@ def measured_on_all(
 
     further : cells whose sums are wanted as well, given in the end
     """
-    shown = [result.extra["tally"].cells for _, result, _ in looked.columns]
+    compared = looked.rows.raw
     cuts = [
-        cuts_of(column, cells.edges if isinstance(cells, Ranges) else None, group.parts[0].edges)
-        for (column, _, group), cells in zip(looked.columns, shown, strict=True)
+        cuts_of(column, None if column.nominal else shown_edges(column, compared), group.parts[0].edges)
+        for column, _, group in looked.columns
     ]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
@@ -153,7 +155,7 @@ def measured_on_all(
     along = score_cells(groups, looked.rows.grid, scale)
     conditions = ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
-    edges, compared = looked.score.extra["tally"].cells.edges, looked.rows.raw
+    edges = score_bins(compared, SCORE_BINS, "quantile").cells.edges
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
     summary, added = every.add(edges, cuts, chosen, ranks)
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)

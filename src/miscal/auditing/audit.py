@@ -307,7 +307,7 @@ def _look_at_sample(
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )  # fmt: skip
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
-    (looked, *_), aside = _looked(rows.predictions, wanted, steps)
+    (looked, *_), aside = _looked(rows.predictions, wanted, steps, judged=wanted.effort != "quick")
     steps("all rows")
     event = looked.rows.raw.target
     every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
@@ -318,13 +318,15 @@ def _look_at_sample(
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 
 
-def _looked(predictions: Predictions, wanted: Wanted, steps: Steps) -> tuple[list[Looked], list[dict[str, Any]]]:
+def _looked(
+    predictions: Predictions, wanted: Wanted, steps: Steps, *, judged: bool = True
+) -> tuple[list[Looked], list[dict[str, Any]]]:
     """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
     columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
     targets = _targets(predictions, wanted)
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
-    looks = [look(predictions, columns, target, wanted, parts, steps) for target in targets]
+    looks = [look(predictions, columns, target, wanted, parts, steps, judged=judged) for target in targets]
     first = looks[0]
     if wanted.effort != "quick" and len(first.columns) > 1:
         look_at_pairs(first, wanted, steps)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums
+from miscal.auditing.all_rows import SCORE_BINS, AllRows, cuts_like, cuts_of, look_at_sums
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
@@ -29,7 +29,6 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges
 
 DEFAULT = "1GB"
-SCORE_BINS = 15
 SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
 

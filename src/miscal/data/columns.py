@@ -13,7 +13,7 @@ from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
 from miscal.data.frames import named_columns
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Vector, factorise, flat, locked
+from miscal.data.vectors import Array, Vector, factorise, flat, locked, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 
@@ -136,7 +136,7 @@ def _stated_order(values: Any) -> list[Any] | None:
 def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
-        codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = numpy_of(vector.cast(pa.int32()), -1)
         return Column(name, "boolean", locked(codes), (False, True))
     if is_.is_null(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
@@ -199,7 +199,7 @@ def _arrow_date(name: str, vector: Any) -> Column:
     if pa.types.is_date(kind):
         vector, kind = vector.cast(pa.timestamp("s")), pa.timestamp("s")
     # Zones are dropped: the days are those of universal time.
-    ticks = vector.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+    ticks = numpy_of(vector.cast(pa.int64()), np.iinfo(np.int64).min)
     return _date(name, ticks.view(f"{'m8' if pa.types.is_duration(kind) else 'M8'}[{kind.unit}]"))
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,23 +25,35 @@ Vector: TypeAlias = "Array | pa.Array"
 Codes = npt.NDArray[np.int32]
 
 
-def numpy_of(array: Any) -> Array:
-    """An Arrow array as numpy has it: a view of flat numbers, nulls as NaN.
+def numpy_of(array: Any, missing: float = math.nan) -> Array:
+    """An Arrow array as numpy has it: a view of flat numbers, nulls as NaN or the number given.
 
     Arrow's own conversion loads pandas where it is installed, which takes longer than small tables do.
     """
     kind = array.type
-    if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+    if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
         return np.asarray(array.to_numpy(zero_copy_only=False))
     if len(array) == 0:
         return np.empty(0, kind.to_pandas_dtype())
-    values = np.frombuffer(array.buffers()[1], kind.to_pandas_dtype())
-    return values[array.offset : array.offset + len(array)]
+    valid, values = array.buffers()
+    own = slice(array.offset, array.offset + len(array))
+    found = np.frombuffer(values, kind.to_pandas_dtype())[own]
+    if array.null_count == 0:
+        return found
+    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[own]
+    return np.where(there, found, missing)
 
 
 def arrow_of(values: Array) -> Any:
     """Whole numbers (int64) as an Arrow array, without pandas."""
     return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
+
+
+def texts_of(texts: Sequence[str]) -> Any:
+    """Texts as an Arrow array, without pandas."""
+    packed = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, packed)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
 
 
 def library_of(thing: object) -> str:
@@ -228,7 +242,7 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         if made is array and len(pc.unique(made.dictionary)) < len(made.dictionary):
             made = made.dictionary_decode().dictionary_encode()
         dictionary = made.dictionary
-        codes = made.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = numpy_of(made.indices.cast(pa.int32()), -1)
         used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
         if dictionary.null_count:  # a null inside the dictionary is a missing value too
             used &= dictionary.is_valid().to_numpy(zero_copy_only=False)
@@ -237,11 +251,11 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         if levels and all(level in place for level in levels):
             sequence = np.array(sorted(range(len(levels)), key=lambda i: place[levels[i]]), dtype=np.int64)
         else:
-            sequence = pc.array_sort_indices(dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
+            sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
         sequence = sequence[used[sequence]]
         rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
         rank[sequence] = np.arange(len(sequence), dtype=np.int32)
-        return rank[codes], dictionary.take(pa.array(sequence))
+        return rank[codes], dictionary.take(arrow_of(sequence))
     except (pa.ArrowException, OverflowError) as error:
         got = str(error).splitlines()[0]
         raise refusal("holds values that cannot be told apart", where=where, got=got) from error

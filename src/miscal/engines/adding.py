@@ -23,17 +23,18 @@ from miscal.data.responses import Units
 from miscal.data.vectors import arrow_of
 from miscal.engines.requests import (
     OUT,
+    SCORE,
     ConditionCells,
     LevelCoder,
-    RangeCells,
     Request,
     coders_of,
     condition_coders,
-    note,
+    lookups_of,
 )
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
-from miscal.engines.sums import CellSums, EdgeIndex
+from miscal.engines.sums import CellSums
+from miscal.kernels.order import read_values
 from miscal.pooling.cells import Levels, Numbered
 from miscal.pooling.condition import Conjunction
 
@@ -104,12 +105,15 @@ class AddState:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        grids = [request for request in self.requests if isinstance(request, RangeCells)]
-        made = [coders_of(request, self.kinds, grids) for request in self.requests]
+        lookups = lookups_of(self.requests, None if self.recalibration is None else self.recalibration.borders)
+        made = [coders_of(request, self.kinds, lookups) for request in self.requests]
         self.coders = [coder for own in made for coder in own]
         ends = list(accumulate(map(len, made), initial=0))
         self.of_request = [range(*place) for place in pairwise(ends)]  # the coders of each
-        self.borders = None if self.recalibration is None else EdgeIndex(self.recalibration.borders)
+        self.scores = lookups.get(SCORE)
+        if self.recalibration is not None:
+            number = lookups[SCORE].numbers(self.recalibration.borders)[:-1]  # no score is missing
+            self.recalibrated = self.recalibration.values[number]
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
@@ -143,15 +147,13 @@ class AddState:
                 self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
         codes = self.sums.codes(batch.rows)
         for place, coder in enumerate(self.coders):
-            coder.fill(batch, codes[place])
-            note(batch, coder, codes[place])
+            coder.put(batch, codes[place])
             if coder.count > self.sums.counts[place]:
                 self.sums.grow(place, 2 * coder.count)
         recalibrated = None
-        if self.borders is not None and self.recalibration is not None:
-            places = np.empty(batch.rows, np.int32)
-            self.borders.codes(pair.predicted, 0, places)
-            recalibrated = self.recalibration.values[places]
+        if self.recalibration is not None and self.scores is not None:
+            recalibrated = np.empty(batch.rows)
+            read_values(self.scores.places(batch), self.recalibrated, recalibrated)
         self.sums.add(codes, pair, recalibrated)
 
     @property
@@ -276,7 +278,7 @@ class LargestState:
         weight = np.ones(pair.rows) if pair.first is None else pair.first
         size, inside = np.abs(weight * (pair.observed - pair.predicted)), np.empty(batch.rows, np.int32)
         for place, coder in enumerate(self.coders):
-            coder.fill(batch, inside)
+            coder.put(batch, inside)
             if inside.any():
                 row = int(np.argmax(np.where(inside > 0, size, -1.0)))
                 self._take(place, np.array([weight[row], pair.predicted[row], pair.observed[row]]))

@@ -23,12 +23,13 @@ from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.libraries import pa
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import arrow_of, numpy_of
 from miscal.engines.adding import AddState, in_units
 from miscal.engines.memory import tally
 from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles
 from miscal.engines.source import LONG, Packed, check_seen, joined, plain_text
-from miscal.kernels.simulate import hashed
+from miscal.kernels.simulate import hashed_below
 from miscal.pairs import pair
 from miscal.pooling.cells import BinPooling, Ranges
 
@@ -180,16 +181,16 @@ class SampleState:
                 if kind_of(table.schema.field(name).type) == "numeric":
                     batch.column(name)  # infinite numbers are refused
             self.added.add_batch(batch)
-        rows = np.flatnonzero(self._among(np.arange(chunk.row, chunk.row + table.num_rows)))
+        rows = self._among(np.arange(chunk.row, chunk.row + table.num_rows))
         taken = table.select(self.columns)
-        taken = plain_text(taken if rows.size == table.num_rows else taken.take(pa.array(rows)))
-        self._take(taken.append_column(NUMBER, pa.array(rows + chunk.row)))
+        taken = plain_text(taken if rows.size == table.num_rows else taken.take(arrow_of(rows)))
+        self._take(taken.append_column(NUMBER, arrow_of(rows + chunk.row)))
 
     def _among(self, numbers: np.ndarray) -> np.ndarray:
         """Which rows of these numbers are in the sample, by a hash of the number."""
-        found, rows = np.empty(numbers.size, np.uint64), self.total or self.rows
-        hashed(numbers, START, found)
-        return found < np.uint64(2**64 - 1 if rows <= self.limit else self.limit * 2**64 // rows)
+        found, rows = np.empty(numbers.size + 1, np.int64), self.total or self.rows
+        limit = 2**64 - 1 if rows <= self.limit else self.limit * 2**64 // rows
+        return found[: hashed_below(numbers, START, limit, found)]
 
     def _take(self, table: Any) -> None:
         self.pieces.append(table)
@@ -199,17 +200,17 @@ class SampleState:
 
     def _settle(self) -> None:
         """Drop the rows that are out."""
-        self.pieces = [piece.filter(self._among(piece[NUMBER].to_numpy())) for piece in self.pieces]
+        self.pieces = [piece.take(arrow_of(self._among(_numbers(piece)))) for piece in self.pieces]
         self.held = sum(piece.num_rows for piece in self.pieces)
 
     def table(self) -> Any:
         """The sample in the order of the table, None where the table is empty."""
-        if self.rows > self.limit:
+        if self.rows > self.limit and self.total is None:
             self._settle()
         if not self.pieces:
             return None
         table = joined(self.pieces)
-        numbers = table[NUMBER].to_numpy()
+        numbers = _numbers(table)
         if np.any(numbers[1:] < numbers[:-1]):
             table = table.sort_by(NUMBER)
         return table.drop_columns([NUMBER])
@@ -229,3 +230,8 @@ class SampleState:
         if "table" in packed:
             with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:
                 self._take(reader.read_all())
+
+
+def _numbers(table: Any) -> np.ndarray:
+    """The numbers that the rows of a sample have in the table."""
+    return numpy_of(table[NUMBER].combine_chunks())

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of
+from miscal.data.vectors import arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch
 from miscal.engines.sums import EdgeIndex
+from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
 from miscal.pooling.condition import NOMINAL, Condition, Conjunction
 
@@ -28,10 +28,7 @@ OUT = -1
 
 @dataclass(frozen=True, eq=False)
 class RangeCells:
-    """Right-closed ranges between increasing edges of a number, a date or the score; missing values have the last cell.
-
-    It is its own coder.
-    """
+    """Right-closed ranges between increasing edges of a number, a date or the score; missing values have the last."""
 
     name: str
     edges: np.ndarray
@@ -41,37 +38,9 @@ class RangeCells:
         return () if self.name == SCORE else (self.name,)
 
     @property
-    def count(self) -> int:
-        return len(self.edges)
-
-    @cached_property
-    def _index(self) -> EdgeIndex:
-        return EdgeIndex(np.asarray(self.edges, np.float64)[1:-1])
-
-    def fill(self, batch: Batch, out: np.ndarray) -> None:
-        values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
-        self._index.codes(values, self.count - 1, out)
-
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-        """Where each cell goes, and what the cells are, given the rows of each."""
-        missing, groups = bool(rows[self.count - 1]), np.arange(self.count)
-        groups[-1] = self.count - 1 if missing else OUT
-        return groups, Ranges(np.asarray(self.edges, np.float64), missing, self.name or "score")
-
-
-@dataclass(frozen=True, eq=False)
-class JoinedCells(RangeCells):
-    """Ranges whose edges are some of those of a grid that the same pass asks for: read off its cells."""
-
-    grid: RangeCells
-
-    @cached_property
-    def _table(self) -> np.ndarray:
-        inner, starts = (np.asarray(edges, np.float64) for edges in (self.edges[1:-1], self.grid.edges[:-1]))
-        return np.append(np.searchsorted(inner, starts, side="right"), self.count - 1).astype(np.int32)
-
-    def fill(self, batch: Batch, out: np.ndarray) -> None:
-        np.take(self._table, codes_of(batch, self.grid), out=out, mode="clip")
+    def inner(self) -> np.ndarray:
+        """The edges that tell its cells apart."""
+        return np.asarray(self.edges, np.float64)[1:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +81,72 @@ class ConditionCells:
 Request = RangeCells | LevelCells | CrossedCells | ConditionCells
 
 
+class Lookup:
+    """All edges of one column that a pass asks for: a row is looked up once, and all ranges are read off its place."""
+
+    def __init__(self, name: str, edges: np.ndarray) -> None:
+        self.name, self.edges = name, edges
+        self._index = EdgeIndex(edges)
+
+    def places(self, batch: Batch) -> np.ndarray:
+        """How many edges lie strictly below each value; the place of a missing value is the last."""
+        if self not in batch.cells:
+            batch.cells[self] = np.empty(batch.rows, np.int32)
+            values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
+            self._index.codes(values, self.edges.size + 1, batch.cells[self])
+        return batch.cells[self]
+
+    def numbers(self, inner: np.ndarray) -> np.ndarray:
+        """The number of the range, between some of the edges, that each place lies in."""
+        ends = np.searchsorted(inner, self.edges, side="right")
+        return np.concatenate([[0], ends, [inner.size + 1]]).astype(np.int32)
+
+
+def lookups_of(requests: Sequence[Request], borders: np.ndarray | None) -> dict[str, Lookup]:
+    """The edges of each column that requests have ranges of, and those of the score that `borders` adds."""
+    edges: dict[str, list[np.ndarray]] = {} if borders is None else {SCORE: [borders]}
+    for request in requests:
+        for part in request.parts if isinstance(request, CrossedCells) else (request,):
+            if isinstance(part, RangeCells):
+                edges.setdefault(part.name, []).append(part.inner)
+    return {name: Lookup(name, np.unique(np.concatenate(found))) for name, found in edges.items()}
+
+
+class RangeCoder:
+    """The range of each row, read off its place among all edges of the column."""
+
+    def __init__(self, request: RangeCells, lookup: Lookup) -> None:
+        self.request, self.lookup, self.count = request, lookup, len(request.edges)
+        self._numbers = lookup.numbers(request.inner)
+
+    def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
+        """Write the cell of each row; crossed with what `out` holds where that is taken `times`."""
+        places = self.lookup.places(batch)
+        if times == 0 and self._numbers.size == self.count + 1:  # all edges of the column: its places are the cells
+            out[:] = places
+        else:
+            read_off(places, self._numbers, times, out)
+
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+        """Where each cell goes, and what the cells are, given the rows of each."""
+        missing, groups, request = bool(rows[self.count - 1]), np.arange(self.count), self.request
+        groups[-1] = self.count - 1 if missing else OUT
+        return groups, Ranges(np.asarray(request.edges, np.float64), missing, request.name or "score")
+
+
 class LevelCoder:
     """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
     def __init__(self, request: LevelCells, kind: str) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
         stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
-        self.names: Any = pa.array(list(stated), pa.string())  # of the levels in order of appearance
+        self.names: Any = texts_of(stated)  # of the levels in order of appearance
         self.count = 1 + len(stated) + self.given
         self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
-    def fill(self, batch: Batch, out: np.ndarray) -> None:
+    def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
         codes, names, every = batch.levels(self.request.name)
-        out[:] = self._table(every, names)[codes]
+        read_off(codes, self._table(every, names), times, out)
 
     def _table(self, codes: np.ndarray, names: Any) -> np.ndarray:
         """The cell of each of a batch's levels; a last entry serves missing values."""
@@ -148,8 +170,7 @@ class LevelCoder:
             found = np.full(len(names), OUT, np.int64)
         else:
             wanted, known = _alike(names, self.names)
-            places = pc.index_in(wanted, value_set=known).fill_null(-2)
-            found = places.to_numpy(zero_copy_only=False).astype(np.int64) + 1
+            found = numpy_of(pc.index_in(wanted, value_set=known), -2).astype(np.int64) + 1
         if names.null_count:
             found[names.is_null().to_numpy(zero_copy_only=False)] = 0
         return found
@@ -187,38 +208,16 @@ def _alike(one: Any, two: Any) -> tuple[Any, Any]:
     return one.cast(kind), two.cast(kind)
 
 
-def codes_of(batch: Batch, coder: RangeCells | LevelCoder) -> np.ndarray:
-    """The cell of each row of a batch, found once however many requests cross these cells with others."""
-    found = batch.cells.get(_key(coder))
-    if found is None:
-        found = batch.cells[_key(coder)] = np.empty(batch.rows, np.int32)
-        coder.fill(batch, found)
-    return found
-
-
-def note(batch: Batch, coder: Any, codes: np.ndarray) -> None:
-    """Keep the cells of ranges for requests that cross or join them."""
-    if isinstance(coder, RangeCells):
-        batch.cells[_key(coder)] = codes
-
-
-def _key(coder: Any) -> Any:
-    """Ranges between the same edges are the same cells, whoever asks for them."""
-    return (coder.name, id(coder.edges)) if isinstance(coder, RangeCells) else coder
-
-
 class CrossedCoder:
     """Combinations of the cells of parts, the last part running fastest."""
 
-    def __init__(self, parts: Sequence[RangeCells | LevelCoder]) -> None:
+    def __init__(self, parts: Sequence[RangeCoder | LevelCoder]) -> None:
         self.parts = list(parts)
         self.count = int(np.prod([part.count for part in parts]))
 
-    def fill(self, batch: Batch, out: np.ndarray) -> None:
-        self.parts[0].fill(batch, out)  # what others share comes after it, such as the score
-        for part in self.parts[1:]:
-            out *= np.int32(part.count)
-            out += codes_of(batch, part)
+    def put(self, batch: Batch, out: np.ndarray) -> None:
+        for number, part in enumerate(self.parts):
+            part.put(batch, out, part.count if number else 0)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where the combinations go: a part has a cell for missing values where any row has one."""
@@ -239,7 +238,7 @@ class ConditionCoder:
         self.conjunctions, self.levels = list(conjunctions), levels
         self.count = 1 << len(self.conjunctions)
 
-    def fill(self, batch: Batch, out: np.ndarray) -> None:
+    def put(self, batch: Batch, out: np.ndarray) -> None:
         out[:] = 0
         for place, one in enumerate(self.conjunctions):
             inside = np.ones(batch.rows, bool)
@@ -258,9 +257,11 @@ class ConditionCoder:
         return found
 
     def _among(self, batch: Batch, one: Condition, coder: LevelCoder) -> np.ndarray:
-        codes = codes_of(batch, coder)
+        if coder not in batch.cells:
+            batch.cells[coder] = np.empty(batch.rows, np.int32)
+            coder.put(batch, batch.cells[coder])
         others = one.slots([*(coder.request.levels or ()), "\0 any other level"])
-        return np.asarray(np.append(one.missing, others)[codes])
+        return np.asarray(np.append(one.missing, others)[batch.cells[coder]])
 
     def members(self) -> np.ndarray:
         """Which cells are of which conjunction."""
@@ -282,18 +283,12 @@ def condition_coders(conjunctions: Sequence[Conjunction], kinds: Mapping[str, st
     ]
 
 
-def coders_of(request: Request, kinds: Mapping[str, str], grids: Sequence[RangeCells] = ()) -> Sequence[Any]:
-    """What gives each row its cells of a request; `grids` are asked for in the same pass."""
+def coders_of(request: Request, kinds: Mapping[str, str], lookups: Mapping[str, Lookup]) -> Sequence[Any]:
+    """What gives each row its cells of a request."""
     if isinstance(request, ConditionCells):
         return condition_coders(request.conjunctions, kinds)
     if isinstance(request, CrossedCells):
-        return [CrossedCoder([coders_of(_joined(part, grids), kinds)[0] for part in request.parts])]
-    return [request if isinstance(request, RangeCells) else LevelCoder(request, kinds[request.name])]
-
-
-def _joined(part: RangeCells | LevelCells, grids: Sequence[RangeCells]) -> RangeCells | LevelCells:
-    """The same cells, of a grid where one has their edges."""
-    for grid in grids:
-        if isinstance(part, RangeCells) and grid.name == part.name and np.isin(part.edges, grid.edges).all():
-            return JoinedCells(part.name, part.edges, grid)
-    return part
+        return [CrossedCoder([coders_of(part, kinds, lookups)[0] for part in request.parts])]
+    if isinstance(request, RangeCells):
+        return [RangeCoder(request, lookups[request.name])]
+    return [LevelCoder(request, kinds[request.name])]

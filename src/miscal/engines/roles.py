@@ -12,7 +12,7 @@ from miscal.data import sources
 from miscal.data.columns import Column, column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import locked, numpy_of, settled
+from miscal.data.vectors import arrow_of, locked, numpy_of, settled
 from miscal.pairs import Pair, pair
 
 ROW = "__row_of_batch__"
@@ -46,7 +46,7 @@ class Roles(sources.Roles):
         if table.num_rows == 0:
             return None
         if self.weight is not None or self.count is not None:
-            table = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
+            table = table.append_column(ROW, arrow_of(np.arange(table.num_rows)))
             columns = [ROW]
         try:
             found = replace(self, cluster=None, id=None).read(table, columns, part=chunk.place)
@@ -108,14 +108,11 @@ class Batch:
         """
         vector = settled(self.chunk.table[name], f"column '{name}'")
         if pa.types.is_boolean(vector.type):
-            codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = numpy_of(vector.cast(pa.int32()), -1)
             return self._kept(codes), pa.array(["False", "True"]), codes
         if not pa.types.is_dictionary(vector.type):
             vector = vector.dictionary_encode()
-        indices = vector.indices
-        if indices.null_count:
-            indices = indices.fill_null(-1)
-        codes = numpy_of(indices.cast(pa.int32()))
+        codes = numpy_of(vector.indices.cast(pa.int32()), -1)
         return self._kept(codes), _names(vector.dictionary, f"column '{name}' of {self.chunk.place}"), codes
 
     def _kept(self, values: np.ndarray) -> np.ndarray:

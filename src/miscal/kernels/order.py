@@ -279,9 +279,24 @@ def edge_cells(values: Floats, lower: Codes, edges: Floats, missing: int32_t, co
             stop: int32_t = lower[codes[i] + 1]
             # Nearly always one edge or none: no branch, which could only be guessed.
             code += (stop > code) & (values[i] > edges[min(code, top)])
-            while code < stop and values[i] > edges[code]:
+            while (stop > code) & (values[i] > edges[min(code, top)]):
                 code += 1
             codes[i] = code
+
+
+def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> None:
+    """Out = out * times + numbers[place] for each row; a negative place reads the last of the numbers."""
+    last: int32_t = len(numbers) - 1
+    with cython.nogil:
+        for i in range(len(places)):
+            out[i] = out[i] * times + numbers[places[i] if places[i] >= 0 else last]
+
+
+def read_values(places: Codes, values: Floats, out: FloatsOut) -> None:
+    """Out = values[place] for each row."""
+    with cython.nogil:
+        for i in range(len(places)):
+            out[i] = values[places[i]]
 
 
 def strips(values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut) -> None:

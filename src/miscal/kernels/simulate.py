@@ -374,8 +374,14 @@ def draw_walks(
                 out[start + lane] = highest[lane] - lowest[lane]
 
 
-def hashed(numbers: Integers, start: Word, found: WordsOut) -> None:
-    """The splitmix64 of `start` and each number."""
+def hashed_below(numbers: Integers, start: Word, limit: Word, places: IntegersOut) -> Index:
+    """Where the splitmix64 of `start` and a number is below a limit; gives how many places were written.
+
+    places : room for one more than there are numbers
+    """
+    count: Index = 0
     with cython.nogil:
         for i in range(numbers.shape[0]):
-            found[i] = mixed(start, cython.cast(Word, numbers[i]) - 1)  # `mixed` counts from 1
+            places[count] = i
+            count += mixed(start, cython.cast(Word, numbers[i]) - 1) < limit  # `mixed` counts from 1
+    return count

@@ -68,6 +68,7 @@ class Looked:
     """What was seen for one target.
 
     name : the class, where there are several targets;  columns : each with its result and group
+    score, columns : without results where nothing was judged yet
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
     whole, bent : all rows, by their walk and by their walk less its drift
@@ -81,12 +82,12 @@ class Looked:
     target: str | int
     name: str
     rows: Rows
-    score: Result
+    score: Any
     scores: Sums
     column: str | None = None
     whole: Place = field(init=False)
     bent: Place = field(init=False)
-    columns: list[tuple[Column, Result, Group]] = field(default_factory=list)
+    columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
     pairs: list[Group] = field(default_factory=list)
     skipped: list[tuple[str, int]] = field(default_factory=list)
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
@@ -131,19 +132,22 @@ class Seen:
 
 def look(
     predictions: Predictions, columns: Sequence[Column], named: tuple[str | int, str], wanted: Wanted,
-    parts: dict[str, Part], say: Say,
+    parts: dict[str, Part], say: Say, *, judged: bool = True,
 ) -> Looked:  # fmt: skip
-    """Score and columns of one target, with its name; `parts` keeps how columns are cut from one to the next."""
+    """Score and columns of one target, with its name; `parts` keeps how columns are cut from one to the next.
+
+    judged : whether anything is tested; a sample whose columns are not crossed only says how they are cut
+    """
     target, name = named
     compared = pair(predictions, target)
     options: Any = {"target": target, "random_state": wanted.random_state}
     say("score")
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
-        score = by_score(predictions, **options)
+        score = by_score(predictions, **options) if judged else None
     mended = beyond_score(compared, wanted.random_state)
-    judged = choose_null(compared, "bernoulli"), cluster_spread(compared)
-    rows = Rows(compared, replace(compared, predicted=mended), *judged, grid=score_grid(compared))
+    noise = choose_null(compared, "bernoulli"), cluster_spread(compared)
+    rows = Rows(compared, replace(compared, predicted=mended), *noise, grid=score_grid(compared))
     give_back(compared.rows)
     said = wanted.score if compared.target == "positive" else None
     looked = Looked(target, name, rows, score, fine_sums(compared), said)
@@ -152,15 +156,19 @@ def look(
         say(column.name)
         if column.name not in parts:
             parts[column.name] = fine_part(column, compared.weight, compared.count)
-        p_value = None
+        part, p_value = parts[column.name], None
+        if not judged:
+            kind = "field" if column.nominal else "variable"
+            looked.columns.append((column, None, group_of([part], kind, rows, np.full(part.count, np.nan))))
+            continue
         if column.nominal:
             result = by_field(predictions, column.name, **options)
             p_value = np.asarray(result.table["p_value"], dtype=float)
         else:
             result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
-        group = group_of([parts[column.name]], result.kind, rows, p_value)
-        group.walk = walk_of(result, parts[column.name])
+        group = group_of([part], result.kind, rows, p_value)
+        group.walk = walk_of(result, part)
         if group.count * CELLS <= KEPT:  # the sums of a small one are kept
             group.along = alongs(group, rows)
         shapes_of(group, rows, "columns")
