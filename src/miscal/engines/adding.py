@@ -33,7 +33,7 @@ from miscal.engines.requests import (
 )
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
-from miscal.engines.sums import CellSums
+from miscal.engines.sums import CellSums, Room
 from miscal.kernels.order import read_values
 from miscal.pooling.cells import Levels, Numbered
 from miscal.pooling.condition import Conjunction
@@ -113,7 +113,7 @@ class AddState:
         self.scores = lookups.get(SCORE)
         if self.recalibration is not None:
             number = lookups[SCORE].numbers(self.recalibration.borders)[:-1]  # no score is missing
-            self.recalibrated = self.recalibration.values[number]
+            self.recalibrated, self.room = self.recalibration.values[number], Room(np.float64)
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
@@ -152,7 +152,7 @@ class AddState:
                 self.sums.grow(place, 2 * coder.count)
         recalibrated = None
         if self.recalibration is not None and self.scores is not None:
-            recalibrated = np.empty(batch.rows)
+            recalibrated = self.room.of(batch.rows)
             read_values(self.scores.places(batch), self.recalibrated, recalibrated)
         self.sums.add(codes, pair, recalibrated)
 

@@ -15,7 +15,7 @@ import numpy as np
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch
-from miscal.engines.sums import EdgeIndex
+from miscal.engines.sums import EdgeIndex, Room
 from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
 from miscal.pooling.condition import NOMINAL, Condition, Conjunction
@@ -86,12 +86,12 @@ class Lookup:
 
     def __init__(self, name: str, edges: np.ndarray) -> None:
         self.name, self.edges = name, edges
-        self._index = EdgeIndex(edges)
+        self._index, self._room = EdgeIndex(edges), Room(np.int32)
 
     def places(self, batch: Batch) -> np.ndarray:
         """How many edges lie strictly below each value; the place of a missing value is the last."""
         if self not in batch.cells:
-            batch.cells[self] = np.empty(batch.rows, np.int32)
+            batch.cells[self] = self._room.of(batch.rows)
             values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
             self._index.codes(values, self.edges.size + 1, batch.cells[self])
         return batch.cells[self]

@@ -247,10 +247,16 @@ class Source:
         first, place = 0, self.place(part)
         long = sum(size for name, size in self.texts.items() if size > LONG and name in columns)
         few = self.batch_rows if self.memory is None or not long else self.memory // int(16 * self.threads * long)
-        for table in self.tables(part, columns, min(self.batch_rows, max(few, 16))):
-            if table.num_rows:
-                yield Chunk(self._as_meant(table), place, first, row + first)
+
+        def chunk(table: Any) -> Chunk:
+            nonlocal first
             first += table.num_rows
+            start = first - table.num_rows
+            return Chunk(self._as_meant(table), place, start, row + start)
+
+        # Mapped, for a loop would hold each table until the next is decoded, which then takes other memory.
+        chunks = map(chunk, self.tables(part, columns, min(self.batch_rows, max(few, 16))))
+        yield from filter(lambda one: one.table.num_rows, chunks)
         return first
 
     def run(self, start: Start) -> Any:

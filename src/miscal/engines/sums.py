@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,19 @@ RECALIBRATED = ALL_COLUMNS[:-1]  # nobody asks for the log loss of the recalibra
 NAMES = ("rows", "impossible", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))
+
+
+class Room:
+    """Memory for what is worked out of a batch: the same at every call, for asking for it anew costs time."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._held = np.empty(0, dtype)
+
+    def of(self, size: int) -> np.ndarray:
+        """Room for so many numbers."""
+        if self._held.size < size:
+            self._held = np.empty(size, self._held.dtype)
+        return self._held[:size]
 
 
 class EdgeIndex:
@@ -75,7 +89,7 @@ class CellSums:
         self.counts: list[int] = []
         self.firsts = np.zeros(0, np.uint64)
         self._room = _lines(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK)
-        self._codes = np.empty(0, np.int32)
+        self._codes = Room(np.int32)
         self._lay_out(list(counts))
 
     def _lay_out(self, counts: list[int]) -> None:
@@ -105,10 +119,7 @@ class CellSums:
 
     def codes(self, rows: int) -> np.ndarray:
         """Room for the codes of a batch: (columns, rows) int32. It is the same at every call."""
-        size = len(self.counts) * rows
-        if self._codes.size < size:
-            self._codes = np.empty(size, np.int32)
-        return self._codes[:size].reshape(len(self.counts), rows)
+        return self._codes.of(len(self.counts) * rows).reshape(len(self.counts), rows)
 
     def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
         """Add rows to the cells of their codes."""
