@@ -255,15 +255,16 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
 
 
+PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Table):
         return value.to_dict()
-    if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
-        return [_plain(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist() if value.dtype != object else _plain(value.tolist())
+        return value.tolist() if value.dtype != object else _plain(list(value))
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return list(value) if PLAIN.issuperset(map(type, value)) else [_plain(item) for item in value]
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

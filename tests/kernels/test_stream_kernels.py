@@ -91,8 +91,8 @@ def test_edges_are_found_as_by_a_plain_search(edges):
     near = np.concatenate([cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
     values = np.concatenate([rng.lognormal(0, 4, 2000), -rng.lognormal(0, 4, 2000), near, [0.0, -0.0, 1e300, np.nan]])
     found = np.empty(values.size, np.int32)
-    EdgeIndex(cuts).codes(values, -7, found)
-    expected = np.where(np.isnan(values), -7, np.searchsorted(cuts, values, side="left"))
+    EdgeIndex(cuts).codes(values, found)
+    expected = np.where(np.isnan(values), cuts.size + 1, np.searchsorted(cuts, values, side="left"))
     assert np.array_equal(found, expected)
 
 

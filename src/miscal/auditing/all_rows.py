@@ -7,6 +7,7 @@ is told from the sample, each row of which stands for as many as it was taken fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -168,7 +169,7 @@ def measured_on_all(
     added_along: list[tuple[Any, Any]] = [(None, None) if one is None else next(sums) for one in along]
     found = {group.names: both for group, both in zip(groups, added_along, strict=True)}
     for group in [*made.groups, *made.pairs]:  # a column may have too many levels among all rows, and be gone
-        group.along = along_sums(group, *found[group.names], made.rows)
+        see_sums(group, *found[group.names], made.rows)
     leave_out_shapes(made)
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
@@ -288,13 +289,18 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
     return RangeCells(part.name, part.edges)
 
 
-def along_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> Both | None:
-    """The sums of a group along the score, its cells in its own order; levels that were not added up stay empty."""
+def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
+    """Give a group its sums along the score, its cells in its own order; of very many levels those that were added."""
     if raw is None or beyond is None:
-        return None
+        return
     *parts, score = raw.cells.parts
     shape = tuple(part.count for part in raw.cells.parts)
     places = [_places(own, cells) for own, cells in zip(group.parts, parts, strict=True)]
+    both = Both(along_of_tally(raw, rows, shape), along_of_tally(beyond, rows, shape))
+    if group.count > math.prod(shape[:-1]):
+        known = np.argsort(places[0], kind="stable")[np.count_nonzero(places[0] < 0) :]
+        group.seen, group.along = places[0][known], both.map(lambda values: values[known])
+        return
 
     def moved(values: np.ndarray) -> np.ndarray:
         made = np.zeros((*group.shape, score.count))
@@ -302,7 +308,7 @@ def along_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> Both | None:
         made[np.ix_(*(place[one] for place, one in zip(places, kept, strict=True)))] = values[np.ix_(*kept)]
         return made.reshape(group.count, score.count)
 
-    return Both(along_of_tally(raw, rows, shape), along_of_tally(beyond, rows, shape)).map(moved)
+    group.along = both.map(moved)
 
 
 def _places(part: Part, cells: object) -> np.ndarray:

@@ -87,14 +87,19 @@ class Lookup:
     def __init__(self, name: str, edges: np.ndarray) -> None:
         self.name, self.edges = name, edges
         self._index, self._room = EdgeIndex(edges), Room(np.int32)
+        self._coders: dict[int, RangeCoder] = {}
 
     def places(self, batch: Batch) -> np.ndarray:
         """How many edges lie strictly below each value; the place of a missing value is the last."""
         if self not in batch.cells:
             batch.cells[self] = self._room.of(batch.rows)
             values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
-            self._index.codes(values, self.edges.size + 1, batch.cells[self])
+            self._index.codes(values, batch.cells[self])
         return batch.cells[self]
+
+    def coder(self, request: RangeCells) -> RangeCoder:
+        """What gives rows their ranges; one for all that cross the same ranges with others."""
+        return self._coders.setdefault(id(request.edges), RangeCoder(request, self))
 
     def numbers(self, inner: np.ndarray) -> np.ndarray:
         """The number of the range, between some of the edges, that each place lies in."""
@@ -117,15 +122,29 @@ class RangeCoder:
 
     def __init__(self, request: RangeCells, lookup: Lookup) -> None:
         self.request, self.lookup, self.count = request, lookup, len(request.edges)
-        self._numbers = lookup.numbers(request.inner)
+        self._numbers, self._room = lookup.numbers(request.inner), Room(np.int32)
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
-        """Write the cell of each row; crossed with what `out` holds where that is taken `times`."""
+        """Write the cell of each row, or cross it with `times` as many cells that are there."""
+        if times:
+            out *= np.int32(times)
+            out += self._shared(batch)
+        else:
+            self._write(batch, out)
+
+    def _shared(self, batch: Batch) -> np.ndarray:
+        """The cell of each row, found once however many requests cross these ranges with others."""
+        if self not in batch.cells:
+            batch.cells[self] = self._room.of(batch.rows)
+            self._write(batch, batch.cells[self])
+        return batch.cells[self]
+
+    def _write(self, batch: Batch, out: np.ndarray) -> None:
         places = self.lookup.places(batch)
-        if times == 0 and self._numbers.size == self.count + 1:  # all edges of the column: its places are the cells
+        if self._numbers.size == self.count:  # all edges of the column: its places are the cells
             out[:] = places
         else:
-            read_off(places, self._numbers, times, out)
+            read_off(places, self._numbers, 0, out)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""
@@ -290,5 +309,5 @@ def coders_of(request: Request, kinds: Mapping[str, str], lookups: Mapping[str, 
     if isinstance(request, CrossedCells):
         return [CrossedCoder([coders_of(part, kinds, lookups)[0] for part in request.parts])]
     if isinstance(request, RangeCells):
-        return [RangeCoder(request, lookups[request.name])]
+        return [lookups[request.name].coder(request)]
     return [LevelCoder(request, kinds[request.name])]

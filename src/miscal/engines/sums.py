@@ -17,15 +17,13 @@ from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
 from miscal.data.vectors import locked
 from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
-from miscal.kernels.sums import add_rows, empty_packed, full_exact, full_real
+from miscal.kernels.sums import add_rows, full_exact, full_real, settle_packed
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Numbered
 
 WORDS = 8
+BUCKETS = 8  # for each edge: hardly any holds two
 BLOCK = 4096
-LOWER = np.int64((1 << 32) - 1)
-RAW_WORDS = ((1, 2), (2, 4), (3, 5), (3, 6))  # which word of a packed cell is which column of a tally
-AFTER_WORDS = ((5, 2), (6, 4), (7, 5), (7, 6))
 RECALIBRATED = ALL_COLUMNS[:-1]  # nobody asks for the log loss of the recalibrated score
 NAMES = ("rows", "impossible", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
@@ -46,25 +44,32 @@ class Room:
 
 
 class EdgeIndex:
-    """How many of some increasing edges lie strictly below a value, found by a bucket of the value and a few looks."""
+    """How many of some increasing edges lie strictly below a value, found by a bucket of the value and a look or two.
+
+    The code of NaN is one more than any number of edges.
+    """
 
     def __init__(self, edges: np.ndarray) -> None:
         self.edges = np.ascontiguousarray(edges, np.float64)
         if self.edges.size == 0:
             return
-        buckets = min(max(16 * self.edges.size, 64), 1 << 17)
-        self._arguments = BucketMap(self.edges, buckets).arguments
+        buckets = min(max(BUCKETS * self.edges.size, 64), 1 << 17)
+        arguments = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
-        bucket_codes(self.edges, *self._arguments, own)
-        self._lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
+        bucket_codes(self.edges, *arguments, own)
+        lower = np.searchsorted(own, np.arange(buckets + 1))
+        held = np.bincount(own, minlength=buckets + 1)
+        pivots = np.where(held == 1, self.edges[np.minimum(lower, self.edges.size - 1)], np.inf)
+        lower = np.where(held > 1, ~lower, lower).astype(np.int32)
+        lower[-1] = self.edges.size + 1
+        self._arguments = *arguments, lower, pivots, self.edges
 
-    def codes(self, values: np.ndarray, missing: int, out: np.ndarray) -> None:
-        """Write the code of each value, int32; that of NaN is `missing`."""
+    def codes(self, values: np.ndarray, out: np.ndarray) -> None:
+        """Write the code of each value, int32."""
         if self.edges.size == 0:
-            out[:] = np.where(np.isnan(values), missing, 0)
-            return
-        bucket_codes(values, *self._arguments, out)
-        edge_cells(values, self._lower, self.edges, np.int32(missing), out)
+            out[:] = np.isnan(values)
+        else:
+            edge_cells(values, *self._arguments, out)
 
 
 def _lines(count: int) -> np.ndarray:
@@ -157,27 +162,9 @@ class CellSums:
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
-        if not self._fresh:
-            return
-        self._fresh = False
-        empty_packed(self._packed, self._wide)
-        wide = self._wide.astype(np.int64)
-        self._wide[:] = 0
-        self.rows += wide[:, WORDS]
-        for limbs, words in ((self.limbs, RAW_WORDS), (self.after_limbs, AFTER_WORDS)):
-            if not limbs.size:
-                continue
-            limbs[:, 0, 0] += wide[:, WORDS] << 20
-            limbs[:, 1, 0] += wide[:, WORDS] << 20
-            limbs[:, 3, 0] += wide[:, 4] << 20
-            for word, column in words:
-                limbs[:, column, 0] += wide[:, word]
-                limbs[:, column, 1] += wide[:, word + WORDS]
-        loss = wide[:, 4 + WORDS]  # its lower part has 40 bits
-        self.limbs[:, 7, 0] += (wide[:, 0] << 8) + (loss >> 32)
-        self.limbs[:, 7, 1] += loss & LOWER
-        carried(self.limbs)
-        carried(self.after_limbs)
+        if self._fresh:
+            self._fresh = False
+            settle_packed(self._packed, self._wide, self.rows, self.limbs, self.after_limbs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All sums, by name; those of no rows are empty."""

@@ -236,6 +236,21 @@ def distinct_up_to(values: Floats, limit: Index) -> Index:
     return found
 
 
+@cython.cfunc
+@cython.nogil
+def _positions(
+    values: Floats, first: Index, rows: Index, low: cython.double, high: cython.double, base: Word,
+    scale: cython.double, absent: cython.double, positions: FloatsOut,
+) -> cython.void:  # fmt: skip
+    """Where values lie among stretches of equal numbers of floats; several at a time, without a branch or a table."""
+    for i in range(rows):
+        value: cython.double = values[first + i]
+        held: cython.double = low if value < low else value
+        held = high if held > high else held
+        position: cython.double = position_of(held, base, scale)
+        positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
+
+
 def bucket_codes(
     values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
     widths: Floats, codes: BucketsOut,
@@ -250,38 +265,40 @@ def bucket_codes(
     with cython.nogil:
         while first < len(values):
             rows: Index = min(len(positions), len(values) - first)
-            for i in range(rows):  # without a branch or a table
-                value: cython.double = values[first + i]
-                held: cython.double = low if value < low else value
-                held = high if held > high else held
-                position: cython.double = position_of(held, base, scale)
-                positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
+            _positions(values, first, rows, low, high, base, scale, absent, positions)
             for i in range(rows):
                 stretch: Index = cython.cast(Index, positions[i])
                 codes[first + i] = cython.cast(int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch])
             first += rows
 
 
-def edge_cells(values: Floats, lower: Codes, edges: Floats, missing: int32_t, codes: CodesOut) -> None:
-    """The number of edges strictly below each value; NaN has the code `missing`.
+def edge_cells(
+    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
+    widths: Floats, lower: Codes, pivots: Floats, edges: Floats, codes: CodesOut,
+) -> None:  # fmt: skip
+    """The number of edges strictly below each value, by its bucket as `bucket_codes` finds it.
 
-    lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
-    codes : the buckets, in whose place the numbers are written
+    lower[b] : how many edges lie in buckets before b, or ~ of that where b holds several: the value is compared with
+    them one by one.  pivots[b] : the one edge that b holds, else infinity.  NaN has the code that is last in `lower`.
     """
-    last: int32_t = len(lower) - 1
-    top: int32_t = len(edges) - 1
+    positions: FloatsOut = np.empty(ROOM)
+    first: Index = 0
+    absent: cython.double = len(starts) - 1
     with cython.nogil:
-        for i in range(len(values)):
-            if codes[i] == last:
-                codes[i] = missing
-                continue
-            code: int32_t = lower[codes[i]]
-            stop: int32_t = lower[codes[i] + 1]
-            # Nearly always one edge or none: no branch, which could only be guessed.
-            code += (stop > code) & (values[i] > edges[min(code, top)])
-            while (stop > code) & (values[i] > edges[min(code, top)]):
-                code += 1
-            codes[i] = code
+        while first < len(values):
+            rows: Index = min(len(positions), len(values) - first)
+            _positions(values, first, rows, low, high, base, scale, absent, positions)
+            for i in range(rows):
+                value: cython.double = values[first + i]
+                stretch: Index = cython.cast(Index, positions[i])
+                bucket: Index = cython.cast(Index, starts[stretch] + (positions[i] - stretch) * widths[stretch])
+                code: int32_t = lower[bucket] + (value > pivots[bucket])
+                if lower[bucket] < 0:
+                    code = ~lower[bucket]
+                    while code < len(edges) and value > edges[code]:
+                        code += 1
+                codes[first + i] = code
+            first += rows
 
 
 def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> None:

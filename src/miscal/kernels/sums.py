@@ -260,11 +260,45 @@ def _empty(cells: WordTableOut, cell: Index, wide: WordTableOut) -> cython.void:
     wide[cell, 12] = lower & LOSS_MASK
 
 
-def empty_packed(cells: WordTableOut, wide: WordTableOut) -> None:
-    """Empty all cells."""
+@cython.cfunc
+@cython.nogil
+def _to_limbs(wide: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> cython.void:
+    """Add the wide sums of one probability, its words from `word` on, to the limbs of a tally's cell."""
+    rows: Integer = cython.cast(Integer, wide[cell, 8])
+    limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
+    limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
+    limbs[cell, 3, 0] += cython.cast(Integer, wide[cell, 4]) << (52 - LOW_BITS)
+    for column in range(4):  # p, p(1-p), and (y-p)² twice, where weights of 1 and their squares are the same
+        k: Index = word + min(column, 2)
+        to: Index = 2 if column == 0 else column + 3
+        limbs[cell, to, 0] += cython.cast(Integer, wide[cell, k])
+        limbs[cell, to, 1] += cython.cast(Integer, wide[cell, k + 8])
+    for column in range(limbs.shape[1]):
+        limbs[cell, column, 0] += limbs[cell, column, 1] >> LOW_BITS
+        limbs[cell, column, 1] &= LOW_MASK
+
+
+def settle_packed(
+    cells: WordTableOut, wide: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
+) -> None:
+    """Empty all cells, and move the wide sums into rows and into limbs (cells, 8, 2) of both probabilities.
+
+    after : without cells where no second probability was added
+    """
     with cython.nogil:
         for cell in range(cells.shape[0]):
             _empty(cells, cell, wide)
+            if wide[cell, 8] == 0:
+                continue
+            rows[cell] += cython.cast(Integer, wide[cell, 8])
+            lost: Integer = cython.cast(Integer, wide[cell, 12])  # its lower part has 40 bits
+            limbs[cell, 7, 0] += (cython.cast(Integer, wide[cell, 0]) << 8) + (lost >> LOW_BITS)
+            limbs[cell, 7, 1] += lost & LOW_MASK
+            _to_limbs(wide, cell, 1, limbs)
+            if after.shape[0]:
+                _to_limbs(wide, cell, 5, after)
+            for k in range(16):
+                wide[cell, k] = 0
 
 
 def add_rows(

@@ -125,7 +125,7 @@ def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
 def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> Both:
     """How cells of a group err along the score, as predicted and beyond the score; `cells` picks some of them."""
     if group.along is not None:
-        return group.along if cells is None else group.along.map(lambda values: values[cells])
+        return group.along if cells is None else group.along.map(lambda values: _picked(values, cells, group.seen))
     codes, count = group.codes(), group.count
     if cells is not None:
         table = np.full(count + 1, cells.size)
@@ -136,10 +136,18 @@ def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> Both:
     return both.map(lambda values: values[:count]) if rest else both
 
 
+def _picked(values: Floats, cells: np.ndarray, seen: np.ndarray | None) -> Floats:
+    """The sums of some cells; nothing where a cell is not among those seen."""
+    if seen is None:
+        return values[cells]
+    places = np.minimum(np.searchsorted(seen, cells), seen.size - 1)
+    return np.where((seen[places] == cells)[:, None], values[places], 0.0)
+
+
 def testable(group: Group) -> np.ndarray | None:
     """The cells that have enough rows to be tested along the score; None for all, where that is not too many."""
     if group.along is not None or group.count * CELLS <= MOST_CELLS:
-        return None
+        return group.seen
     return np.flatnonzero(group.raw.rows >= 2 * LEAST_EVENTS)
 
 

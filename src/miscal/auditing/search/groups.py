@@ -147,6 +147,7 @@ class Group:
     p_value : of each cell as predicted, NaN where it cannot be judged
     walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
     along : how its cells err along the score, as predicted and beyond the score, where that is kept
+    seen : the cells that are in `along`, where not all are
     suspect : the smallest p-value of any of its cells or stretches along the score, corrected for their number
     shapes : the tests along the score, once they were made
     """
@@ -158,6 +159,7 @@ class Group:
     p_value: Floats
     walk: tuple[float, int, int] | None = None
     along: Both | None = None
+    seen: np.ndarray | None = None
     suspect: float = 1.0
     shapes: Any = None
 

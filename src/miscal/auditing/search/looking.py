@@ -374,7 +374,9 @@ def leave_out_shapes(looked: Looked) -> None:
             looked.leave_out(what, names, AVERAGES, more)
             continue
         enough = group.raw.rows >= 2 * LEAST_EVENTS
-        unseen = int(np.count_nonzero(enough & (group.along[0].rows.sum(axis=-1) == 0)))
+        cells = np.arange(group.count) if group.seen is None else group.seen
+        enough[cells[group.along.raw.rows.sum(axis=-1) > 0]] = False
+        unseen = int(np.count_nonzero(enough))
         if unseen:
             looked.leave_out(what, f"{names}: {unseen:,} of {group.count:,} levels", AVERAGES, more)
 
