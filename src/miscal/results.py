@@ -261,8 +261,10 @@ PLAIN = frozenset((str, int, float, bool, type(None)))
 def _plain(value: Any) -> Any:
     if isinstance(value, Table):
         return value.to_dict()
+    if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
+        return _plain(list(value))
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist() if value.dtype != object else _plain(list(value))
+        return value.tolist()
     if isinstance(value, (list, tuple)):
         return list(value) if PLAIN.issuperset(map(type, value)) else [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -157,7 +157,9 @@ def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
     values = numbers(vector, where, READABLE)
-    if not integer:
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = integer or np.isfinite(values.sum())  # a finite sum has no infinite part
+    if not finite:
         hint = "mark missing values as NaN"
         refuse_rows(np.isinf(values), "must hold finite numbers", where, values, hint)
     return Column(name, "numeric", locked(values), integer=integer)

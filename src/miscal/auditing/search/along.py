@@ -141,7 +141,7 @@ def _picked(values: Floats, cells: np.ndarray, seen: np.ndarray | None) -> Float
     if seen is None:
         return values[cells]
     places = np.minimum(np.searchsorted(seen, cells), seen.size - 1)
-    return np.where((seen[places] == cells)[:, None], values[places], 0.0)
+    return np.asarray(np.where((seen[places] == cells)[:, np.newaxis], values[places], 0.0))
 
 
 def testable(group: Group) -> np.ndarray | None:
