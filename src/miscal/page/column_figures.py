@@ -58,7 +58,7 @@ def _curve(chart: Chart, result: Entry) -> None:
     chart.line(x, curve["observed"], "smooth")
 
 
-def _edge_labels(result: Entry) -> tuple[Floats, list[str]]:
+def _edge_labels(result: Entry) -> tuple[np.ndarray, list[str]]:
     """What stands under the axis and where: the ranges' edges; of a last range of missing values, that it is one.
 
     Ranges of whole numbers, and those without edges, have their own words under their middles.

@@ -66,14 +66,14 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
 
-def _rates(chart: Chart, row: float, predicted: float, observed: float, class_: str, interval: Sequence[float]) -> None:
+def _rates(chart: Chart, row: float, predicted: float, observed: float, class_: str, ends: tuple[float, float]) -> None:
     """Predicted (ring) and happened (dot) on one line, the gap between them as a bar, and the interval of the gap.
 
     The interval lies around what happened: predicted minus the gap's bounds.
     """
     a, b, y = chart.x.at(predicted), chart.x.at(observed), chart.y.at(row)
     chart.marks.append(marks.bar(min(a, b), y - 3.5, abs(a - b), 7, f"between {class_}"))
-    chart.span(*((predicted - end, row) for end in interval), f"whisker {class_}")
+    chart.span((predicted - ends[1], row), (predicted - ends[0], row), f"whisker {class_}")
     chart.marks.append(marks.point(a, y, "ring", f"{words.percent(predicted)} predicted", 5.5))
     chart.marks.append(marks.point(b, y, class_, f"{words.percent(observed)} happened", 5.5))
 
@@ -129,7 +129,7 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     chart = Chart(Scale(0.0, len(bins), 44.0, 310.0), Scale(*nice(bins.gap, zero=True), 84.0, 21.0))
     chart.left("Predicted minus happened, by score", spacing=30.0)
     beyond, zero, across, up = bins.beyond(level), chart.y.at(0.0), chart.x(np.arange(len(bins) + 1)), chart.y(bins.gap)
-    for i in np.flatnonzero(np.isfinite(bins.gap)):
+    for i in np.flatnonzero(np.isfinite(bins.gap)).tolist():
         box = across[i] + 1, min(zero, up[i]), across[i + 1] - across[i] - 2, max(abs(up[i] - zero), 0.6)
         chart.marks.append(marks.bar(*box, f"column {way(bins.gap[i], beyond[i])}", marks.tip(bins, i, "score ")))
     chart.level(0.0)

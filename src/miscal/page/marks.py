@@ -354,7 +354,7 @@ class Chart:
         height = np.nan_to_num(size) / (most or 1.0) * tall
         self.marks += [
             bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share", tips[i])
-            for i in np.flatnonzero(height > 0)
+            for i in np.flatnonzero(height > 0).tolist()
         ]
 
     def dots(

@@ -175,7 +175,7 @@ def _drawn(result: Entry) -> NDArray[np.intp]:
     return chosen[rows >= FEW * rows.max()] if len(chosen) > MANY else chosen
 
 
-def _periods(result: Entry, drawn: NDArray[np.intp]) -> tuple[Cells, Floats]:
+def _periods(result: Entry, drawn: NDArray[np.intp]) -> tuple[Cells, np.ndarray]:
     """The periods that are drawn, named as people write them, and where each stands."""
     periods = result.cells.take(drawn)
     named = [words.period_words(label) for label in periods.label]
