@@ -37,7 +37,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     chart.line(np.repeat(edges, 2)[1:-1], np.repeat(ranges.predicted, 2), "predicted")
     interval = (middle, low), (middle, high)
     chart.dots(ranges, level, (middle, ranges.observed), interval, f"{column} ", 3.8)
-    chart.bars(edges[:-1], edges[1:], ranges.size, _FLOOR, 28.0, [""] * len(ranges))
+    chart.bars(edges[:-1], edges[1:], ranges.size, _FLOOR, 28.0)
     chart.marks.append(marks.segment(46.0, _FLOOR, 352.0, _FLOOR, "axis"))
     chart.names(*_edge_labels(result), _FLOOR + 16)
     title = f"{column}: happened and predicted, by range"

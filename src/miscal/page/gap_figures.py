@@ -50,12 +50,8 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     low, high = edges[:-1], edges[1:]
     if chart.x.kind == "logit" or not len(rows):
         low, high, rows = bins.low, bins.high, bins.size
-    wide, total = chart.x(high) - chart.x(low), float(np.nansum(rows))
-    tips = [
-        f"Score {a:.3g} to {b:.3g}\n{words.count(n)} rows, {words.share(n / total)}" if total > 0 else ""
-        for a, b, n in zip(low, high, rows, strict=True)
-    ]
-    chart.bars(low, high, np.where(wide > 0.25, rows / np.maximum(wide, 0.25), 0.0), 382.0, 52.0, tips)
+    wide = chart.x(high) - chart.x(low)
+    chart.bars(low, high, np.where(wide > 0.25, rows / np.maximum(wide, 0.25), 0.0), 382.0, 52.0)
     kind = chart.x.kind
     chart.bottom("Predicted" + (" (log-odds scale)" if kind == "logit" else ""), y=382.0)
     description = (
@@ -74,8 +70,8 @@ def _rates(chart: Chart, row: float, predicted: float, observed: float, class_: 
     a, b, y = chart.x.at(predicted), chart.x.at(observed), chart.y.at(row)
     chart.marks.append(marks.bar(min(a, b), y - 3.5, abs(a - b), 7, f"between {class_}"))
     chart.span((predicted - ends[1], row), (predicted - ends[0], row), f"whisker {class_}")
-    chart.marks.append(marks.point(a, y, "ring", f"{words.percent(predicted)} predicted", 5.5))
-    chart.marks.append(marks.point(b, y, class_, f"{words.percent(observed)} happened", 5.5))
+    chart.point(predicted, row, "ring", f"{words.percent(predicted)} predicted", 5.5)
+    chart.point(observed, row, class_, f"{words.percent(observed)} happened", 5.5)
 
 
 def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Figure:
@@ -121,21 +117,20 @@ def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
 
 
 def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
-    """Draw the gap of each bin of the score as a bar: up is predicted too high, down too low."""
+    """Draw the gap of each bin of the score from zero: up is predicted too high, down too low."""
     bins = score.cells
     title, size = "Predicted minus happened, from the lowest scores to the highest", (320, 106)
     if not np.isfinite(bins.gap).any():
         return Figure("gap", title, _NOTHING, size)
     chart = Chart(Scale(0.0, len(bins), 44.0, 310.0), Scale(*nice(bins.gap, zero=True), 84.0, 21.0))
     chart.left("Predicted minus happened, by score", spacing=30.0)
-    beyond, zero, across, up = bins.beyond(level), chart.y.at(0.0), chart.x(np.arange(len(bins) + 1)), chart.y(bins.gap)
-    for i in np.flatnonzero(np.isfinite(bins.gap)).tolist():
-        box = across[i] + 1, min(zero, up[i]), across[i + 1] - across[i] - 2, max(abs(up[i] - zero), 0.6)
-        chart.marks.append(marks.bar(*box, f"column {way(bins.gap[i], beyond[i])}", marks.tip(bins, i, "score ")))
     chart.level(0.0)
+    middle = np.arange(len(bins)) + 0.5
+    stems = (middle, np.zeros(len(bins))), (middle, bins.gap)
+    chart.dots(bins, level, (middle, bins.gap), stems, "score ", 3.8)
     chart.say(44, 100, "lowest scores")
     chart.say(310, 100, "highest", "tick", "end")
-    description = f"{len(bins)} bins of the score, {int(beyond.sum())} of them beyond noise."
+    description = f"{len(bins)} bins of the score, {int(bins.beyond(level).sum())} of them beyond noise."
     return Figure("gap", title, description, size, chart.marks)
 
 
@@ -172,9 +167,7 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
     chart.rows(marks.signed, 64.0)
     chart.upright(0.0)
-    for at, class_, said in ((286, "ring", "before"), (356, "noise", "after (grey: within noise), with its interval")):
-        chart.marks.append(marks.point(at, 12, class_, radius=4.5))
-        chart.say(at + 10, 16, said)
+    chart.say(282, 16, "○ before\u2003● after (grey: within noise), with its interval")
     for row, place in enumerate(shown):
         _pair(chart, row + 0.5, place)
     verdicts = [place.verdict for place in places]
@@ -194,6 +187,6 @@ def _pair(chart: Chart, row: float, place: Mended) -> None:
     chart.say(268, y + 4, ellipsis(place.where, 36), "tick", "end")
     chart.span((before, row), (after, row), "tie")
     chart.span((low, row), (high, row), f"whisker {class_}")
-    chart.marks.append(marks.point(chart.x.at(before), y, "ring", f"before: {words.points(before)}", 4.5))
-    chart.marks.append(marks.point(chart.x.at(after), y, class_, f"after: {words.points(after)}", 4.5))
+    chart.point(before, row, "ring", f"before: {words.points(before)}", 4.5)
+    chart.point(after, row, class_, f"after: {words.points(after)}", 4.5)
     chart.say(652, y + 4, place.verdict)

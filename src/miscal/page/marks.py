@@ -23,7 +23,7 @@ from miscal.page.markup import Safe, ellipsis, tag
 NARROW = frozenset("iIjltfr.,:;'|!()[] -")
 Writer = Callable[[float], str]
 Kind = Literal["linear", "log", "logit"]
-Places = tuple[ArrayLike, ArrayLike]  # across and up, in the data's own numbers
+Places = tuple[np.ndarray, np.ndarray]  # across and up, in the data's own numbers
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,6 @@ def bar(x: float, y: float, width: float, height: float, class_: str, tip: str =
     return mark("rect", class_, tip, x=x, y=y, width=max(width, 0.0), height=max(height, 0.0))
 
 
-def point(x: float, y: float, class_: str, tip: str = "", radius: float = 4.0) -> Safe:
-    """A dot."""
-    return mark("circle", f"point {class_}", tip, cx=x, cy=y, r=radius)
-
-
 def text(x: float, y: float, said: str, class_: str, anchor: str = "start") -> Safe:
     """A piece of text."""
     return tag("text", said, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_)
@@ -292,6 +287,10 @@ class Chart:
         (x1, x2), (y1, y2) = self.x([start[0], end[0]]), self.y([start[1], end[1]])
         self.marks.append(segment(x1, y1, x2, y2, class_))
 
+    def point(self, x: float, y: float, class_: str, tip: str, radius: float) -> None:
+        """A dot, which says something when it is hovered over."""
+        self.marks.append(mark("circle", f"point {class_}", tip, cx=self.x.at(x), cy=self.y.at(y), r=radius))
+
     def level(self, value: float, class_: str = "zero") -> None:
         """A line across the chart at some height."""
         self.span((self.x.low, value), (self.x.high, value), class_)
@@ -348,12 +347,12 @@ class Chart:
         points = trail(across, above) + trail(across[::-1], below[::-1])
         self.marks.append(tag("polygon", points=" ".join(points), class_="band") if len(points) > 2 else Safe(""))
 
-    def bars(self, low: ArrayLike, high: ArrayLike, size: Floats, y: float, tall: float, tips: Sequence[str]) -> None:
+    def bars(self, low: ArrayLike, high: ArrayLike, size: Floats, y: float, tall: float) -> None:
         """Bars that stand at height `y` in pixels, the largest so tall."""
         start, end, most = self.x(low), self.x(high), float(np.nanmax(size, initial=0.0))
         height = np.nan_to_num(size) / (most or 1.0) * tall
         self.marks += [
-            bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share", tips[i])
+            bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share")
             for i in np.flatnonzero(height > 0).tolist()
         ]
 
@@ -361,12 +360,9 @@ class Chart:
         self, cells: Cells, level: float, at: Places, ends: tuple[Places, ...] = (), what: str = "", radius: float = 4.0
     ) -> None:
         """A dot a cell, coloured where it is beyond noise, over the line between the ends of its interval."""
-        (x, y), beyond = self._pixels(at), cells.beyond(level)
-        (x1, y1), (x2, y2) = map(self._pixels, ends or (at, at))
-        for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y)).tolist():
-            class_ = way(cells.gap[i], beyond[i])
-            whisker = [segment(x1[i], y1[i], x2[i], y2[i], f"whisker {class_}")] if ends else []
-            self.marks += [*whisker, point(x[i], y[i], class_, tip(cells, i, what), radius)]
-
-    def _pixels(self, at: Places) -> tuple[Floats, Floats]:
-        return self.x(at[0]), self.y(at[1])
+        for i, beyond in enumerate(cells.beyond(level)):
+            class_ = way(cells.gap[i], beyond)
+            if ends:
+                (x1, y1), (x2, y2) = ends
+                self.span((x1[i], y1[i]), (x2[i], y2[i]), f"whisker {class_}")
+            self.point(at[0][i], at[1][i], class_, tip(cells, i, what), radius)

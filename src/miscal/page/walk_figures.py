@@ -17,9 +17,8 @@ from miscal.page.markup import ellipsis
 _LEFT, _FLOOR = 54.0, 364.0
 _SIZE = (480.0, 406.0)
 _STEPS = (2.0, 3.0, 4.0)  # standard errors from which a cell is shaded more
-_DOTS, _LINES = "Predicted (line) and happened (dots)", "Predicted (thick line) and happened (thin line)"
 _APART = 44.0  # pixels between the words of two changes
-MANY = 60  # periods from which on lines are drawn in place of dots
+MANY = 60  # periods from which on a line is drawn, and dots beyond noise alone
 FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
 _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
 # What heights are counted in, of what they are a part, and how one is said.
@@ -83,7 +82,7 @@ def _stops(chart: Chart, walk: Walk, write: Callable[[object], str], of: str) ->
         upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
         more = "more predicted than happened" if total >= 0 else "more happened than predicted"
         said = f"Lowest {words.share(share)} of scores{upto}\n{write(abs(total))}{of} {more}"
-        chart.marks.append(marks.point(chart.x.at(share), chart.y.at(total), "ghost", said, 3.5))
+        chart.point(share, total, "ghost", said, 3.5)
 
 
 def neighbourhood(grid: Grid, columns: Sequence[str]) -> Figure:
@@ -115,43 +114,51 @@ def _heat(chart: Chart, grid: Grid, i: int, j: int, names: tuple[str, str]) -> N
 
 
 def period_rates(result: Entry, level: float = 0.05) -> Figure:
-    """Draw predicted (line) and happened (dots with intervals, a line where there are many) of every period."""
-    periods, at = _periods(result, _drawn(result))
-    many = len(periods) > MANY
+    """Draw predicted (thick line) and happened (dots with intervals on a thin line) of every period."""
+    periods = _periods(result, _drawn(result))
     low, high = periods.observed_interval()
-    chart = _in_time(periods, nice(periods.predicted, periods.observed, *([] if many else [low, high])))
-    chart.left(_LINES if many else _DOTS)
-    if many:
-        chart.line(at, periods.observed, "smooth")
-    chart.line(at, periods.predicted, "predicted")
-    if not many:
-        chart.dots(periods, level, (at, periods.observed), ((at, low), (at, high)))
+    chart = _in_time(periods, nice(periods.predicted, periods.observed, *_unless_many(low, high)))
+    chart.left("Predicted (thick line) and happened (thin line, dots)")
+    chart.line(_at(periods), periods.predicted, "predicted")
+    _dots(chart, periods, level, periods.observed, low, high)
     return _figure(result, "predicted and happened", periods, level, chart, {})
 
 
 def period_gaps(result: Entry, level: float = 0.05) -> Figure:
-    """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes.
-
-    Where there are many, the gaps are a line, and only those beyond noise are dots as well.
-    """
+    """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes."""
     drawn = _drawn(result)
-    periods, at = _periods(result, drawn)
-    many = len(periods) > MANY
+    periods = _periods(result, drawn)
     # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
     low, high = periods.predicted - periods.band_high, periods.predicted - periods.band_low
-    intervals = [] if many else [periods.gap_low, periods.gap_high]
-    chart = _in_time(periods, nice(periods.gap, *intervals, low, high, zero=True))
+    ends = nice(periods.gap, low, high, *_unless_many(periods.gap_low, periods.gap_high), zero=True)
+    chart = _in_time(periods, ends)
     chart.left("Predicted minus happened", marks.signed)
-    chart.band(at, low, high)
+    chart.band(_at(periods), low, high)
     chart.level(0.0)
-    chart.line(at, periods.gap, "smooth")
-    dots = np.flatnonzero(periods.beyond(level) | (not many))
-    shown, x = periods.take(dots), at[dots]
-    ends = () if many else ((x, shown.gap_low), (x, shown.gap_high))
-    chart.dots(shown, level, (x, shown.gap), ends, radius=2.6 if many else 4.0)
+    _dots(chart, periods, level, periods.gap, periods.gap_low, periods.gap_high)
     _signs(chart, periods, [result.table["verdict"][i] for i in drawn], floats(result.table["change"])[drawn])
     table = {name: values for name, values in result.table.items() if name != "method"}
     return _figure(result, "predicted minus happened", periods, level, chart, table)
+
+
+def _at(periods: Cells) -> np.ndarray:
+    """Where each period stands: in the middle of its own room."""
+    return np.arange(len(periods)) + 0.5
+
+
+def _unless_many(low: Floats, high: Floats) -> tuple[Floats, ...]:
+    return () if len(low) > MANY else (low, high)
+
+
+def _dots(chart: Chart, periods: Cells, level: float, values: Floats, low: Floats, high: Floats) -> None:
+    """A line through the values and a dot with its interval a period; of many, dots of those beyond noise alone."""
+    x = _at(periods)
+    chart.line(x, values, "smooth")
+    if len(periods) <= MANY:
+        chart.dots(periods, level, (x, values), ((x, low), (x, high)))
+    else:
+        beyond = np.flatnonzero(periods.beyond(level))
+        chart.dots(periods.take(beyond), level, (x[beyond], values[beyond]), radius=2.6)
 
 
 def _signs(chart: Chart, periods: Cells, verdicts: list[str], changes: Floats) -> None:
@@ -175,11 +182,10 @@ def _drawn(result: Entry) -> NDArray[np.intp]:
     return chosen[rows >= FEW * rows.max()] if len(chosen) > MANY else chosen
 
 
-def _periods(result: Entry, drawn: NDArray[np.intp]) -> tuple[Cells, np.ndarray]:
-    """The periods that are drawn, named as people write them, and where each stands."""
+def _periods(result: Entry, drawn: NDArray[np.intp]) -> Cells:
+    """The periods that are drawn, named as people write them."""
     periods = result.cells.take(drawn)
-    named = [words.period_words(label) for label in periods.label]
-    return replace(periods, label=named), np.arange(len(periods)) + 0.5
+    return replace(periods, label=[words.period_words(label) for label in periods.label])
 
 
 def _in_time(periods: Cells, ends: tuple[float, float]) -> Chart:
@@ -189,7 +195,7 @@ def _in_time(periods: Cells, ends: tuple[float, float]) -> Chart:
     parts = [label.rsplit(" ", 1) for label in periods.label]  # "1 July" and the year, or a label of one word
     short = [" ".join(word[:3] for word in head.split()) if year else head[:10] for head, *year in parts]
     years = {year: i + 0.5 for i, (_, *rest) in reversed(list(enumerate(parts))) for year in rest}
-    chart.names(np.arange(len(parts)) + 0.5, short, 251.0)
+    chart.names(_at(periods), short, 251.0)
     chart.names(sorted(years.values()), sorted(years, key=lambda year: years[year]), 269.0)
     return chart
 
