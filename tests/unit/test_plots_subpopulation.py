@@ -57,7 +57,7 @@ def test_curves_on_given_axes(result):
 
 
 def test_the_worst_in_rank(result):
-    display = SubpopulationDisplay(result, "worst", count=5).plot()
+    display = SubpopulationDisplay(result, "worst", most=5).plot()
     display.figure_.canvas.draw()
     points = display.ax_.collections[-1].get_offsets()
     np.testing.assert_allclose(points[:, 0], result.table["deviations"][:5])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.page import words
-from miscal.page.marks import At, Box, Scale, box, line, nice, placed, touches
+from miscal.page.marks import Chart, Scale, nice
 from miscal.page.markup import Safe, clean, ellipsis, escape, name, tag
 
 
@@ -115,39 +117,21 @@ def test_nice_ends_hold_the_range(low: float, width: float) -> None:
     assert end >= low + width - 1e-6 * (abs(low) + width)
 
 
-SPOTS = st.lists(
-    st.tuples(st.floats(-20, 320), st.floats(-20, 220), st.sampled_from(["start", "middle", "end"])), max_size=4
-)
-LIMITS = (0.0, 0.0, 300.0, 200.0)
-
-
-@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=12), SPOTS), max_size=8))
-def test_placed_labels_never_touch_and_stay_inside(wanted: list[tuple[str, list[At]]]) -> None:
-    found = placed(wanted, LIMITS)
-    assert len(found) == len(wanted)
-    boxes = [box(text, at) for (text, _), at in zip(wanted, found, strict=True) if at is not None]
-    for i, one in enumerate(boxes):
-        assert one[0] >= 0
-        assert one[1] >= 0
-        assert one[2] <= 300
-        assert one[3] <= 200
-        assert not any(touches(one, other) for other in boxes[:i])
-
-
-@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=12), SPOTS), max_size=8))
-def test_a_label_is_dropped_only_where_none_of_its_places_is_free(wanted: list[tuple[str, list[At]]]) -> None:
-    used: list[Box] = []
-    for (text, places), at in zip(wanted, placed(wanted, LIMITS), strict=True):
-        boxes = [box(text, place) for place in places]
-        free = [
-            place
-            for place, own in zip(places, boxes, strict=True)
-            if min(own[:2]) >= 0 and own[2] <= 300 and own[3] <= 200 and not any(touches(own, other) for other in used)
-        ]
-        assert at == (free[0] if free else None)
-        used += [box(text, at)] if at is not None else []
-
-
 def test_a_line_leaves_out_what_is_not_a_number() -> None:
-    assert 'points="0,0 2,2"' in line([0, 1, 2], [0, np.nan, 2], "x")
-    assert line([0], [np.nan], "x") == ""
+    def drawn(x: list[float], y: list[float]) -> str:
+        chart = Chart(Scale(0.0, 2.0, 0.0, 2.0), Scale(0.0, 2.0, 0.0, 2.0))
+        chart.line(x, y, "x")
+        return "".join(chart.marks)
+
+    assert 'points="0,0 2,2"' in drawn([0, 1, 2], [0, np.nan, 2])
+    assert drawn([0], [np.nan]) == ""
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=20))
+def test_names_under_an_axis_never_touch_and_the_last_one_stands(named: list[str]) -> None:
+    chart = Chart(Scale(0.0, len(named), 50.0, 350.0), Scale(0.0, 1.0, 100.0, 0.0))
+    chart.names(np.arange(len(named)) + 0.5, named, 120.0)
+    found = [ElementTree.fromstring(mark) for mark in chart.marks]
+    ends = sorted((float(e.attrib["x"]) - 3.4 * len(e.text or ""), len(e.text or "")) for e in found)
+    assert all(left + 6.8 * letters < right for (left, letters), (right, _) in itertools.pairwise(ends))
+    assert named[-1] in [e.text for e in found]

@@ -1,4 +1,4 @@
-"""What every figure is drawn with: scales, marks styled by class alone, and axes whose labels never touch.
+"""What every figure is drawn with: scales, marks styled by class alone, and a chart that places marks by their data.
 
 Colours live in the page's style sheet, so that light, dark and print need no second drawing; no mark carries a style
 attribute, which the page's content-security policy would refuse.
@@ -7,7 +7,7 @@ attribute, which the page's content-security policy would refuse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -15,19 +15,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.page import words
+from miscal.page.entries import Cells
 from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis, tag
-from miscal.page.words import MINUS, means
 
-At = tuple[float, float, str]  # x, baseline, text-anchor
-Box = tuple[float, float, float, float]
-TALL = 12.0  # pixels of a line
 NARROW = frozenset("iIjltfr.,:;'|!()[] -")
 Writer = Callable[[float], str]
 Kind = Literal["linear", "log", "logit"]
-_SMALLEST = 1e-9
-_BELOW_HALF = [m * 10.0**e for e in range(-8, -1) for m in (1, 2, 5)] + [0.1, 0.2, 0.3]
-_LOGIT_TICKS = [*_BELOW_HALF, 0.5, *(1 - t for t in reversed(_BELOW_HALF))]
+Places = tuple[np.ndarray, np.ndarray]  # across and up, in the data's own numbers
 
 
 @dataclass(frozen=True)
@@ -55,15 +51,12 @@ class Scale:
 
     def at(self, value: float) -> float:
         """One value's pixel."""
-        return float(self(np.array([value]))[0])
+        return float(self(value))
 
     def _warp(self, data: Floats) -> Floats:
         if self.kind == "linear":
             return data
-        if self.kind == "log":
-            return np.log(np.maximum(data, _SMALLEST))
-        inside = np.clip(data, _SMALLEST, 1 - _SMALLEST)
-        return np.asarray(np.log(inside) - np.log1p(-inside), dtype=np.float64)
+        return np.log(data) - (np.log1p(-data) if self.kind == "logit" else 0.0)
 
     def ticks(self, spacing: float = 64.0) -> list[float]:
         """Round values inside the domain, at least `spacing` pixels from one another.
@@ -73,17 +66,15 @@ class Scale:
         >>> Scale(0.0, 1.0, 0.0, 300.0).ticks()
         [0.0, 0.25, 0.5, 0.75, 1.0]
         """
-        room = abs(self.end - self.start)
         if self.kind == "linear":
-            return _linear_ticks(self.low, self.high, max(2, int(room / spacing)))
-        every, rank = _LOGIT_TICKS, _logit_roundness
-        if self.kind == "log":
-            low, high = (math.log10(max(end, _SMALLEST)) for end in (self.low, self.high))
-            powers = range(math.floor(low), math.ceil(high) + 1)
-            every, rank = [m * 10.0**e for e in powers for m in (1, 2, 5)], _roundness
-        kept: list[float] = []  # the roundest first, then whatever fits between them
-        for tick in sorted((t for t in every if self.low <= t <= self.high), key=lambda t: (rank(t), t)):
-            if all(abs(self.at(tick) - self.at(other)) >= spacing for other in kept):
+            return _linear_ticks(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
+        every = [m * 10.0**e for m in (1, 2, 5) for e in range(-9, 13)]  # powers of ten first, then what fits between
+        if self.kind == "logit":
+            every = [0.5, *(tick for near in every if near < 0.5 for tick in (near, 1 - near))]
+        kept: list[float] = []
+        for tick in every:
+            apart = all(abs(self.at(tick) - self.at(other)) >= spacing for other in kept)
+            if apart and self.low <= tick <= self.high:
                 kept.append(tick)
         return sorted(kept)
 
@@ -98,51 +89,27 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
-def _roundness(tick: float) -> int:
-    """0 for a power of ten, 1 for the others."""
-    return 0 if abs(math.log10(tick) - round(math.log10(tick))) < 1e-9 else 1
+def nice(*arrays: ArrayLike, zero: bool = False) -> tuple[float, float]:
+    """Round ends that hold all known numbers, so that the axis ends on a tick; 0 too unless all are far from it.
 
-
-def _logit_roundness(tick: float) -> int:
-    near = min(tick, 1 - tick)
-    return 0 if near == 0.5 else _roundness(near) if near < 0.3 else 2
-
-
-def nice(low: float, high: float) -> tuple[float, float]:
-    """Widen a range to round ends, so that the axis ends on a tick.
+    zero : 0 in any case
 
     Examples
     --------
-    >>> nice(0.03, 0.47)
-    (0.0, 0.5)
+    >>> nice([0.03, 0.47]), nice(0.31, 0.4), nice(0.31, 0.4, zero=True), nice(np.nan)
+    ((0.0, 0.5), (0.3, 0.4), (0.0, 0.4), (0.0, 1.0))
     """
+    every = np.concatenate([np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays])
+    every = every[np.isfinite(every)]
+    low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
+    if zero or 0 < low < high / 2:
+        low, high = min(low, 0.0), max(high, 0.0)
     if not high - low > 1e-9 * max(abs(high), 1e-3):  # rounding, of gaps that are all 0
         pad = abs(low) * 0.5 or 0.5
         low, high = low - pad, high + pad
     ticks = _linear_ticks(low, high, 5)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)
-
-
-def known(*arrays: ArrayLike) -> Floats:
-    """All numbers of some arrays that are finite."""
-    every = np.concatenate([np.atleast_1d(np.asarray(array, dtype=np.float64)) for array in arrays])
-    return np.asarray(every[np.isfinite(every)])
-
-
-def rate_ends(*arrays: ArrayLike) -> tuple[float, float]:
-    """Round ends of an axis of rates: from 0 unless all are far from it.
-
-    Examples
-    --------
-    >>> rate_ends([0.1, 0.4]), rate_ends([0.31, 0.4])
-    ((0.0, 0.4), (0.3, 0.4))
-    """
-    drawn = known(*arrays)
-    if not len(drawn):
-        return 0.0, 1.0
-    least, most = float(drawn.min()), float(drawn.max())
-    return nice(0.0 if least < most / 2 else least, most)
 
 
 @dataclass(frozen=True)
@@ -186,64 +153,34 @@ def pixel(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def _trail(x: ArrayLike, y: ArrayLike) -> list[str]:
+def trail(x: ArrayLike, y: ArrayLike) -> list[str]:
     """Coordinates of the finite points, consecutive ones that fall on the same pixel left out."""
-    pairs = zip(np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), strict=True)
-    trail: list[str] = []
-    for a, b in pairs:
-        if math.isfinite(a) and math.isfinite(b):
-            text = f"{pixel(a)},{pixel(b)}"
-            if not trail or trail[-1] != text:
-                trail.append(text)
-    return trail
+    places = np.stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)], axis=1)
+    every = [f"{pixel(a)},{pixel(b)}" for a, b in places[np.isfinite(places).all(axis=1)].tolist()]
+    return [one for one, before in zip(every, ["", *every], strict=False) if one != before]
 
 
-def line(x: ArrayLike, y: ArrayLike, class_: str) -> Safe:
-    """A line through points."""
-    trail = _trail(x, y)
-    return tag("polyline", points=" ".join(trail), class_=f"line {class_}") if trail else Safe("")
+def mark(element: str, class_: str, tip: str = "", **pixels: float) -> Safe:
+    """One element of SVG at some pixels, with a tooltip if there is something to say; nothing where it has no place."""
+    if not math.isfinite(sum(pixels.values())):
+        return Safe("")
+    places = {key: pixel(value) for key, value in pixels.items()}
+    return tag(element, tag("title", tip) if tip else None, **places, class_=f"mark {class_}" if tip else class_)
 
 
 def segment(x1: float, y1: float, x2: float, y2: float, class_: str) -> Safe:
-    """A straight line between two points; nothing where one is not known."""
-    if not math.isfinite(x1 + y1 + x2 + y2):
-        return Safe("")
-    return _mark("line", class_, x1=x1, y1=y1, x2=x2, y2=y2)
-
-
-def band(x: ArrayLike, low: ArrayLike, high: ArrayLike, class_: str = "band") -> Safe:
-    """The area between two lines."""
-    across, below, above = (np.asarray(v, dtype=float) for v in (x, low, high))
-    known = np.isfinite(below) & np.isfinite(above)
-    trail = _trail(across[known], above[known]) + _trail(across[known][::-1], below[known][::-1])
-    return tag("polygon", points=" ".join(trail), class_=class_) if len(trail) > 2 else Safe("")
+    """A straight line between two points."""
+    return mark("line", class_, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 def bar(x: float, y: float, width: float, height: float, class_: str, tip: str = "") -> Safe:
-    """A rectangle, with a tooltip if there is something to say."""
-    told = f"{class_} mark" if tip else class_
-    return _mark("rect", told, tip, x=x, y=y, width=max(width, 0.0), height=max(height, 0.0))
+    """A rectangle."""
+    return mark("rect", class_, tip, x=x, y=y, width=max(width, 0.0), height=max(height, 0.0))
 
 
-def point(x: float, y: float, class_: str, tip: str = "", radius: float = 4.0) -> Safe:
-    """A dot with a tooltip; nothing where it has no place."""
-    if not math.isfinite(x + y):
-        return Safe("")
-    return _mark("circle", f"point mark {class_}", tip, cx=x, cy=y, r=radius)
-
-
-def _mark(element: str, class_: str, tip: str = "", **pixels: float) -> Safe:
-    """One element of SVG at some pixels."""
-    places = {key: pixel(value) for key, value in pixels.items()}
-    return tag(element, tag("title", tip) if tip else None, **places, class_=class_)
-
-
-def text(x: float, y: float, words: object, class_: str = "", anchor: str = "start", limit: int = 0) -> Safe:
-    """A piece of text, shortened to `limit` characters if one is given."""
-    shown = ellipsis(words, limit) if limit else str(words)
-    return tag(
-        "text", shown, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_ or None
-    )
+def text(x: float, y: float, said: str, class_: str, anchor: str = "start") -> Safe:
+    """A piece of text."""
+    return tag("text", said, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_)
 
 
 def rates(tick: float) -> str:
@@ -254,7 +191,7 @@ def rates(tick: float) -> str:
     >>> rates(0.005), rates(-0.2)
     ('0.5%', '−20%')
     """
-    return numbers(tick) if means() else shares(tick)
+    return numbers(tick) if words.means() else shares(tick)
 
 
 def shares(tick: float) -> str:
@@ -290,33 +227,7 @@ def numbers(tick: float) -> str:
 def plain(value: float) -> str:
     """A number without separators or trailing zeros, with a true minus sign."""
     shown = f"{abs(value):.6g}" if abs(value) >= 1e-4 or value == 0 else f"{abs(value):.0e}"
-    return MINUS + shown if value < 0 and shown != "0" else shown
-
-
-def bottom(scale: Scale, y: float, label: str = "", write: Writer = rates, spacing: float = 64.0) -> Safe:
-    """A horizontal axis: ticks under the line at height y, the label centred beneath."""
-    drawn = [segment(scale.start, y, scale.end, y, "axis")]
-    for tick in scale.ticks(spacing):
-        x = scale.at(tick)
-        last = x > scale.end - 4 and scale.end > scale.start  # pulled inside, so that it cannot be cut off at the edge
-        drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, write(tick), "tick", "end" if last else "middle")]
-    if label:
-        drawn.append(text((scale.start + scale.end) / 2, y + 36, label, "label", "middle"))
-    return tag("g", drawn)
-
-
-def left(scale: Scale, x: float, across: float, write: Writer = rates, spacing: float = 48.0) -> Safe:
-    """A vertical axis: hairlines from x to `across`, tick labels left of x."""
-    drawn: list[Safe] = []
-    for tick in scale.ticks(spacing):
-        y = scale.at(tick)
-        drawn += [segment(x, y, across, y, "grid"), text(x - 6, y + 4, write(tick), "tick", "end")]
-    return tag("g", drawn)
-
-
-def upright(scale: Scale, top: float, bottom: float, spacing: float) -> list[Safe]:
-    """Hairlines from top to bottom at the ticks of a horizontal axis."""
-    return [segment(scale.at(tick), top, scale.at(tick), bottom, "grid") for tick in scale.ticks(spacing)]
+    return words.MINUS + shown if value < 0 and shown != "0" else shown
 
 
 def width(text: str, size: float = 11.5) -> float:
@@ -342,41 +253,116 @@ def fitted(text: object, room: float, size: float = 12.0) -> str:
     return ellipsis(whole, letters)
 
 
-def box(text: str, at: At) -> Box:
-    """The rectangle that a label covers, roughly: left, top, right, bottom.
-
-    >>> box("ABC", (10.0, 20.0, "end"))[2]
-    10.0
-    """
-    x, y, anchor = at
-    wide = width(text)
-    left = x - (wide if anchor == "end" else wide / 2 if anchor == "middle" else 0.0)
-    return left, y - TALL + 2, left + wide, y + 3
+def way(gap: float, beyond: bool) -> str:
+    """The class that colours a mark: over-predicted, under-predicted, or within noise."""
+    return "noise" if not beyond or not np.isfinite(gap) else "over" if gap > 0 else "under"
 
 
-def touches(one: Box, two: Box) -> bool:
-    """Whether two rectangles share a point inside both."""
-    return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
+def tip(cells: Cells, i: int, what: str) -> str:
+    """What a cell's tooltip says."""
+    head = f"{ellipsis(what + cells.label[i], 90)}\n" if cells.label[i] else ""
+    size = cells.rows[i] if np.isfinite(cells.rows[i]) else cells.weight[i]
+    gap = f"\ngap {words.points(cells.gap[i])}" if np.isfinite(cells.gap[i]) else ""
+    return f"{head}{both(cells.predicted[i], cells.observed[i])}\n{words.count(size)} rows{gap}"
 
 
-def placed(wanted: Iterable[tuple[str, Sequence[At]]], limits: Box, taken: Sequence[Box] = ()) -> list[At | None]:
-    """Give each label, most important first, the first of its places that is free; None where there is no such place.
-
-    limits : the rectangle that labels stay in;  taken : rectangles that they keep off
-
-    >>> placed([("one", [(0.0, 20.0, "start")]), ("two", [(5.0, 22.0, "start"), (5.0, 40.0, "start")])], (0, 0, 99, 99))
-    [(0.0, 20.0, 'start'), (5.0, 40.0, 'start')]
-    """
-    used = list(taken)
-    kept: list[At | None] = []
-    for words, places in wanted:
-        free = next((at for at in places if _free(box(words, at), limits, used)), None)
-        kept.append(free)
-        if free is not None:
-            used.append(box(words, free))
-    return kept
+def both(predicted: float, observed: float) -> str:
+    """Both rates in words."""
+    return f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
 
 
-def _free(own: Box, limits: Box, used: Sequence[Box]) -> bool:
-    inside = own[0] >= limits[0] and own[1] >= limits[1] and own[2] <= limits[2] and own[3] <= limits[3]
-    return inside and not any(touches(own, other) for other in used)
+class Chart:
+    """Marks over two scales, each placed by its data; a later one lies over an earlier one."""
+
+    def __init__(self, x: Scale, y: Scale) -> None:
+        self.x, self.y = x, y
+        self.marks: list[Safe] = []
+
+    def say(self, x: float, y: float, said: str, class_: str = "tick", anchor: str = "start") -> None:
+        """A piece of text at a place in pixels."""
+        self.marks.append(text(x, y, said, class_, anchor))
+
+    def span(self, start: tuple[float, float], end: tuple[float, float], class_: str) -> None:
+        """A straight line between two places."""
+        (x1, x2), (y1, y2) = self.x([start[0], end[0]]), self.y([start[1], end[1]])
+        self.marks.append(segment(x1, y1, x2, y2, class_))
+
+    def point(self, x: float, y: float, class_: str, tip: str, radius: float) -> None:
+        """A dot, which says something when it is hovered over."""
+        self.marks.append(mark("circle", f"point {class_}", tip, cx=self.x.at(x), cy=self.y.at(y), r=radius))
+
+    def level(self, value: float, class_: str = "zero") -> None:
+        """A line across the chart at some height."""
+        self.span((self.x.low, value), (self.x.high, value), class_)
+
+    def upright(self, value: float, class_: str = "zero") -> None:
+        """A line from top to bottom at some place."""
+        self.span((value, self.y.low), (value, self.y.high), class_)
+
+    def left(self, label: str, write: Writer = rates, spacing: float = 48.0) -> None:
+        """A vertical axis: hairlines at its ticks, and what it shows on top of it."""
+        for tick in self.y.ticks(spacing):
+            self.level(tick, "grid")
+            self.say(self.x.start - 6, self.y.at(tick) + 4, write(tick), "tick", "end")
+        self.say(self.x.start, self.y.end - 11, label, "label")
+
+    def bottom(self, label: str = "", write: Writer = rates, spacing: float = 64.0, y: float = 0.0) -> None:
+        """A horizontal axis at the foot of the chart or at height `y` in pixels; the label is centred beneath."""
+        x, y = self.x, y or max(self.y.start, self.y.end)
+        self.marks.append(segment(x.start, y, x.end, y, "axis"))
+        for tick in x.ticks(spacing):
+            at = x.at(tick)
+            self.marks.append(segment(at, y, at, y + 4, "axis"))
+            # The last one is pulled inside, so that it cannot be cut off at the edge.
+            self.say(at, y + 17, write(tick), "tick", "end" if at > x.end - 4 else "middle")
+        if label:
+            self.say((x.start + x.end) / 2, y + 36, label, "label", "middle")
+
+    def rows(self, write: Writer, spacing: float) -> None:
+        """The axes of a chart with a line a row: hairlines from top to bottom, ticks beneath."""
+        for tick in self.x.ticks(spacing):
+            self.upright(tick, "grid")
+        self.bottom("", write, spacing)
+
+    def names(self, x: ArrayLike, named: Sequence[str], y: float) -> None:
+        """Words under an axis: the last one stands, the others join from the left where they touch none."""
+        places = np.minimum(self.x(x), self.x.end - 3.2 * np.array([len(word) for word in named])).tolist()
+        every = list(zip(places, named, strict=True))
+        kept = every[-1:]
+        for at, word in every[:-1]:
+            if all(abs(at - other) >= 3.4 * (len(word) + len(beside)) + 8 for other, beside in kept):
+                kept.append((at, word))
+        for at, word in kept:
+            self.say(at, y, word, "tick", "middle")
+
+    def line(self, x: ArrayLike, y: ArrayLike, class_: str) -> None:
+        """A line through points."""
+        points = " ".join(trail(self.x(x), self.y(y)))
+        self.marks.append(tag("polyline", points=points, class_=f"line {class_}") if points else Safe(""))
+
+    def band(self, x: ArrayLike, low: ArrayLike, high: ArrayLike) -> None:
+        """The area between two lines."""
+        known = np.isfinite(low) & np.isfinite(high)
+        across, below, above = (scale(values)[known] for scale, values in ((self.x, x), (self.y, low), (self.y, high)))
+        points = trail(across, above) + trail(across[::-1], below[::-1])
+        self.marks.append(tag("polygon", points=" ".join(points), class_="band") if len(points) > 2 else Safe(""))
+
+    def bars(self, low: ArrayLike, high: ArrayLike, size: Floats, y: float, tall: float) -> None:
+        """Bars that stand at height `y` in pixels, the largest so tall."""
+        start, end, most = self.x(low), self.x(high), float(np.nanmax(size, initial=0.0))
+        height = np.nan_to_num(size) / (most or 1.0) * tall
+        self.marks += [
+            bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share")
+            for i in np.flatnonzero(height > 0).tolist()
+        ]
+
+    def dots(
+        self, cells: Cells, level: float, at: Places, ends: tuple[Places, ...] = (), what: str = "", radius: float = 4.0
+    ) -> None:
+        """A dot a cell, coloured where it is beyond noise, over the line between the ends of its interval."""
+        for i, beyond in enumerate(cells.beyond(level)):
+            class_ = way(cells.gap[i], beyond)
+            if ends:
+                (x1, y1), (x2, y2) = ends
+                self.span((x1[i], y1[i]), (x2[i], y2[i]), f"whisker {class_}")
+            self.point(at[0][i], at[1][i], class_, tip(cells, i, what), radius)

@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, View, short, square
+from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, View, short
 from miscal.results import Result, Table
 
-WORDS = {"variation_ratio": "variation ratio", "qualitative_variation": "qualitative variation"}
 MOST_RANKS = 12
 WIDE = 40  # characters of names that stand beside one another under the axis
-MOST_CLASSES = 25
 NAMED = 12  # periods named under the axis
 CHANGED = ("worse", "better", "moved")
 
@@ -29,40 +27,29 @@ class Reliability(View):
 
     def draw(self, ax: Any, drawn: Table, *, name: str | None = None, color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        predicted, observed = drawn["predicted"], drawn["observed"]
-        line = {"color": color, "label": name or "Observed"} | style
-        square(ax, drawn, ("predicted", "observed"), "Perfectly calibrated", self._ends(drawn), **line)
-        low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
-        low, high = (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
-        ax.vlines(predicted, low, high, color=color, linewidth=1, alpha=0.5)
         logit = self.result.extra["axis"] == "logit"
+        line = {"color": color, "label": name or "Observed"} | style
+        self.square(drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
+        ax.vlines(drawn["predicted"], *self.happened(drawn), color=color, linewidth=1, alpha=0.5)
         if logit:
-            edge = max(1e-6, 0.5 * min(predicted.min(), max(observed.min(), 1e-6)))
-            limits = edge, min(1 - 1e-6, max(0.5, 1.5 * predicted.max()))
-            ax.set(xscale="logit", yscale="logit", xlim=limits, ylim=limits, aspect="auto")
+            ax.set(xscale="logit", yscale="logit", aspect="auto")
         else:
-            self._scores(ax)
-        percent = "" if logit else "xy"
+            self.bars_beneath(ax, self.result.extra["histogram"])
         names = "Mean predicted probability", "Fraction of events"
         names = ("Mean predicted", "Mean observed") if self.means else names
-        self.labelled(ax, *names, percent=percent, legend="upper left")
+        self.labelled(ax, *names, rates="" if logit else "xy", legend="upper left")
 
-    def _ends(self, drawn: Table) -> tuple[float, float]:
+    def _ends(self, drawn: Table, logit: bool) -> tuple[float, float]:
         """What the axes hold: all probabilities, or the means that are drawn."""
+        predicted, observed = drawn["predicted"], drawn["observed"]
+        if logit:
+            edge = max(1e-6, 0.5 * min(predicted.min(), max(observed.min(), 1e-6)))
+            return edge, min(1 - 1e-6, max(0.5, 1.5 * predicted.max()))
         if not self.means:
             return 0.0, 1.0
-        every = np.concatenate([drawn[name] for name in ("predicted", "observed", "band_low", "band_high")])
+        every = np.concatenate([predicted, observed, drawn["band_low"], drawn["band_high"]])
         low, high = float(np.nanmin(every)), float(np.nanmax(every))
-        pad = 0.05 * (high - low)
-        return min(low - pad, 0.0) if low < 0.5 * high else low - pad, high + pad
-
-    def _scores(self, ax: Any) -> None:
-        """Bars of how many rows have each score, in the lowest tenth of the axes."""
-        rows, edges = (np.asarray(self.result.extra["histogram"][name]) for name in ("rows", "edges"))
-        bottom, top = ax.get_ylim()
-        height = 0.1 * (top - bottom) * rows / rows.max()
-        bars: Any = {"width": np.diff(edges), "bottom": bottom, "align": "edge", "linewidth": 0, "zorder": 0}
-        ax.bar(edges[:-1], height, color=QUIET, alpha=0.35, **bars)
+        return low - 0.05 * (high - low), high + 0.05 * (high - low)
 
 
 class Cumulative(View, size=(6.4, 4.2)):
@@ -77,10 +64,10 @@ class Cumulative(View, size=(6.4, 4.2)):
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the walk, its band and its range."""
-        top, bottom = self.walk(drawn, **style)
+        top, bottom = self.walk(ax, drawn, **style)
         ax.annotate("", xy=(1.02, top), xytext=(1.02, bottom), arrowprops={"arrowstyle": "<->", "color": INK})
         ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{self.said(top - bottom)}", va="center", fontsize=9, color=INK)
-        self.walk_axes(ax, "best")
+        self.walk_axes(ax, legend="best")
         ax.set(xlim=(0, 1.16), xticks=np.linspace(0, 1, 6))
 
 
@@ -106,24 +93,22 @@ class Variation(View):
     """Observed against predicted variation, with the band in which calibrated predictions would lie."""
 
     columns = ("predicted", "observed", "band_low", "band_high", "rows")
-    axes = ("predicted", "observed")
 
-    def words(self) -> tuple[str, str]:
-        """What the axes show."""
-        measure = _measure(self)
-        return f"Predicted {measure}", "Accuracy" if measure == "confidence" else f"Observed {measure}"
-
-    def error(self) -> float:
-        """The number that the diagram shows."""
-        return self.result.value
+    def told(self) -> tuple[str, str, float]:
+        """What the axes show, and the error of all bins together."""
+        measure = _measure(self.result)
+        observed = "Accuracy" if measure == "confidence" else f"Observed {measure}"
+        return f"Predicted {measure}", observed, self.result.value
 
     def draw(self, ax: Any, drawn: Table, *, name: str | None = None, color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
+        across, up, error = self.told()
         if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
-            ax.vlines(drawn[self.axes[0]], drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
-        line = {"color": color, "label": name or f"Observed, error {self.error():.2g}"} | style
-        square(ax, drawn, self.axes, "Predicted = observed", **line)
-        self.labelled(ax, *self.words(), legend="upper left")
+            x = next(iter(drawn.values()))
+            ax.vlines(x, drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
+        line = {"color": color, "label": name or f"Observed, error {error:.2g}"} | style
+        self.square(drawn, "Predicted = observed", **line)
+        self.labelled(ax, across, up, legend="upper left")
 
 
 class Uncertainty(Variation):
@@ -133,15 +118,9 @@ class Uncertainty(Variation):
     0 for calibrated predictions.
     """
 
-    axes = ("uncertainty", "error")
-
-    def words(self) -> tuple[str, str]:
-        """What the axes show."""
-        return "Mean entropy", "Error rate"
-
-    def error(self) -> float:
-        """The number that the diagram shows."""
-        return float(self.result.extra["uncertainty_error"])
+    def told(self) -> tuple[str, str, float]:
+        """What the axes show, and the error of all bins together."""
+        return "Mean entropy", "Error rate", float(self.result.extra["uncertainty_error"])
 
     def frame(self) -> Table:
         """Filled bins with mean entropy, error rate and the noise band."""
@@ -149,12 +128,12 @@ class Uncertainty(Variation):
         if table is None:
             got = str(self.result.settings["variation"])
             raise refusal("needs a result by entropy", where="kind='uncertainty'", got=got)
-        return Table({column: values[table["rows"] > 0] for column, values in table.items()})
+        names = ("uncertainty", "error", "band_low", "band_high", "rows")
+        return Table({name: table[name] for name in names}).take(table["rows"] > 0)
 
 
-def _measure(view: View) -> str:
-    measure = str(view.result.settings["variation"])
-    return WORDS.get(measure, measure)
+def _measure(result: Result) -> str:
+    return str(result.settings["variation"]).replace("_", " ")
 
 
 class Ranks(View, size=(6.0, 4.0)):
@@ -169,15 +148,14 @@ class Ranks(View, size=(6.0, 4.0)):
     def draw(self, ax: Any, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
         """Draw the two distributions, of all rows or of one bin."""
         drawn = drawn if cell is None else self.frame(cell)
-        shown = min(drawn.rows, MOST_RANKS)
-        at = np.arange(shown)
-        ax.bar(at - 0.2, drawn["predicted"][:shown], 0.36, color=BAND, label="Predicted", **style)
-        ax.bar(at + 0.2, drawn["observed"][:shown], 0.36, color=SERIES[0], label="Observed", **style)
-        ax.set_xticks(at, [str(rank + 1) for rank in at])
-        more = f" (of {drawn.rows})" if drawn.rows > shown else ""
-        self.labelled(ax, f"Rank of the class that occurred{more}", "Share of rows", percent="y", legend="best")
-        if cell is not None:
-            ax.set_title(f"{_measure(self)} in {self.result.table['label'][cell]}", fontsize=9, color=INK)
+        shown = drawn.take(slice(MOST_RANKS))
+        ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted", **style)
+        ax.bar(shown["rank"] + 0.2, shown["observed"], 0.36, color=SERIES[0], label="Observed", **style)
+        ax.set_xticks(shown["rank"])
+        more = f" (of {drawn.rows})" if drawn.rows > shown.rows else ""
+        title = "" if cell is None else f"{_measure(self.result)} in {self.result.table['label'][cell]}"
+        names = f"Rank of the class that occurred{more}", "Share of rows"
+        self.labelled(ax, *names, shares="y", legend="best", title=title)
 
 
 class VariationDisplay(Display):
@@ -201,12 +179,13 @@ class Curve(View, size=(6.4, 4.2)):
     """Observed and predicted along a variable (paper 000, Figures 1b to 5).
 
     For the top label the error is drawn, one minus confidence and one minus correctness, as in the paper; otherwise
-    the rate of the event. The shaded stretch is the range in which the walk along the variable moves most.
+    the rate of the event. The shaded stretch is the range in which the walk along the variable moves most, where that
+    is beyond noise; the bars beneath show where the rows are.
     """
 
-    def __init__(self, result: Result) -> None:
-        super().__init__(result)
-        if "curve" not in result.extra:
+    def check(self) -> None:
+        """It needs the curve."""
+        if "curve" not in self.result.extra:
             what = "must be of by_variable on one numeric column, with its curve"
             raise refusal(what, where="the result", got="it has ranges only", hint="kind='ranges'")
 
@@ -227,42 +206,25 @@ class Curve(View, size=(6.4, 4.2)):
         return Table(turned)
 
     def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
-        """Draw both curves, the density and the worst range."""
-        value = drawn["value"]
+        """Draw both curves, the worst range and the density."""
+        value, extra = drawn["value"], self.result.extra
         word = "error" if self.error else "mean" if self.means else "rate"
-        for side, tint, label in (("observed", UNDER, f"Observed {word}"), ("predicted", OVER, f"Predicted {word}")):
+        for side, tint, dashes in (("observed", UNDER, "-"), ("predicted", OVER, (0, (5, 2)))):
             ax.fill_between(value, drawn[f"{side}_low"], drawn[f"{side}_high"], color=tint, alpha=0.18, linewidth=0)
-            dashed = {} if side == "observed" else {"linestyle": (0, (5, 2))}
-            ax.plot(value, drawn[side], color=tint, linewidth=1.6, label=label, **dashed, **style)
-        self._worst(ax, value)
-        self._density(ax)
-        column = str(self.result.settings["column"])
-        self.labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best", title=name or "")
-
-    def _worst(self, ax: Any, value: np.ndarray) -> None:
-        """Mark the range in which the walk moves most, where it is beyond noise."""
-        low, high = self.result.extra["range"]
-        everywhere = high - low > 0.9 * (value.max() - value.min())
-        if self.result.p_value <= 0.05 and not everywhere:
-            ax.axvspan(max(low, value.min()), min(high, value.max()), color=BAND, alpha=0.45, linewidth=0, zorder=0)
-
-    def _density(self, ax: Any) -> None:
-        density = self.result.extra.get("density")
-        if density is None:
-            return
-        edges, rows = np.asarray(density["edges"]), np.asarray(density["rows"])
-        low, high = ax.get_ylim()
-        floor = max(0.0, low) if low >= 0 else low
-        bottom = floor - 0.16 * (high - floor)
-        height = 0.13 * (high - floor) * rows / max(rows.max(), 1e-300)
-        ax.bar(
-            edges[:-1], height, width=np.diff(edges), bottom=bottom, align="edge", color=QUIET, alpha=0.5, linewidth=0
-        )
-        ax.set_ylim(bottom, high)
-        grid = self.result.extra["curve"]["value"]
-        pad = 0.02 * (grid.max() - grid.min() or 1.0)
-        shown = [tick for tick in ax.get_yticks() if floor <= tick <= high]
-        ax.set(yticks=shown, ylim=(bottom, high), xlim=(grid.min() - pad, grid.max() + pad))
+            line = {"color": tint, "linewidth": 1.6, "linestyle": dashes, "label": f"{side.capitalize()} {word}"}
+            ax.plot(value, drawn[side], **line | style)
+        first, last = float(value.min()), float(value.max())
+        low, high = extra["range"]
+        if self.result.p_value <= 0.05 and high - low <= 0.9 * (last - first):  # else it is everywhere
+            ax.axvspan(max(low, first), min(high, last), color=BAND, alpha=0.45, linewidth=0, zorder=0)
+        if "density" in extra:
+            bottom, top = ax.get_ylim()
+            ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
+            self.bars_beneath(ax, extra["density"])
+            pad = 0.02 * (last - first or 1.0)
+            ax.set_xlim(first - pad, last + pad)
+        names = str(self.result.settings["column"]), f"{word.capitalize()}, with 95% bands"
+        self.labelled(ax, *names, rates="y", legend="best", title=name or "")
 
 
 class OverRanges(View):
@@ -275,8 +237,8 @@ class OverRanges(View):
         """The filled ranges: what they are called, predicted, observed and the ends of its interval."""
         table = self.result.table
         drawn = {name: table[name] for name in ("label", "rows", "predicted", "observed", "p_adjusted")}
-        drawn |= {"low": table["predicted"] - table["gap_high"], "high": table["predicted"] - table["gap_low"]}
-        return Table(drawn).take(table["rows"] > 0)
+        low, high = self.happened(table)
+        return Table({**drawn, "low": low, "high": high}).take(table["rows"] > 0)
 
     def inches(self, drawn: Table) -> tuple[float, float]:
         """As wide as its ranges."""
@@ -285,15 +247,13 @@ class OverRanges(View):
     def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
         """Draw two marks a range."""
         at = np.arange(drawn.rows)
-        ends = drawn["low"], drawn["high"]
-        ends = ends if self.means else (np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0))
-        ax.vlines(at, *ends, color=UNDER, alpha=0.5)
+        ax.vlines(at, drawn["low"], drawn["high"], color=UNDER, alpha=0.5)
         ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
         ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
         words = [short(label, 99) for label in drawn["label"]]
         ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
-        column = str(self.result.settings["column"])
-        self.labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best", title=name or "")
+        names = str(self.result.settings["column"]), "Rate, with simultaneous 95% intervals"
+        self.labelled(ax, *names, rates="y", legend="best", title=name or "")
 
 
 class VariableDisplay(Display):
@@ -318,23 +278,21 @@ class VariableDisplay(Display):
         return "curve" if "curve" in result.extra else "ranges"
 
 
-class Classes(View, size=(6.0, 1.2), a_row=0.24):
+class Classes(View, size=(6.0, 1.2), a_row=0.24, most=25):
     """Error of each class, the largest first, with its noise floor; beyond noise in colour."""
 
     columns = ("class", "error", "noise_floor", "p_adjusted")
 
     def chosen(self) -> Any:
-        """At most 25, the most significant and then the largest errors first."""
-        return np.lexsort((-self.result.table["error"], self.result.table["p_adjusted"]))[:MOST_CLASSES]
+        """The most significant and then the largest errors first."""
+        return np.lexsort((-self.result.table["error"], self.result.table["p_adjusted"]))[: self.most]
 
-    def draw(self, ax: Any, drawn: Table, *, level: float = 0.05, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a line a class from its noise floor to its error."""
-        at = np.arange(drawn.rows)[::-1]
-        colours = [OVER if p <= level else QUIET for p in drawn["p_adjusted"]]
-        ax.hlines(at, drawn["noise_floor"], drawn["error"], color=colours, linewidth=1.2)
-        ax.plot(drawn["noise_floor"], at, "|", color=INK, markersize=8, label="Noise floor", **style)
-        ax.scatter(drawn["error"], at, color=colours, s=22, zorder=3, label="Error (in colour: beyond noise)")
-        ax.set_yticks(at, list(drawn["class"]), fontsize=8)
+        floor, error, tint = drawn["noise_floor"], drawn["error"], np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
+        said = {"label": "Error (in colour: beyond noise)"} | style
+        at = self.rows(ax, [short(name) for name in drawn["class"]], error, (floor, error), tint, **said)
+        ax.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
         ax.set_xlim(left=0)
         more = self.result.table.rows - drawn.rows
         title = f"{more} more classes are not shown" if more > 0 else ""
@@ -358,22 +316,17 @@ class Periods(View, size=(7.0, 3.8)):
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the gaps in time."""
-        place = np.arange(drawn.rows)
+        place, gap, low, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_low"], drawn["gap_high"]
         ax.fill_between(place, drawn["noise_low"], drawn["noise_high"], color=BAND, linewidth=0, label="Noise alone")
         ax.axhline(0, color=QUIET, linewidth=0.8)
-        ax.plot(place, drawn["gap"], color=QUIET, linewidth=1)
+        ax.plot(place, gap, color=QUIET, linewidth=1)
         real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
-        groups = ((~real, QUIET, "Within noise"), (real & (drawn["gap"] > 0), OVER, "Predicted too high"),
-                  (real & (drawn["gap"] < 0), UNDER, "Predicted too low"))  # fmt: skip
-        for chosen, colour, words in groups:
-            if chosen.any():
-                gap = drawn["gap"][chosen]
-                ends = np.abs(np.stack([gap - drawn["gap_low"][chosen], drawn["gap_high"][chosen] - gap]))
-                options = {"fmt": "o", "markersize": 5, "color": colour, "label": words} | style
-                ax.errorbar(place[chosen], gap, ends, **options)
+        for chosen, tint, words in [(~real, QUIET, "Within noise"), *self.sides(np.where(real, gap, 0.0))]:
+            ax.vlines(place[chosen], low[chosen], high[chosen], color=tint)
+            ax.plot(place[chosen], gap[chosen], "o", **{"markersize": 5, "color": tint, "label": words} | style)
         for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
-            ax.annotate(str(drawn["verdict"][i]), (i, drawn["gap_high"][i]), (0, 4), textcoords="offset points",
-                        ha="center", fontsize=8, color=INK)  # fmt: skip
+            at = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center"}
+            ax.annotate(str(drawn["verdict"][i]), (i, high[i]), fontsize=8, color=INK, **at)
         some = place[:: max(1, -(-drawn.rows // NAMED))]
         ax.set_xticks(some, [str(drawn["label"][i]) for i in some])
-        self.labelled(ax, "", "Predicted minus observed", percent="y", legend="best", title=self.result.name)
+        self.labelled(ax, "", "Predicted minus observed", rates="y", legend="best", title=self.result.name)

@@ -50,13 +50,19 @@ class View(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     size: ClassVar[tuple[float, float]]
     a_row: ClassVar[float]
+    most: int
 
-    def __init_subclass__(cls, size: tuple[float, float] = (5.2, 5.0), a_row: float = 0.0) -> None:
-        """Inches of a figure of its own, and how many more it is high for each row that is drawn."""
-        cls.size, cls.a_row = size, a_row
+    def __init_subclass__(cls, size: tuple[float, float] = (5.2, 5.0), a_row: float = 0.0, most: int = 0) -> None:
+        """Inches of a figure of its own, how many more it is high for each row that is drawn, and how many are."""
+        cls.size, cls.a_row, cls.most = size, a_row, most
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result, most: int | None = None) -> None:
         self.result = result
+        self.most = self.most if most is None else most
+        self.check()
+
+    def check(self) -> None:  # noqa: B027  # most can show any
+        """Refuse a result that this view cannot show."""
 
     def frame(self) -> Table:
         """Exactly what is drawn: where a view does not say otherwise, its columns of the rows that it has chosen."""
@@ -69,8 +75,19 @@ class View(ABC):
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw, on new axes or on those given; visual arguments only."""
         drawn = self.frame()
-        self.draw(self._start(ax, self.inches(drawn)), drawn, **style)
+        ax = self.panels(1, 1, self.inches(drawn))[0, 0] if ax is None else self.open(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        self.draw(ax, drawn, **style)
         return self
+
+    def panels(self, high: int, wide: int, size: tuple[float, float], **options: Any) -> Any:
+        """New axes in rows and columns, of a figure of their own."""
+        options |= {"figsize": size, "layout": "constrained", "squeeze": False}
+        self.figure_, axes = pyplot().subplots(high, wide, **options)
+        self.ax_ = axes[0, 0]
+        for ax in axes.flat:
+            self.open(ax)
+        return axes
 
     @abstractmethod
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
@@ -89,34 +106,27 @@ class View(ABC):
         """A rate or a gap in words."""
         return f"{value:{'+.3g' if form.startswith('+') else '.3g'}}" if self.means else f"{value:{form}}"
 
-    def _start(self, ax: Any, size: tuple[float, float]) -> Any:
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=size, layout="constrained")
-        self.ax_ = ax
-        self.figure_ = ax.figure
-        ax.tick_params(colors=INK, labelsize=9)
-        return open_frame(ax)
+    def happened(self, table: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The interval of the gap, around what happened: predicted minus the gap's bounds."""
+        low, high = table["predicted"] - table["gap_high"], table["predicted"] - table["gap_low"]
+        return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
-    def labelled(self, ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "", title: str = "") -> None:
-        """Names of the axes; `percent` says which of x and y are in per cent, `legend` where the legend is."""
+    def labelled(
+        self, ax: Any, x: str, y: str = "", *, rates: str = "", shares: str = "", legend: str = "", title: str = ""
+    ) -> None:
+        """Names of the axes; which of x and y are rates, in per cent unless they are other means, or shares of rows."""
         ax.set_xlabel(x, color=INK)
         ax.set_ylabel(y, color=INK)
-        for name in percent:
-            self.percent(getattr(ax, f"{name}axis"))
+        for name in shares + ("" if self.means else rates):
+            percent_axis(getattr(ax, f"{name}axis"))
         if legend:
-            ax.legend(frameon=False, fontsize=9, loc=legend)
+            above = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": 2}
+            ax.legend(frameon=False, fontsize=9, **above if legend == "above" else {"loc": legend})
         if title:
             ax.set_title(title, loc="left", fontsize=10, color=INK)
 
-    def percent(self, axis: Any) -> None:
-        """Ticks in per cent; as the numbers they are of means that are no rates, but for shares of rows."""
-        shares = any(word in axis.get_label_text() for word in ("Rows,", "Share of"))
-        if shares or not self.means:
-            percent_axis(axis)
-
-    def walk(self, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:
+    def walk(self, ax: Any, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:
         """A running total over the band of its noise, and its highest and lowest point, whose distance is Kuiper's."""
-        ax: Any = self.ax_
         x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
         ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band, pointwise")
         ax.axhline(0, color=QUIET, linewidth=0.8)
@@ -126,11 +136,56 @@ class View(ABC):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
         return top, bottom
 
-    def walk_axes(self, ax: Any, legend: str = "") -> None:
+    def walk_axes(self, ax: Any, **words: str) -> None:
         """The axes of running totals."""
         ax.set_xlim(0, 1)
-        words = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
-        self.labelled(ax, *words, percent="xy", legend=legend)
+        names = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
+        self.labelled(ax, *names, rates="y", shares="x", **words)
+
+    def open(self, ax: Any) -> Any:
+        """Axes without the lines at the top and on the right."""
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(colors=INK, labelsize=9)
+        return ax
+
+    def bar_of_colours(self, drawn: Any, ax: Any, label: str, **place: Any) -> None:
+        """What the colours of gaps say."""
+        bar = self.figure_.colorbar(drawn, ax=ax, **place)
+        bar.set_label(label, color=INK)
+        if not self.means:
+            percent_axis(bar.long_axis)
+        bar.outline.set_visible(False)
+
+    def square(self, drawn: Table, diagonal: str, ends: Any = (0.0, 1.0), **line: Any) -> None:
+        """The second column against the first in a square, with the diagonal and, once, the band of noise."""
+        ax: Any = self.ax_
+        x, y, *_ = drawn.values()
+        if not ax.lines:
+            band = drawn["band_low"], drawn["band_high"]
+            ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
+            ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
+        ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)
+        ax.set(xlim=ends, ylim=ends, aspect="equal")
+
+    def bars_beneath(self, ax: Any, given: Mapping[str, Any]) -> None:
+        """Bars of how many rows there are between some edges, in the lowest tenth of the axes."""
+        rows = np.asarray(given["rows"])
+        height, place = 0.1 * rows / max(rows.max(), 1e-300), ax.get_xaxis_transform()
+        ax.stairs(height, given["edges"], fill=True, color=QUIET, alpha=0.4, zorder=0, transform=place)
+
+    def sides(self, gap: np.ndarray) -> list[tuple[np.ndarray, str, str]]:
+        """Those predicted too high and too low, where there are any: which they are, their colour and their words."""
+        every = (gap > 0, OVER, "Predicted too high"), (gap < 0, UNDER, "Predicted too low")
+        return [side for side in every if side[0].any()]
+
+    def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> np.ndarray:
+        """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
+        at = -np.arange(len(names), dtype=np.float64)
+        ax.hlines(at, *ends, color=tint, linewidth=1.6, alpha=0.7)
+        ax.scatter(value, at, **{"color": tint, "s": 26, "zorder": 3} | dots)
+        ax.set_yticks(at, names, fontsize=8)
+        ax.tick_params(axis="y", length=0)
+        return at
 
 
 class Display:
@@ -212,18 +267,7 @@ class Display:
         return cls(measure(p, *pooled, **options), kind).plot(ax)
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        by: Any = None,
-        *,
-        kind: str | None = None,
-        ax: Any = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> Self:
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, by: Any = None, **options: Any) -> Self:
         """Predict with a fitted classifier, measure, and draw the result.
 
         Parameters
@@ -232,6 +276,7 @@ class Display:
         X : features, a frame or an array (whose columns are called x0, x1, ...)
         y : outcomes
         by : names of columns of X, or values as in `from_predictions`; all of X by default
+        options : as in `from_predictions`, `kind`, `ax` and `sample_weight` among them
         """
         if not hasattr(estimator, "predict_proba"):
             got = f"it is {type(estimator).__name__}"
@@ -243,7 +288,6 @@ class Display:
             by = {name: columns[name] for name in names or columns} or None
         classes = list(estimator.classes_)
         options |= {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
-        options |= {"kind": kind, "ax": ax, "sample_weight": sample_weight}
         return cls.from_predictions(y, estimator.predict_proba(X), by, **options)
 
     def frame(self) -> Table:
@@ -267,17 +311,9 @@ def _columns(data: Any, word: str) -> dict[str, Any]:
     return {str(getattr(data, "name", None) or word): data}
 
 
-def open_frame(ax: Any) -> Any:
-    """Axes without the lines at the top and on the right."""
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
 def percent_axis(axis: Any) -> None:
     """Ticks in per cent."""
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol="%"))
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
 def colours() -> Any:
@@ -296,14 +332,3 @@ def short(label: object, longest: int = 28) -> str:
     whole = str(label)
     text = whole if len(whole) <= longest else whole[: longest - 1] + "…"
     return text.replace("$", r"\$").replace("\n", " ")
-
-
-def square(ax: Any, drawn: Table, axes: tuple[str, str], diagonal: str, ends: Any = (0.0, 1.0), **line: Any) -> None:
-    """Observed against predicted in a square, with the diagonal and, once, the band of noise."""
-    x, y = (drawn[axis] for axis in axes)
-    if not ax.lines:
-        band = drawn["band_low"], drawn["band_high"]
-        ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
-        ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
-    ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)
-    ax.set(xlim=ends, ylim=ends, aspect="equal")
