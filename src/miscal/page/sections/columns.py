@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from miscal.page import words
 from miscal.page.column_figures import field_funnel, field_levels, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import strength_bar
+from miscal.page.gap_figures import reliability, strength_bar
 from miscal.page.json import Columns, text
 from miscal.page.markup import Safe, ellipsis, prose, tag
 from miscal.page.records import Document
@@ -42,17 +42,17 @@ def _findings(document: Document) -> dict[str, float]:
     return sizes
 
 
-def columns(document: Document, figures: int, budget: int) -> Safe:
+def columns(document: Document, drawn: int, budget: int) -> Safe:
     """The section: the table always whole, figures until so many bytes, or the budget of the section, are spent."""
     every = entries(document)
     if not every:
         return Safe("")
     pictures: list[Safe] = []
     links = [""] * len(every)
-    budget = min(figures, budget - len(_table(every, links)))
+    budget = min(drawn, budget - len(_table(every, links)))
     for place, entry in enumerate(every):
         identity = slug(entry.column, f"{entry.kind}-{document.columns.index(entry)}")
-        pieces = _figures(entry, identity, document.level)
+        pieces = figures(entry, document.level, identity)
         budget -= sum(len(piece.encode()) for piece in pieces)
         if budget < 0:
             break
@@ -91,12 +91,35 @@ def _table(every: list[Entry], links: list[str]) -> Safe:
     return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
-def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
+def figures(entry: Entry, level: float, identity: str | None = None) -> list[Safe]:
+    """The figures of a result, by its kind, each with what it shows."""
+    if entry.kind == "score":
+        bins = f"Each dot is one of {len(entry.cells)} bins of the score. {prose('score')['reliability']}"
+        made = [figure(reliability(entry, level), bins)]
+        return made if entry.walk is None else [*made, figure(cumulative(entry.walk), prose("score")["walk"])]
+    if entry.kind == "subpopulation":
+        walks = entry.walks[:MOST_DRAWN]
+        return [
+            figure(
+                cumulative(walk, deviation_reach(walks)),
+                _walk_words(entry.table, walk.label),
+                heading="The whole table" if walk.label == FULL else walk.label,
+            )
+            for walk in walks
+        ]
+    if entry.kind == "neighbourhood" and entry.grid is not None:
+        said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
+        said = f"{said}, {words.p_value(entry.p_value)}."
+        return [figure(neighbourhood(entry.grid, entry.columns), said, heading=" and ".join(entry.columns))]
+    return [] if entry.kind == "class" else _of_cells(entry, level, identity)
+
+
+def _of_cells(entry: Entry, level: float, identity: str | None) -> list[Safe]:
     """The figure of a column, and the funnel of one with many levels."""
-    draw = variable if entry.kind == "variable" else field_levels
+    draw = variable if entry.kind in ("variable", "variation") and "low" in entry.table else field_levels
     caption = f"Off by {words.percent(entry.value)}"
     caption += "." if math.isnan(entry.noise_floor) else f", noise alone {words.percent(entry.noise_floor)}."
-    searched = f"{entry.column} {_KINDS[entry.kind]} {entry.worst[0]}"
+    searched = f"{entry.column} {_KINDS.get(entry.kind, '')} {entry.worst[0]}"
     made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
         heading = f"{entry.column}: all levels"
@@ -106,23 +129,12 @@ def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
 
 def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
-    return section(
-        "subpopulations", "Subpopulations", map(_one, document.of("subpopulation")), opening=_SAID["searched"]
-    )
+    made = [_one(result, document.level) for result in document.of("subpopulation")]
+    return section("subpopulations", "Subpopulations", made, opening=_SAID["searched"])
 
 
-def _one(result: Entry) -> Safe:
-    walks = result.walks[:MOST_DRAWN]
-    reach = deviation_reach(walks)
-    drawn = [
-        figure(
-            cumulative(walk, reach),
-            _walk_words(result.table, walk.label),
-            heading="The whole table" if walk.label == FULL else walk.label,
-        )
-        for walk in walks
-    ]
-
+def _one(result: Entry, level: float) -> Safe:
+    drawn = figures(result, level)
     first = result.table.take(range(min(MOST_LISTED, result.table.rows)))
     columns = [
         Column("Subpopulation", first["label"], kind="name"),
@@ -164,12 +176,8 @@ def _walk_words(table: Columns, label: str) -> str:
 
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
-    drawn = []
-    for result in document.of("neighbourhood"):
-        if result.grid is not None:
-            said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
-            said = f"{said}, {words.p_value(result.p_value)}."
-            drawn.append(figure(neighbourhood(result.grid, result.columns), said, heading=" and ".join(result.columns)))
+    maps = [result for result in document.of("neighbourhood") if result.grid is not None]
+    drawn = [made for result in maps for made in figures(result, document.level)]
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 

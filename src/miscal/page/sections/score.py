@@ -9,13 +9,12 @@ from typing import Literal
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.entries import Entry
-from miscal.page.gap_figures import gap_card, reliability
+from miscal.page.gap_figures import gap_card
 from miscal.page.markup import Safe, clean, ellipsis, name, prose, tag
 from miscal.page.records import Document, Measure
-from miscal.page.sections.blocks import figure, folded, section
+from miscal.page.sections.blocks import folded, section
+from miscal.page.sections.columns import figures
 from miscal.page.sections.repair import repair_sentence
-from miscal.page.walk_figures import cumulative
 
 #: What every number of the score is called, how it is written and what it means.
 NUMBERS = {key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()}
@@ -238,15 +237,9 @@ def _judgement(number: Measure, level: float, write: Callable[[object], str], ri
 
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
-    pairs = [tag("div", _figures(result, document.level), class_="pair") for result in document.of("score")]
+    pairs = [tag("div", figures(result, document.level), class_="pair") for result in document.of("score")]
     further = [folded(result.name, pair) for result, pair in zip(document.of("score")[1:], pairs[1:], strict=True)]
     return section("score", "Along the score", pairs[:1], further, _numbers(document))
-
-
-def _figures(result: Entry, level: float) -> list[Safe]:
-    bins = f"Each dot is one of {len(result.cells)} bins of the score. {prose('score')['reliability']}"
-    made = [figure(reliability(result, level), bins)]
-    return made if result.walk is None else [*made, figure(cumulative(result.walk), prose("score")["walk"])]
 
 
 def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
