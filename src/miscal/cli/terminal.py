@@ -15,6 +15,7 @@ from miscal.auditing.findings import Finding
 from miscal.cli import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
 from miscal.page import words
+from miscal.page.json import text
 from miscal.page.records import Document, of_document, read_document
 from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
@@ -82,11 +83,11 @@ def shown_lines(document: Document) -> list[str]:
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
         rest.append(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
-    clean = [place.where for place in document.clean]
+    clean = list(map(text, document.clean["where"]))
     rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
-    small = [place for place in document.too_small if place.rows == document.rows and place.reason != BLIND]
-    aside = [f"{place.where or NAMELESS} ({place.reason})" for place in small]
+    small = zip(*(document.too_small[key] for key in ("where", "rows", "reason")), strict=True)
+    aside = [f"{where or NAMELESS} ({why})" for where, rows, why in small if rows == document.rows and why != BLIND]
     rest += [f"Set aside: {words.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]

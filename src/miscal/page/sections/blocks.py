@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from miscal.page import words
+from miscal.page.json import text
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
@@ -123,7 +124,10 @@ def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) ->
     for key in names:
         heading, how = prose("headings").get(key, key.replace("_", " ").capitalize()), WRITTEN[key]
         values = rows[key] if isinstance(rows, Mapping) else [getattr(row, key) for row in rows]
-        made.append(Column(heading, values, kind=how) if isinstance(how, str) else Column(heading, values, how))
+        if isinstance(how, str):
+            made.append(Column(heading, [text(value) for value in values], kind=how))
+        else:
+            made.append(Column(heading, values, how))
     return made
 
 
