@@ -174,8 +174,10 @@ def is_terminal(stream: Any) -> bool:
 
 def say(text: str = "") -> None:
     """Print a line or more, or go on without."""
-    if (lost := _printed(sys.stdout, text)) is not None:
-        unprinted(lost)
+    try:
+        _print(sys.stdout, text)
+    except OSError as error:
+        unprinted(error)
 
 
 def unprinted(error: OSError) -> None:
@@ -187,20 +189,16 @@ def unprinted(error: OSError) -> None:
 
 def complain(text: str) -> None:
     """Say one line to whoever looks after the command, if anyone does."""
-    if _printed(sys.stderr, f"miscal: {text}") is not None:
+    try:
+        _print(sys.stderr, f"miscal: {text}")
+    except OSError:
         _drop(2)
 
 
-def _printed(stream: Any, text: str) -> OSError | None:
-    try:
-        if stream is not None:
-            stream.write(text + "\n")
-            stream.flush()
-    except ValueError:  # closed from within
-        return None
-    except OSError as error:
-        return error
-    return None
+def _print(stream: Any, text: str) -> None:
+    if stream is not None:
+        with suppress(ValueError):  # closed from within
+            print(text, file=stream, flush=True)
 
 
 def _drop(number: int) -> None:

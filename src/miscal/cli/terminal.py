@@ -93,7 +93,7 @@ def shown_lines(document: Document) -> list[str]:
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
         left = len(words.changed_words(result)) - SHOWN
-        rest += [f"{result.name}: {words.periods_said(result)}", *words.changed_words(result, SHOWN)]
+        rest += [f"{result.name}: {words.periods_said(result, document.level)}", *words.changed_words(result, SHOWN)]
         rest += [f"... and {left} smaller on the page."] if left > 0 else []
     compared = document.comparison
     if compared is not None:

@@ -44,7 +44,7 @@ def to_markdown(audit: Document) -> str:
         _findings(heads, MOST),
         _more(len(heads) - MOST, "further finding"),
         _bullets(map(spoken, audit.notes)),
-        *(block for result in audit.of(words.KIND) for block in _period(result)),
+        *(block for result in audit.of(words.KIND) for block in _period(result, audit.level)),
         "## Column by column" if every else "",
         _table(columns),
         _more(len(every) - MOST, "further column"),
@@ -141,11 +141,11 @@ def _findings(heads: Sequence[Finding], most: int) -> str:
     )
 
 
-def _period(result: Entry) -> list[str]:
+def _period(result: Entry, level: float) -> list[str]:
     """Every week or month, after the steps that changed."""
     return [
         f"## {quoted(result.name or 'Along time')}",
-        words.periods_said(result),
+        words.periods_said(result, level),
         _bullets(map(spoken, words.changed_words(result, MOST))),
         spoken(result.note),
         _table(period_columns(result, MOST_PERIODS)),
