@@ -54,7 +54,7 @@ class OneLine(click.Group):
         _hold_pages()
         try:
             with _plain_warnings():
-                status = super().main(*args, standalone_mode=False, **options)
+                status = super().main(*args, **{**options, "standalone_mode": False})
         except MiscalError as error:
             complain(_as_options(visible(" ".join(str(error).split()))))
             status = 2
