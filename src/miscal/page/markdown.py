@@ -14,7 +14,7 @@ from miscal.page.sections.blocks import Column, columns_of
 from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
 from miscal.page.sections.findings import strength
-from miscal.page.sections.score import HEADINGS, number_rows, verdict
+from miscal.page.sections.score import number_columns, verdict
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
@@ -39,7 +39,7 @@ def to_markdown(audit: Document) -> str:
     return _blocks(
         f"# {spoken(said.sentence)}",
         "\n".join(map(spoken, said.support)),
-        _numbers(audit),
+        _table(number_columns(audit)),
         "## Where it is wrong" if heads else "",
         _findings(heads, MOST),
         _more(len(heads) - MOST, "further finding"),
@@ -67,7 +67,7 @@ def to_model_card(audit: Document) -> str:
     return _blocks(
         "## Calibration",
         f"**{spoken(said.sentence)}** {' '.join(map(spoken, said.support))}",
-        _numbers(audit),
+        _table(number_columns(audit)),
         "### Where it is wrong",
         _findings(heads, MOST_WORST) or "Nothing that was looked at is off beyond noise.",
         _more(len(heads) - MOST_WORST, "further place", "off beyond noise"),
@@ -121,15 +121,7 @@ def _table(columns: Sequence[Column]) -> str:
         [column.text(k) if column.kind == "number" else quoted(column.text(k), 60) for column in columns]
         for k in range(len(columns[0].values))
     ]
-    return _lines([column.heading for column in columns], rows)
-
-
-def _numbers(audit: Document) -> str:
-    return _lines(HEADINGS, [[label, *cells] for label, _, cells in number_rows(audit)])
-
-
-def _lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows] if rows else []
+    lines = [[column.heading for column in columns], ["---", *["---:"] * (len(columns) - 1)], *rows] if rows else []
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -94,6 +94,7 @@ class Column:
     write: Callable[[object], str] = words.number
     kind: Kind = "number"
     links: Sequence[str] = field(default_factory=tuple)
+    small: Sequence[str] = field(default_factory=tuple)  # of names: what stands under each
     least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
 
     def text(self, i: int) -> str:
@@ -154,11 +155,12 @@ def folded(summary: str, *children: Child) -> Safe:
 
 
 def sheet(
-    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None
-) -> Safe:
+    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None,
+    still: bool = False,
+) -> Safe:  # fmt: skip
     """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them.
 
-    One without rows is nothing.
+    One that stands `still` is not sorted and shows its caption; one without rows is nothing.
     """
     many = max((len(column.values) for column in columns), default=0)
     if not many:
@@ -168,10 +170,10 @@ def sheet(
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(
         "table",
-        tag("caption", caption, class_="unseen"),
-        tag("thead", tag("tr", [_heading(column) for column in columns])),
-        tag("tbody", rows, data_fold=fold, data_many=MANY if fold else None),
-        class_="sortable",
+        tag("caption", caption, class_=None if still else "unseen"),
+        tag("thead", tag("tr", [_heading(column, still) for column in columns])),
+        tag("tbody", rows, data_fold=fold, data_many=MANY if fold and not still else None),
+        class_=None if still else "sortable",
         id=identity,
     )
     return tag(
@@ -183,10 +185,12 @@ def sheet(
     )
 
 
-def _heading(column: Column) -> Safe:
-    class_ = column.kind if column.kind in ("number", "words") else None
+def _heading(column: Column, still: bool) -> Safe:
     if column.kind == "markup":
         return tag("th", tag("span", column.heading, class_="unseen"), scope="col", class_="bar")
+    class_ = column.kind if column.kind != "name" else None
+    if still:
+        return tag("th", column.heading, scope="col", class_=class_)
     return tag("th", tag("button", column.heading, type="button"), scope="col", aria_sort="none", class_=class_)
 
 
@@ -195,11 +199,12 @@ def _cell(column: Column, i: int) -> Safe:
     if column.kind == "markup":
         return tag("td", value if isinstance(value, Safe) else None, class_="bar")
     if column.kind == "name":
-        link = column.links[i] if i < len(column.links) else ""
-        shown = name(value, 80)
-        return tag("th", tag("a", shown, href=f"#{link}") if link else shown, scope="row")
+        shown, link = name(value, 80), "".join(column.links[i : i + 1])
+        small = [tag("small", said) for said in column.small[i : i + 1]]
+        return tag("th", tag("a", shown, href=f"#{link}") if link else shown, small, scope="row")
     if column.kind == "words":
         return tag("td", name(value, 100), class_="words", data_label=column.heading)
-    number = words.finite(value)
+    number, said = words.finite(value), column.text(i)
+    class_ = "number none" if said == words.NOTHING else "number"
     key = None if math.isnan(number) else f"{number:.9g}"
-    return tag("td", column.text(i), class_="number", data_label=column.heading, data_key=key)
+    return tag("td", said, class_=class_, data_label=column.heading, data_key=key)

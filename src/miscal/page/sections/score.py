@@ -12,13 +12,12 @@ from miscal.page import words
 from miscal.page.gap_figures import gap_card
 from miscal.page.markup import Safe, clean, ellipsis, name, prose, tag
 from miscal.page.records import Document, Measure
-from miscal.page.sections.blocks import folded, section
+from miscal.page.sections.blocks import Column, folded, section, sheet
 from miscal.page.sections.columns import figures
 from miscal.page.sections.repair import repair_sentence
 
 #: What every number of the score is called, how it is written and what it means.
 NUMBERS = {key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()}
-HEADINGS = ("Number", "Value", "Noise alone", "95% interval", "p-value")
 _TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}  # shown first, each with the value that is right
 LONGEST = 80  # characters of a place that the verdict names
 COARSE = 0.05  # half the width of the gap's interval from which "no error" must not be read as "right"
@@ -230,39 +229,19 @@ def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
     pairs = [tag("div", figures(result, document.level), class_="pair") for result in document.of("score")]
     further = [folded(result.name, pair) for result, pair in zip(document.of("score")[1:], pairs[1:], strict=True)]
-    return section("score", "Along the score", pairs[:1], further, _numbers(document))
+    numbers = sheet("The whole model in numbers", number_columns(document), fold=4, still=True)
+    return section("score", "Along the score", pairs[:1], further, numbers)
 
 
-def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
-    """Label, meaning and cells of every number of the score that is known."""
+def number_columns(document: Document) -> list[Column]:
+    """Every number of the score that is known, with what judges it."""
+    measured = [(*about, document.measure(key)) for key, about in NUMBERS.items()]
+    known = [each for each in measured if each[-1].known]
+    intervals = [words.interval(number.low, number.high, write) for _, write, _, number in known]
     return [
-        (label, meaning, [
-            write(number.value), write(number.noise_floor),
-            words.interval(number.low, number.high, write) or words.NOTHING,
-            words.p_cell(number.p_value, number.least),
-        ])
-        for key, (label, write, meaning) in NUMBERS.items()
-        if (number := document.measure(key)).known
-    ]  # fmt: skip
-
-
-def _numbers(document: Document) -> Safe:
-    rows = [
-        tag("tr", tag("th", label, tag("small", meaning), scope="row"), map(_cell, cells, HEADINGS[1:]))
-        for label, meaning, cells in number_rows(document)
+        Column("Number", [label for label, *_ in known], kind="name", small=[meaning for _, _, meaning, _ in known]),
+        Column("Value", [write(number.value) for _, write, _, number in known], str),
+        Column("Noise alone", [write(number.noise_floor) for _, write, _, number in known], str),
+        Column("95% interval", [each or words.NOTHING for each in intervals], str),
+        Column("p-value", [each[-1].p_value for each in known], least=[each[-1].least for each in known]),
     ]
-    if not rows:
-        return Safe("")
-    head = [tag("th", word, scope="col", class_="number" if word != "Number" else None) for word in HEADINGS]
-    table = tag(
-        "table",
-        tag("caption", "The whole model in numbers"),
-        tag("thead", tag("tr", head)),
-        tag("tbody", rows, data_fold=4),
-    )
-    return tag("div", tag("div", table, class_="scroller"), class_="sheet-block")
-
-
-def _cell(text: str, label: str) -> Safe:
-    emphasis = " strong" if label == "Value" else " none" if text == words.NOTHING else ""
-    return tag("td", text, class_=f"number{emphasis}", data_label=label)
