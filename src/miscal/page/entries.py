@@ -283,18 +283,13 @@ def _name(item: object) -> str:
 
 def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
     """A running total, of the points that are numbers; None where there are none."""
-    share, total = floats(given.get("x")), floats(given.get("y"))
-    known = np.flatnonzero(np.isfinite(share) & np.isfinite(total)) if len(share) == len(total) else share[:0]
-    if not len(known):
+    table = Columns(given)
+    points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
+    share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
+    if not len(share):
         return None
-
-    def beside(key: str) -> Floats:
-        values = floats(given.get(key))
-        return (values if len(values) == len(share) else np.full(len(share), np.nan))[known]
-
-    half, total = beside("band"), total[known]
     exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
-    return Walk(text(given.get("label")), share[known], total, beside("score"), -half, half, exact)
+    return Walk(text(given.get("label")), share, total, score, -half, half, exact)
 
 
 def read_entry(value: object, kind: str = "") -> Entry:

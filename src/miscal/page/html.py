@@ -24,9 +24,7 @@ from miscal.page.sections import closing, columns, findings, repair, score
 from miscal.page.sections.blocks import WRITTEN, columns_of, quiet, sheet
 from miscal.page.sections.findings import Closer
 
-#: Bytes for the figures of columns, and for all sections: pages stay below 1.5 MB.
-FIGURE_BYTES, PAGE_BYTES = 600_000, 1_380_000
-COLUMNS_AT = 5  # the place of that section
+PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
 
 
 @of_document
@@ -48,31 +46,31 @@ def to_html(audit: Document) -> str:
     >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
     True
     """
-    parts = [
-        ("findings", "Findings", findings.findings(audit)),
-        ("advice", "What to do", repair.advice(audit)),
-        ("comparison", "Baseline", closing.comparison(audit)),
-        ("periods", "Time", closing.periods(audit)),
-        ("score", "Score", score.score(audit)),
-        ("groups", "Groups", columns.groups(audit)),
-        ("subpopulations", "Subpopulations", columns.subpopulations(audit)),
-        ("neighbourhoods", "Neighbourhoods", columns.neighbourhoods(audit)),
-        ("repair", "Repair", repair.repair(audit)),
-        ("clean", "Clean", closing.clean_section(audit)),
-        ("too-small", "Too small", closing.too_small_section(audit)),
-        ("left-out", "Not looked at", closing.left_out_section(audit)),
-        ("method", "Method", closing.method(audit)),
-        ("words", "Words", closing.definitions(audit)),
-    ]
-    spent = sum(len(content.encode()) for _, _, content in parts)
-    drawn = columns.columns(audit, FIGURE_BYTES, PAGE_BYTES - spent)
-    parts.insert(COLUMNS_AT, ("columns", "Columns", drawn))
-    links = [tag("a", label, href=f"#{anchor}") for anchor, label, content in parts if content]
+    parts = {
+        "findings": ("Findings", findings.findings(audit)),
+        "advice": ("What to do", repair.advice(audit)),
+        "comparison": ("Baseline", closing.comparison(audit)),
+        "periods": ("Time", closing.periods(audit)),
+        "score": ("Score", score.score(audit)),
+        "columns": ("Columns", Safe("")),
+        "groups": ("Groups", columns.groups(audit)),
+        "subpopulations": ("Subpopulations", columns.subpopulations(audit)),
+        "neighbourhoods": ("Neighbourhoods", columns.neighbourhoods(audit)),
+        "repair": ("Repair", repair.repair(audit)),
+        "clean": ("Clean", closing.clean_section(audit)),
+        "too-small": ("Too small", closing.too_small_section(audit)),
+        "left-out": ("Not looked at", closing.left_out_section(audit)),
+        "method": ("Method", closing.method(audit)),
+        "words": ("Words", closing.definitions(audit)),
+    }
+    spent = sum(len(content.encode()) for _, content in parts.values())
+    parts["columns"] = "Columns", columns.columns(audit, PAGE_BYTES - spent)
+    links = [tag("a", label, href=f"#{anchor}") for anchor, (label, content) in parts.items() if content]
     body = join(
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
         score.header(audit),
         tag("nav", links, aria_label="Sections"),
-        tag("main", score.hero(audit), score.key_numbers(audit), [content for _, _, content in parts]),
+        tag("main", score.hero(audit), score.key_numbers(audit), [content for _, content in parts.values()]),
         tag(
             "footer",
             tag("p", prose("page")["printed"], class_="paper"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,18 +17,6 @@ Kind = Literal["number", "name", "words", "markup"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
-
-
-def slug(text: object, prefix: str) -> str:
-    """An identifier that can stand in an address: the prefix, which makes it the only one, and what letters there are.
-
-    Examples
-    --------
-    >>> slug("Wind speed", "variable-3")
-    'variable-3-wind-speed'
-    """
-    words = re.sub(r"[^a-z0-9]+", "-", str(text)[:80].lower()).strip("-")[:40]
-    return f"{prefix}-{words}" if words else prefix
 
 
 def figure(
@@ -156,7 +143,7 @@ def folded(summary: str, *children: Child) -> Safe:
 
 def sheet(
     caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None,
-    still: bool = False,
+    still: bool = False, most: int = MOST_ROWS,
 ) -> Safe:  # fmt: skip
     """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them.
 
@@ -165,7 +152,7 @@ def sheet(
     many = max((len(column.values) for column in columns), default=0)
     if not many:
         return Safe("")
-    shown = min(many, MOST_ROWS)
+    shown = min(many, most)
     box = tag("input", type="search", placeholder=search, aria_label=search, autocomplete="off", spellcheck="false")
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(

@@ -22,7 +22,7 @@ from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import card_domain, gap_by_score, gap_card, range_card
 from miscal.page.markup import Safe, clean, ellipsis, join, name, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section, slug
+from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section
 from miscal.pooling.condition import Condition
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
@@ -106,7 +106,7 @@ def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | N
         closer.listed(others, alike, _sentence, MOST_ALIKE, " like it, in the CSV and the JSON"),
         closer.listed(explained, under, _brief, MOST_EXPLAINED),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
-        id=slug(finding.where, f"finding-{number}"),
+        id=f"finding-{number}",
         **marked(finding),
     )
 
