@@ -17,7 +17,6 @@ from miscal.data.errors import visible
 from miscal.page import words
 from miscal.page.json import text
 from miscal.page.records import Document, of_document, read_document
-from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
 from miscal.page.sections.score import verdict
 
@@ -111,11 +110,14 @@ def _ranking(heads: Sequence[Finding]) -> Any:
     style = box.HEAVY_HEAD if knows_lines() else box.ASCII
     title = "Where it is wrong, beyond noise"
     table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
-    columns = ranking(heads)
-    for column in columns:
-        table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
-    for i in range(len(heads)):
-        table.add_row(*(escape(inert(column.text(i))) for column in columns))
+    off = "difference in total" if words.means() else "difference in events"
+    for heading in ("where", "rows", "predicted", "happened", off, "adjusted p"):
+        table.add_column(heading, justify="left" if heading in ("where", off) else "right")
+    for head in heads:
+        said = head.brief if head.score_ranges else head.difference
+        rates = words.percent(head.predicted), words.percent(head.observed)
+        p_value = words.p_cell(head.p_value, head.p_value if head.bound else None)
+        table.add_row(*(escape(inert(each)) for each in (head.where, words.count(head.rows), *rates, said, p_value)))
     return table
 
 

@@ -22,7 +22,7 @@ from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import card_domain, gap_by_score, gap_card, range_card
 from miscal.page.markup import Safe, clean, ellipsis, join, name, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section
+from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section
 from miscal.pooling.condition import Condition
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
@@ -134,22 +134,9 @@ def strength(finding: Finding) -> str:
     return finding.judged + more
 
 
-def ranking(heads: Sequence[Finding]) -> list[Column]:
-    """Findings as the columns of a terminal's table."""
-    headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
-    *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
-    off = [head.brief if head.score_ranges else head.difference for head in heads]
-    chance = replace(last, least=[head.p_value if head.bound else None for head in heads])
-    return [
-        *first,
-        Column("difference in total" if words.means() else "difference in events", off, kind="words"),
-        chance,
-    ]
-
-
 PANEL_BYTES, SQL_BYTES = 220_000, 120_000  # of all findings of a page together: figures and tables; clauses
-BESIDE = 2  # ranges on either side
-MOST_OWN, MOST_LEVELS = 5, 6  # cells of its own that are listed, and levels of a field in all
+BESIDE, MOST_LEVELS = 2, 5  # ranges on either side of its own, and other levels of a field
+MOST_OWN = 5  # cells of its own that are listed
 MOST_SQL = 4000  # characters of a clause written into the page; the JSON has them all
 SAID = {"sqlite": "SQLite", "duckdb": "DuckDB and PostgreSQL"}
 LOOK = "Look closer: its scores, its neighbours, its rows as SQL"
@@ -223,39 +210,28 @@ class Closer:
 
 
 def _neighbours(entry: Entry, condition: Condition) -> Safe:
-    """The cells of one column that a condition picks, and those beside them."""
+    """The cells of one column that a condition picks, levels by name and ranges by their middle, and those beside."""
     cells, known = entry.cells, entry.cells.table()
-    own, shown = (_ranges if entry.kind == "variable" else _levels)(entry, condition)
-    if not own.any() or not set(RATES) <= set(known):  # suppressed
+    if entry.kind == "variable":
+        own, order = condition.numbers(0.5 * (cells.low + cells.high)), np.arange(len(cells))
+    else:  # its own levels first, then those that are furthest off
+        picked = condition.slots(list(map(str, entry.labels)))
+        own = np.where(np.array(cells.label) == "missing", condition.missing, picked)
+        order = np.lexsort((-cells.strength(), ~own))
+    inside = np.flatnonzero(own[order]).tolist()
+    if not inside or not set(RATES) <= set(known):  # suppressed
         return Safe("")
+    few = inside if len(inside) <= MOST_OWN else [*inside[:2], *inside[-2:]]
+    beside = BESIDE if entry.kind == "variable" else MOST_LEVELS
+    before, after = order[: inside[0]][-beside:], order[inside[-1] + 1 :][:beside]
     listed = columns_of(known, *RATES)
     head = [tag("th", heading, scope="col") for heading in (name(entry.column, 40), *(c.heading for c in listed))]
     body = [
         tag("tr", tag("th", name(cells.label[i], 40), _HERE if own[i] else None, scope="row"),
             [tag("td", column.text(i).removesuffix(" points")) for column in listed], class_="own" if own[i] else None)
-        for i in shown
+        for i in (*before, *order[few], *after)
     ]  # fmt: skip
     return tag("div", tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroller")
-
-
-def _ranges(entry: Entry, condition: Condition) -> tuple[np.ndarray, list[int]]:
-    """Which ranges are its own, by their middles, and those with the ones before and after them."""
-    cells = entry.cells
-    own = condition.numbers(0.5 * (cells.low + cells.high))
-    inside = np.flatnonzero(own).tolist()
-    first, last = min(inside, default=0), max(inside, default=0)
-    few = inside if len(inside) <= MOST_OWN else [*inside[:2], *inside[-2:]]
-    before, after = range(max(first - BESIDE, 0), first), range(last + 1, min(last + 1 + BESIDE, len(cells)))
-    return own, [*before, *few, *after]
-
-
-def _levels(entry: Entry, condition: Condition) -> tuple[np.ndarray, list[int]]:
-    """Which levels are its own, and those with the ones that are furthest off."""
-    picked = condition.slots(list(map(str, entry.labels)))
-    own = np.where(np.array(entry.cells.label) == "missing", condition.missing, picked)
-    order = np.argsort(-entry.cells.strength(), kind="stable").tolist()
-    mine, others = [i for i in order if own[i]][:MOST_OWN], [i for i in order if not own[i]]
-    return own, [*mine, *others[: max(MOST_LEVELS - len(mine), BESIDE)]]
 
 
 def _rows(clauses: Mapping[str, str]) -> Safe | None:
