@@ -6,6 +6,7 @@ Text that cannot be printed is lost without harm to the work, its files and its 
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import re
 import sys
@@ -47,50 +48,42 @@ class OneLine(click.Group):
             return command
         return super().get_command(context, cmd_name)
 
-    def main(self, *args: Any, **options: Any) -> Any:
-        """Run, and keep exit status 1, which click gives to a closed pipe too, for gates that failed."""
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run, and say how it ended; exit status 1 is for gates that failed, whatever click makes of a closed pipe."""
         steady()
-        self.judged = False
-        try:
-            return super().main(*args, **options)
-        except OSError as error:  # of the text of --help and --version
-            unprinted(error)
-            raise SystemExit(0) from None
-        except SystemExit as end:
-            if end.code != 1 or self.judged:
-                raise
-            closed = type(sys.stdout).__name__.endswith("PacifyFlushWrapper")
-            raise SystemExit(0 if closed else INTERRUPTED) from None
-
-    def invoke(self, context: click.Context) -> Any:
         _hold_pages()
         try:
             with _plain_warnings():
-                return super().invoke(context)
+                status = super().main(*args, **{**options, "standalone_mode": False})
         except MiscalError as error:
             complain(_as_options(visible(" ".join(str(error).split()))))
-            context.exit(2)
-        except KeyboardInterrupt:
+            status = 2
+        except click.ClickException as error:
+            error.show()
+            status = error.exit_code
+        except click.Abort:
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter
             # that turns every later exit status into "killed by SIGINT"; the next exec(text) wipes it.
             exec("")  # noqa: S102
             complain(f"interrupted; {'its files were written' if WRITTEN else 'nothing was written'}")
-            context.exit(INTERRUPTED)
-        except click.exceptions.Exit:
-            self.judged = True
-            raise
-        except (click.ClickException, click.Abort):
-            raise
-        except MemoryError:
-            complain("the table needs more memory than there is; --memory, such as --memory 1GB, reads it in parts")
-            context.exit(2)
+            status = INTERRUPTED
+        except SystemExit:  # click's, where the reader of --help has gone away
+            status = 0
         except Exception as error:  # noqa: BLE001
-            complain(_defect(error))
-            context.exit(DEFECT)
+            status = _unforeseen(error)
+        if standalone_mode:
+            raise SystemExit(status)
+        return status
 
 
-def _defect(error: Exception) -> str:
-    """What went wrong that should not, in one line, and where to say so."""
+def _unforeseen(error: Exception) -> int:
+    """Say in one line what went wrong that nobody refused: for want of room, else by a mistake of ours."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # of the text of --help and --version
+        unprinted(error)
+        return 0
+    if isinstance(error, MemoryError):
+        complain("the table needs more memory than there is; --memory, such as --memory 1GB, reads it in parts")
+        return 2
     import traceback
 
     if os.environ.get("MISCAL_TRACEBACK"):
@@ -98,19 +91,9 @@ def _defect(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     place = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
-    ask = "MISCAL_TRACEBACK=1 shows where it came from"
-    return f"a defect: {said} ({place}). This is our mistake, not yours: please report this line at {tracker()}; {ask}."
-
-
-def tracker() -> str:
-    """Where defects are reported, as the installed package says."""
-    from importlib.metadata import PackageNotFoundError, metadata
-
-    known: list[str] = []
-    with suppress(PackageNotFoundError):
-        known = metadata("miscal").get_all("Project-URL") or []
-    listed = [each.removeprefix("Issues, ") for each in known if each.startswith("Issues, ")]
-    return listed[0] if listed else "the issue tracker of miscal"
+    ask = "please report this line at the issue tracker of miscal; MISCAL_TRACEBACK=1 shows where it came from"
+    complain(f"a defect: {said} ({place}). This is our mistake, not yours: {ask}.")
+    return DEFECT
 
 
 @click.group(cls=OneLine, context_settings={"help_option_names": ["-h", "--help"]})
@@ -191,8 +174,10 @@ def is_terminal(stream: Any) -> bool:
 
 def say(text: str = "") -> None:
     """Print a line or more, or go on without."""
-    if (lost := _printed(sys.stdout, text)) is not None:
-        unprinted(lost)
+    try:
+        _print(sys.stdout, text)
+    except OSError as error:
+        unprinted(error)
 
 
 def unprinted(error: OSError) -> None:
@@ -204,20 +189,16 @@ def unprinted(error: OSError) -> None:
 
 def complain(text: str) -> None:
     """Say one line to whoever looks after the command, if anyone does."""
-    if _printed(sys.stderr, f"miscal: {text}") is not None:
+    try:
+        _print(sys.stderr, f"miscal: {text}")
+    except OSError:
         _drop(2)
 
 
-def _printed(stream: Any, text: str) -> OSError | None:
-    try:
-        if stream is not None:
-            stream.write(text + "\n")
-            stream.flush()
-    except ValueError:  # closed from within
-        return None
-    except OSError as error:
-        return error
-    return None
+def _print(stream: Any, text: str) -> None:
+    if stream is not None:
+        with suppress(ValueError):  # closed from within
+            print(text, file=stream, flush=True)
 
 
 def _drop(number: int) -> None:

@@ -16,7 +16,6 @@ from miscal.data.errors import MiscalError, refusal, visible
 from miscal.data.outputs import prepared
 
 FAILED = 1  # the exit status of a gate, and of nothing else
-LIMITS = ("multicalibration_sigma", "expected", "kuiper", "gap", "ratio_off", "field", "findings")  # each a gate, max_
 SHOWN = 15  # places of a repair
 METHODS = {
     "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
@@ -36,12 +35,16 @@ def audit(
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
-    found = _audited(file, **made)
-    if before is not None:
-        found, below = found.with_comparison(before), max(below, before.hidden_below)
-    leave(found.hiding(below), out, json_path, saved)
+    _leave(_audited(file, **made), before, below, out, json_path, saved)
     if saved is not None and below:
         say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+
+
+def _leave(found: Any, before: Any, below: int, *files: Any) -> None:
+    """Write and show an audit, compared with an earlier one, that hides what either of them hides."""
+    if before is not None:
+        found, below = found.with_comparison(before), max(below, before.hidden_below)
+    leave(found.hiding(below), *files)
 
 
 def _audited(data: Any, **options: Any) -> Any:
@@ -63,13 +66,11 @@ def page(
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
     before = None if baseline is None else Audit.load(baseline)
-    hidden = max(found.hidden_below, 0 if before is None else before.hidden_below)
-    found = found if before is None else found.with_comparison(before)
-    leave(found.hiding(hidden if suppress_below is None else suppress_below), out, json_path, saved)
+    _leave(found, before, found.hidden_below if suppress_below is None else suppress_below, out, json_path, saved)
 
 
 @common.command
-def demo(out: Path, effort: str, seed: int) -> None:
+def demo(out: Path, effort: str, random_state: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
 
@@ -79,25 +80,22 @@ def demo(out: Path, effort: str, seed: int) -> None:
     prepared({"--out": page, "--json": json_path})
     roles = {"outcome": "late", "probability": "probability", "time": "date", "ignore": ["month", "day", "minute"]}
     source = "Flights from New York, July to December 2013"
-    leave(_audited(flights(), effort=effort, random_state=seed, source=source, **roles), page, json_path, None)
+    leave(_audited(flights(), effort=effort, random_state=random_state, source=source, **roles), page, json_path, None)
 
 
 @common.command
 @click.argument("file", is_eager=True)
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
-    from miscal.auditing.column_choice import MAX_LEVELS
     from miscal.auditing.tallies import tally_of
     from miscal.carriers.summary import Summary
     from miscal.engines.roles import Roles
 
     prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
-    by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("max_levels")
-    roles = Roles(probability=common.one_or_list(options.pop("probability")), **options)
-    made = tally_of(
-        file, roles, by=list(by) or None, ignore=ignore, like=first, memory=memory, max_levels=most or MAX_LEVELS
-    )
+    roles = common.audit_options(options)
+    chosen = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
+    made = tally_of(file, Roles(**roles), like=first, memory=memory, **chosen)
     made.save(out)
     say(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
     for entry in made.aside:
@@ -136,12 +134,12 @@ def check(
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
     from miscal.auditing.audit import Audit
-    from miscal.auditing.gates import annotation, judge
+    from miscal.auditing.gates import GATES, annotation, judge
     from miscal.auditing.gates import junit as as_junit
     from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
-    given = {name: options.pop(name) for name in (*(f"max_{each}" for each in LIMITS), "no_new_findings")}
+    given = {name: options.pop(name) for name in GATES if name in options}
     gates = _gates(config, given, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
@@ -199,16 +197,10 @@ def _gates(config: Path | None, flags: dict[str, Any], most: float) -> Any:
 
 def _limits(values: tuple[str, ...]) -> dict[str, float]:
     """Read "state=0.02" as a column and its limit."""
-    made = {}
-    for value in values:
-        column, sign, limit = value.rpartition("=")
-        try:
-            made[column] = float(limit)
-        except ValueError:
-            sign = ""
-        if not sign or not column or not made[column] >= 0:
-            raise refusal("must look like column=0.02", where="--max-field", got=f"it is {value!r}")
-    return made
+    try:
+        return {column: float(limit) for column, _, limit in (value.rpartition("=") for value in values)}
+    except ValueError as error:
+        raise refusal("must look like column=0.02", where="--max-field", got=f"it is {values[-1]!r}") from error
 
 
 @common.command

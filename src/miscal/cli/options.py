@@ -69,8 +69,4 @@ def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
 
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
-    made = {name: value for name, value in options.items() if name != "max_levels" or value is not None}
-    made["probability"] = one_or_list(made["probability"])
-    made["by"] = list(made["by"]) or None
-    made["random_state"] = made.pop("seed")
-    return made
+    return {**options, "probability": one_or_list(options["probability"]), "by": list(options["by"]) or None}

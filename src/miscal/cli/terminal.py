@@ -15,8 +15,8 @@ from miscal.auditing.findings import Finding
 from miscal.cli import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
 from miscal.page import words
+from miscal.page.json import text
 from miscal.page.records import Document, of_document, read_document
-from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
 from miscal.page.sections.score import verdict
 
@@ -82,17 +82,17 @@ def shown_lines(document: Document) -> list[str]:
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
         rest.append(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
-    clean = [place.where for place in document.clean]
+    clean = list(map(text, document.clean["where"]))
     rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
-    small = [place for place in document.too_small if place.rows == document.rows and place.reason != BLIND]
-    aside = [f"{place.where or NAMELESS} ({place.reason})" for place in small]
+    small = zip(*(document.too_small[key] for key in ("where", "rows", "reason")), strict=True)
+    aside = [f"{where or NAMELESS} ({why})" for where, rows, why in small if rows == document.rows and why != BLIND]
     rest += [f"Set aside: {words.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
         left = len(words.changed_words(result)) - SHOWN
-        rest += [f"{result.name}: {words.periods_said(result)}", *words.changed_words(result, SHOWN)]
+        rest += [f"{result.name}: {words.periods_said(result, document.level)}", *words.changed_words(result, SHOWN)]
         rest += [f"... and {left} smaller on the page."] if left > 0 else []
     compared = document.comparison
     if compared is not None:
@@ -110,11 +110,14 @@ def _ranking(heads: Sequence[Finding]) -> Any:
     style = box.HEAVY_HEAD if knows_lines() else box.ASCII
     title = "Where it is wrong, beyond noise"
     table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
-    columns = ranking(heads)
-    for column in columns:
-        table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
-    for i in range(len(heads)):
-        table.add_row(*(escape(inert(column.text(i))) for column in columns))
+    off = "difference in total" if words.means() else "difference in events"
+    for heading in ("where", "rows", "predicted", "happened", off, "adjusted p"):
+        table.add_column(heading, justify="left" if heading in ("where", off) else "right")
+    for head in heads:
+        said = head.brief if head.score_ranges else head.difference
+        rates = words.percent(head.predicted), words.percent(head.observed)
+        p_value = words.p_cell(head.p_value, head.p_value if head.bound else None)
+        table.add_row(*(escape(inert(each)) for each in (head.where, words.count(head.rows), *rates, said, p_value)))
     return table
 
 

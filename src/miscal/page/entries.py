@@ -190,14 +190,16 @@ class Entry:
         adjusted = floats(table["p_adjusted"])
         columns["p_value"] = adjusted if "p_adjusted" in table else columns["p_value"]
         columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
-        names = [_name(item) for item in table["label" if "label" in table else "level"]]
-        known = "label" in table or "level" in table
-        # A label such as "(1, 2]" only repeats the edges, which read better in words.
-        label = [
-            own if known and own and not _BRACKETS.match(own) else words
-            for own, words in zip(names, self._ranges(columns["low"], columns["high"]), strict=True)
-        ]
+        label = self._ranges(columns["low"], columns["high"])
+        if self.labels:  # one such as "(1, 2]" only repeats the edges, which read better in words
+            names = zip(map(_name, self.labels), label, strict=True)
+            label = [own if own and not _BRACKETS.match(own) else words for own, words in names]
         return Cells(label, **columns)
+
+    @property
+    def labels(self) -> list[Any]:
+        """The names of its cells as the data have them; none where they are ranges alone."""
+        return self.table.get("label") or self.table.get("level") or []
 
     def _ranges(self, low: Floats, high: Floats) -> list[str]:
         """Ranges in words: of whole numbers the first and the last, of dates the first and the last day."""
@@ -281,18 +283,13 @@ def _name(item: object) -> str:
 
 def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
     """A running total, of the points that are numbers; None where there are none."""
-    share, total = floats(given.get("x")), floats(given.get("y"))
-    known = np.flatnonzero(np.isfinite(share) & np.isfinite(total)) if len(share) == len(total) else share[:0]
-    if not len(known):
+    table = Columns(given)
+    points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
+    share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
+    if not len(share):
         return None
-
-    def beside(key: str) -> Floats:
-        values = floats(given.get(key))
-        return (values if len(values) == len(share) else np.full(len(share), np.nan))[known]
-
-    half, total = beside("band"), total[known]
     exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
-    return Walk(text(given.get("label")), share[known], total, beside("score"), -half, half, exact)
+    return Walk(text(given.get("label")), share, total, score, -half, half, exact)
 
 
 def read_entry(value: object, kind: str = "") -> Entry:

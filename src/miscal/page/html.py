@@ -16,20 +16,15 @@ from typing import Any
 import numpy as np
 
 from miscal.page import words
-from miscal.page.column_figures import field_levels, variable
 from miscal.page.entries import Entry, read_entry
-from miscal.page.gap_figures import reliability
 from miscal.page.json import Columns, floats, write_text
 from miscal.page.markup import Child, Safe, asset, ellipsis, join, prose, tag
 from miscal.page.records import Document, of_document
 from miscal.page.sections import closing, columns, findings, repair, score
-from miscal.page.sections.blocks import WRITTEN, columns_of, figure, quiet, sheet
+from miscal.page.sections.blocks import WRITTEN, columns_of, quiet, sheet
 from miscal.page.sections.findings import Closer
-from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 
-#: Bytes for the figures of columns, and for all sections: pages stay below 1.5 MB.
-FIGURE_BYTES, PAGE_BYTES = 600_000, 1_380_000
-COLUMNS_AT = 5  # the place of that section
+PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
 
 
 @of_document
@@ -51,31 +46,31 @@ def to_html(audit: Document) -> str:
     >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
     True
     """
-    parts = [
-        ("findings", "Findings", findings.findings(audit)),
-        ("advice", "What to do", repair.advice(audit)),
-        ("comparison", "Baseline", closing.comparison(audit)),
-        ("periods", "Time", closing.periods(audit)),
-        ("score", "Score", score.score(audit)),
-        ("groups", "Groups", columns.groups(audit)),
-        ("subpopulations", "Subpopulations", columns.subpopulations(audit)),
-        ("neighbourhoods", "Neighbourhoods", columns.neighbourhoods(audit)),
-        ("repair", "Repair", repair.repair(audit)),
-        ("clean", "Clean", closing.clean_section(audit)),
-        ("too-small", "Too small", closing.too_small_section(audit)),
-        ("left-out", "Not looked at", closing.left_out_section(audit)),
-        ("method", "Method", closing.method(audit)),
-        ("words", "Words", closing.definitions(audit)),
-    ]
-    spent = sum(len(content.encode()) for _, _, content in parts)
-    drawn = columns.columns(audit, FIGURE_BYTES, PAGE_BYTES - spent)
-    parts.insert(COLUMNS_AT, ("columns", "Columns", drawn))
-    links = [tag("a", label, href=f"#{anchor}") for anchor, label, content in parts if content]
+    parts = {
+        "findings": ("Findings", findings.findings(audit)),
+        "advice": ("What to do", repair.advice(audit)),
+        "comparison": ("Baseline", closing.comparison(audit)),
+        "periods": ("Time", closing.periods(audit)),
+        "score": ("Score", score.score(audit)),
+        "columns": ("Columns", Safe("")),
+        "groups": ("Groups", columns.groups(audit)),
+        "subpopulations": ("Subpopulations", columns.subpopulations(audit)),
+        "neighbourhoods": ("Neighbourhoods", columns.neighbourhoods(audit)),
+        "repair": ("Repair", repair.repair(audit)),
+        "clean": ("Clean", closing.clean_section(audit)),
+        "too-small": ("Too small", closing.too_small_section(audit)),
+        "left-out": ("Not looked at", closing.left_out_section(audit)),
+        "method": ("Method", closing.method(audit)),
+        "words": ("Words", closing.definitions(audit)),
+    }
+    spent = sum(len(content.encode()) for _, content in parts.values())
+    parts["columns"] = "Columns", columns.columns(audit, PAGE_BYTES - spent)
+    links = [tag("a", label, href=f"#{anchor}") for anchor, (label, content) in parts.items() if content]
     body = join(
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
         score.header(audit),
         tag("nav", links, aria_label="Sections"),
-        tag("main", score.hero(audit), score.key_numbers(audit), [content for _, _, content in parts]),
+        tag("main", score.hero(audit), score.key_numbers(audit), [content for _, content in parts.values()]),
         tag(
             "footer",
             tag("p", prose("page")["printed"], class_="paper"),
@@ -147,8 +142,8 @@ def audit_html(audit: Document) -> str:
         score.key_numbers(audit),
         repair.repair(audit),
         findings.findings(audit, MOST),
-        [tag("div", _figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
-        tag("div", [made for entry in drawn for made in _figures(entry, audit.level)], class_="grid"),
+        [tag("div", columns.figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
+        tag("div", [made for entry in drawn for made in columns.figures(entry, audit.level)], class_="grid"),
         quiet(prose("page")["notebook"]),
     )
 
@@ -176,22 +171,9 @@ def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> st
         return _framed(
             tag("p", said),
             quiet(str(result["method"])),
-            tag("div", _figures(entry, level), class_="pair"),
+            tag("div", columns.figures(entry, level), class_="pair"),
             _cells(entry),
         )
-
-
-def _figures(entry: Entry, level: float) -> list[Safe]:
-    """The figures of a result, by its kind."""
-    if entry.kind == "subpopulation":
-        walks = entry.walks[:MOST]
-        return [figure(cumulative(walk, deviation_reach(walks)), heading=walk.label) for walk in walks]
-    if entry.kind == "score":
-        return [figure(reliability(entry, level)), *([figure(cumulative(entry.walk))] if entry.walk else [])]
-    if entry.kind == "neighbourhood" and entry.grid is not None:
-        return [figure(neighbourhood(entry.grid, entry.columns))]
-    ranged = entry.kind in ("variable", "variation") and "low" in entry.table
-    return [] if entry.kind == "class" else [figure((variable if ranged else field_levels)(entry, level))]
 
 
 def _cells(entry: Entry) -> Safe:

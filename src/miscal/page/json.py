@@ -102,15 +102,21 @@ def whole(value: object) -> int:
 
 
 class Columns(dict[str, list[Any]]):
-    """Columns of one length; one that the table does not have is a column of None.
+    """Columns of one length, from themselves or from a list of records; one that the table does not have is of None.
 
     >>> table = Columns({"a": [1, 2], "b": [3], "c": None})
     >>> table["b"], table["d"], table.rows
     ([3, None], [None, None], 2)
+    >>> Columns([{"a": 1}, {"b": 3}])
+    {'a': [1, None], 'b': [None, 3]}
     """
 
     def __init__(self, value: object) -> None:
-        listed = {str(name): items(column) for name, column in mapping(value).items()}
+        rows = list(map(mapping, items(value)))
+        given = mapping(value) or {
+            name: [row.get(name) for row in rows] for name in {k: 0 for row in rows for k in row}
+        }
+        listed = {str(name): items(column) for name, column in given.items()}
         self.rows = max(map(len, listed.values()), default=0)
         super().__init__({name: column + [None] * (self.rows - len(column)) for name, column in listed.items()})
 

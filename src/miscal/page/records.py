@@ -47,21 +47,6 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Quiet:
-    """A place in which nothing was found: clean, or too small to judge."""
-
-    where: str
-    value: float
-    noise_floor: float
-    p_value: float
-    p_least: float
-    detectable: float
-    rows: float
-    note: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class LeftOut:
     """What was not looked at, for one reason, and how to ask for it."""
 
@@ -127,6 +112,7 @@ class Repaired:
 class Document:
     """An audit; `data`, `settings` and `versions` are as in the dictionary, to be listed.
 
+    clean, too_small : places in which nothing was found, as tables
     findings : those beyond noise that no other explains
     response : whether amounts ("real") or numbers ("count") are predicted; empty for events
     """
@@ -141,8 +127,8 @@ class Document:
     along_score: Mapping[str, Entry]
     unlisted: int
     notes: list[str]
-    clean: list[Quiet]
-    too_small: list[Quiet]
+    clean: Columns
+    too_small: Columns
     left_out: list[LeftOut]
     sections: Mapping[str, list[Entry]]
     comparison: Compared | None
@@ -223,9 +209,6 @@ def _measures(score: object) -> dict[str, Measure]:
 
 READERS |= {
     "Measure": _measure,
-    "list[Quiet]": lambda value: [
-        read_record(Quiet, item if isinstance(item, Mapping) else {"where": item}) for item in items(value)
-    ],
     "list[LeftOut]": lambda value: [read_record(LeftOut, item) for item in items(value)],
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,

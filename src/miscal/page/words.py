@@ -41,17 +41,16 @@ def finite(value: object) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _decimals(size: float, digits: int) -> int:
-    """Decimals that show `digits` significant digits of a number of that size."""
-    if size == 0.0:
-        return 0
-    return max(0, digits - 1 - math.floor(math.log10(size)))
-
-
-def _signed(text: str, negative: bool, sign: bool) -> str:
-    if negative and any(digit in text for digit in "123456789"):
-        return MINUS + text
-    return "+" + text if sign and any(digit in text for digit in "123456789") else text
+def _written(value: object, digits: int, *, times: int = 1, unit: str = "", sign: bool = False, most: int = 8) -> str:
+    """Write a number with so many significant digits and at most so many decimals; what rounds to 0 has no sign."""
+    number = times * finite(value)
+    if math.isnan(number):
+        return NOTHING
+    size = abs(number)
+    places = min(max(0, digits - 1 - math.floor(math.log10(size))), most) if size else 0
+    text = f"{size:.{digits - 1}g}" if 0 < size < 1e-5 and most and not unit else f"{size:,.{places}f}"
+    before = "" if not text.strip("0.") else MINUS if number < 0 else "+" if sign else ""
+    return f"{before}{text}{unit}"
 
 
 def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
@@ -62,14 +61,7 @@ def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
     >>> number(0.012345), number(-1234.5), number(12345.6), number(0.0), number(None)
     ('0.0123', '−1,234', '12,346', '0', '—')
     """
-    if value == math.inf:
-        return "infinite"
-    size = finite(value)
-    if math.isnan(size):
-        return NOTHING
-    if size != 0.0 and abs(size) < 1e-5:
-        return _signed(f"{abs(size):.{digits - 1}g}", size < 0, sign)
-    return _signed(f"{abs(size):,.{min(_decimals(abs(size), digits), 8)}f}", size < 0, sign)
+    return "infinite" if value == math.inf else _written(value, digits, sign=sign)
 
 
 _MEANS: ContextVar[bool] = ContextVar("means", default=False)
@@ -125,14 +117,9 @@ def percent(value: object, digits: int = 3) -> str:
     >>> percent(0.2412), percent(0.00031), percent(1.0), percent(0.0)
     ('24.1%', '0.031%', '100%', '0%')
     """
-    rate = finite(value)
-    if math.isnan(rate):
-        return NOTHING
     if means():
-        return number(rate, digits)
-    size = abs(rate) * 100
-    places = min(_decimals(size, digits if size >= 1 else digits - 1), 8)
-    return _signed(f"{size:.{places}f}%", rate < 0, False)
+        return _written(value, digits)
+    return _written(value, digits - (abs(finite(value)) < 0.01), times=100, unit="%")
 
 
 def share(value: object) -> str:
@@ -155,13 +142,9 @@ def points(value: object) -> str:
     >>> points(0.0281), points(-0.0004)
     ('+2.8 points', '−0.040 points')
     """
-    gap = finite(value)
-    if math.isnan(gap):
-        return NOTHING
     if means():
-        return number(gap, 2, sign=True)
-    size = abs(gap) * 100
-    return _signed(f"{size:.{min(max(_decimals(size, 2), 0), 6)}f}", gap < 0, True) + " points"
+        return _written(value, 2, sign=True)
+    return _written(value, 2, times=100, unit=" points", sign=True, most=6)
 
 
 def count(value: object) -> str:
@@ -172,10 +155,7 @@ def count(value: object) -> str:
     >>> count(12345), count(64.6)
     ('12,345', '65')
     """
-    size = finite(value)
-    if math.isnan(size):
-        return NOTHING
-    return _signed(f"{abs(size):,.0f}", size < 0, False)
+    return _written(value, 1, most=0)
 
 
 def p_value(value: object, name: str = "p", *, bound: bool = False) -> str:
@@ -186,13 +166,10 @@ def p_value(value: object, name: str = "p", *, bound: bool = False) -> str:
     >>> p_value(0.034), p_value(1e-9), p_value(None), p_value(0.006, bound=True)
     ('p = 0.034', 'p ≤ 0.001', 'no p-value', 'p ≤ 0.006')
     """
-    p = finite(value)
-    if math.isnan(p):
+    text = p_cell(value, value if bound else None)
+    if text == NOTHING:
         return "no p-value"
-    if p <= 0.001:  # also the end of the scale of 999 simulations, where p can only be bounded
-        return f"{name} ≤ 0.001"
-    sign = "≤" if bound else "="
-    return f"{name} {sign} {p:.3f}" if p < 0.0995 else f"{name} {sign} {p:.2f}"
+    return f"{name} {text}" if text.startswith("≤") else f"{name} = {text}"
 
 
 def p_cell(value: object, least: object = None) -> str:
@@ -203,10 +180,13 @@ def p_cell(value: object, least: object = None) -> str:
     >>> p_cell(0.0), p_cell(0.5), p_cell(0.005, 0.005)
     ('≤ 0.001', '0.50', '≤ 0.005')
     """
-    text = p_value(value, "")
-    if finite(value) <= finite(least) and "≤" not in text:
-        return f"≤ {finite(value):.3f}"
-    return NOTHING if text == "no p-value" else text.replace(" = ", "").strip()
+    p = finite(value)
+    if math.isnan(p):
+        return NOTHING
+    if p <= 0.001:  # also the end of the scale of 999 simulations, where p can only be bounded
+        return "≤ 0.001"
+    text = f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
+    return f"≤ {text}" if p <= finite(least) else text
 
 
 def interval(low: object, high: object, write: Callable[[object], str] = number) -> str:
@@ -244,8 +224,6 @@ def events_off(value: object) -> str:
     off = finite(value)
     if math.isnan(off):
         return NOTHING
-    if means():
-        return means_off(off)
     return f"{counted(off)} more {'predicted than happened' if off >= 0 else 'happened than predicted'}"
 
 
@@ -380,10 +358,8 @@ def signed_points(gaps: list[float]) -> list[str]:
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
 
 
-def periods_said(periods: Entry) -> str:
+def periods_said(periods: Entry, level: float) -> str:
     """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
-    level = finite(periods.settings.get("level"))
-    level = 0.05 if math.isnan(level) else level
     verdicts = periods.table["verdict"]
     off = sum(finite(p) <= level for p in periods.table["p_adjusted"])
     dated = len(verdicts) - verdicts.count("no date")

@@ -6,7 +6,6 @@ The rows of each finding along the score show a reader which of its scores are o
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,16 +33,13 @@ TRIED = 65  # sums of a cell that are tested at once, to find the least that is 
 
 def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes, intervals = (of(looked.rows, tests, places).tolist() for of in (_shrunken, _intervals))
-    return [_finding(looked, tests, *one) for one in zip(places, sizes, intervals, strict=True)]
+    sizes = _shrunken(looked.rows, tests, places).tolist()
+    return [_finding(looked, tests, place, size) for place, size in zip(places, sizes, strict=True)]
 
 
-def _finding(
-    looked: Looked, tests: Multiplicity, place: Place, shrunken: float, interval: tuple[float, float]
-) -> Finding:
+def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float) -> Finding:
     rows, group = looked.rows, place.group
     told, units = rows.told(place.raw), rows.noise.units
-    gap = place.off / told["weight"]
     own_class = bool(looked.name) and group.kind != "score"
     real = _real(tests, place)
     form, ranges = form_and_ranges(place, looked)
@@ -56,8 +52,8 @@ def _finding(
         columns=group.names,
         levels=group.levels(place.box),
         **told,
-        interval=(interval[0] * units.scale, interval[1] * units.scale),
-        events_off=gap * told["weight"] * units.scale,
+        interval=_interval(rows, tests, place),
+        events_off=place.off * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
         real=real,
@@ -72,22 +68,16 @@ def _finding(
     )
 
 
-def _intervals(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
-    """Intervals of the gaps of places, (places, 2), each simultaneous over the tests among which it was picked."""
-    made, alike = np.empty((len(places), 2)), defaultdict(list)
-    for i, place in enumerate(places):
-        number = tests.severity(place)
-        if rows.raw.cluster is not None:
-            weight = float(place.raw.weight[0])
-            gap = place.off / weight
-            reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-            made[i] = gap - reach, gap + reach
-        else:  # weights of one cell must not decide how another one is read
-            alike[number, 0 if rows.raw.weight is None else i].append(i)
-    for (number, _), some in alike.items():
-        sums = Sums.joined([places[i].raw for i in some])
-        made[some] = np.transpose(rows.gap_intervals(sums, number, tests.level))
-    return made
+def _interval(rows: Rows, tests: Multiplicity, place: Place) -> tuple[float, float]:
+    """The interval of the gap of a place, simultaneous over the tests among which it was picked."""
+    number = tests.severity(place)
+    if rows.raw.cluster is None:
+        low, high = (float(end[0]) for end in rows.gap_intervals(place.raw, number, tests.level))
+    else:
+        weight = float(place.raw.weight[0])
+        reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1])
+        low, high = (place.off - reach) / weight, (place.off + reach) / weight
+    return low * rows.noise.units.scale, high * rows.noise.units.scale
 
 
 def _real(tests: Multiplicity, place: Place) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from miscal.page import words
+from miscal.page.json import text
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
@@ -17,18 +17,6 @@ Kind = Literal["number", "name", "words", "markup"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
-
-
-def slug(text: object, prefix: str) -> str:
-    """An identifier that can stand in an address: the prefix, which makes it the only one, and what letters there are.
-
-    Examples
-    --------
-    >>> slug("Wind speed", "variable-3")
-    'variable-3-wind-speed'
-    """
-    words = re.sub(r"[^a-z0-9]+", "-", str(text)[:80].lower()).strip("-")[:40]
-    return f"{prefix}-{words}" if words else prefix
 
 
 def figure(
@@ -93,6 +81,7 @@ class Column:
     write: Callable[[object], str] = words.number
     kind: Kind = "number"
     links: Sequence[str] = field(default_factory=tuple)
+    small: Sequence[str] = field(default_factory=tuple)  # of names: what stands under each
     least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
 
     def text(self, i: int) -> str:
@@ -123,7 +112,10 @@ def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) ->
     for key in names:
         heading, how = prose("headings").get(key, key.replace("_", " ").capitalize()), WRITTEN[key]
         values = rows[key] if isinstance(rows, Mapping) else [getattr(row, key) for row in rows]
-        made.append(Column(heading, values, kind=how) if isinstance(how, str) else Column(heading, values, how))
+        if isinstance(how, str):
+            made.append(Column(heading, [text(value) for value in values], kind=how))
+        else:
+            made.append(Column(heading, values, how))
     return made
 
 
@@ -150,24 +142,25 @@ def folded(summary: str, *children: Child) -> Safe:
 
 
 def sheet(
-    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None
-) -> Safe:
+    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None,
+    still: bool = False, most: int = MOST_ROWS,
+) -> Safe:  # fmt: skip
     """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them.
 
-    One without rows is nothing.
+    One that stands `still` is not sorted and shows its caption; one without rows is nothing.
     """
     many = max((len(column.values) for column in columns), default=0)
     if not many:
         return Safe("")
-    shown = min(many, MOST_ROWS)
+    shown = min(many, most)
     box = tag("input", type="search", placeholder=search, aria_label=search, autocomplete="off", spellcheck="false")
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(
         "table",
-        tag("caption", caption, class_="unseen"),
-        tag("thead", tag("tr", [_heading(column) for column in columns])),
-        tag("tbody", rows, data_fold=fold, data_many=MANY if fold else None),
-        class_="sortable",
+        tag("caption", caption, class_=None if still else "unseen"),
+        tag("thead", tag("tr", [_heading(column, still) for column in columns])),
+        tag("tbody", rows, data_fold=fold, data_many=MANY if fold and not still else None),
+        class_=None if still else "sortable",
         id=identity,
     )
     return tag(
@@ -179,10 +172,12 @@ def sheet(
     )
 
 
-def _heading(column: Column) -> Safe:
-    class_ = column.kind if column.kind in ("number", "words") else None
+def _heading(column: Column, still: bool) -> Safe:
     if column.kind == "markup":
         return tag("th", tag("span", column.heading, class_="unseen"), scope="col", class_="bar")
+    class_ = column.kind if column.kind != "name" else None
+    if still:
+        return tag("th", column.heading, scope="col", class_=class_)
     return tag("th", tag("button", column.heading, type="button"), scope="col", aria_sort="none", class_=class_)
 
 
@@ -191,11 +186,12 @@ def _cell(column: Column, i: int) -> Safe:
     if column.kind == "markup":
         return tag("td", value if isinstance(value, Safe) else None, class_="bar")
     if column.kind == "name":
-        link = column.links[i] if i < len(column.links) else ""
-        shown = name(value, 80)
-        return tag("th", tag("a", shown, href=f"#{link}") if link else shown, scope="row")
+        shown, link = name(value, 80), "".join(column.links[i : i + 1])
+        small = [tag("small", said) for said in column.small[i : i + 1]]
+        return tag("th", tag("a", shown, href=f"#{link}") if link else shown, small, scope="row")
     if column.kind == "words":
         return tag("td", name(value, 100), class_="words", data_label=column.heading)
-    number = words.finite(value)
+    number, said = words.finite(value), column.text(i)
+    class_ = "number none" if said == words.NOTHING else "number"
     key = None if math.isnan(number) else f"{number:.9g}"
-    return tag("td", column.text(i), class_="number", data_label=column.heading, data_key=key)
+    return tag("td", said, class_=class_, data_label=column.heading, data_key=key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +39,7 @@ def _one(result: Entry, level: float) -> Safe:
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
         "div",
-        lead(words.periods_said(result)),
+        lead(words.periods_said(result, level)),
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
@@ -93,18 +92,16 @@ def clean_section(document: Document) -> Safe:
     """What was tested and found in order."""
     places = document.clean
     columns = columns_of(places, "where", "value", "noise_floor", "detectable", "note")
-    p_values = Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places])
-    columns.insert(3, p_values)
+    columns.insert(3, Column("p-value", places["p_value"], least=places["p_least"]))
     listed = sheet("Tested and clean", _known(columns), fold=6)
     return section("clean", "Tested and clean", listed, opening=_SAID["clean"])
 
 
 def too_small_section(document: Document) -> Safe:
     """What could not be judged."""
-    places = document.too_small
-    columns = columns_of(places, "where", "rows", "reason")
-    listed = sheet("Too small to judge", _known(columns), search="Search places")
-    shown = folded(f"Show {words.plural(len(places), 'place')}", listed)
+    columns = _known(columns_of(document.too_small, "where", "rows", "reason"))
+    listed = sheet("Too small to judge", columns, search="Search places")
+    shown = folded(f"Show {words.plural(document.too_small.rows, 'place')}", listed)
     return section("too-small", "Too small to judge", shown, opening=_SAID["small"])
 
 
@@ -118,7 +115,7 @@ def left_out_section(document: Document) -> Safe:
 
 def _known(columns: list[Column]) -> list[Column]:
     """Columns that hold anything."""
-    return [c for c in columns if any(v != "" and not (isinstance(v, float) and math.isnan(v)) for v in c.values)]
+    return [column for column in columns if any(value not in ("", None) for value in column.values)]
 
 
 def method(document: Document) -> Safe:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from miscal.page import words
 from miscal.page.column_figures import field_funnel, field_levels, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import strength_bar
+from miscal.page.gap_figures import reliability, strength_bar
 from miscal.page.json import Columns, text
-from miscal.page.markup import Safe, ellipsis, prose, tag
+from miscal.page.markup import Safe, ellipsis, join, prose, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet, slug
+from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
 from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
@@ -20,52 +20,45 @@ FUNNEL_FROM = 16
 _KINDS = {"variable": "by range", "field": "by level"}
 MOST_DRAWN = 4
 FULL = "full population"
-MOST_LISTED = 60
-_SAID = prose("columns")
+MOST_LISTED = 60  # subpopulations
 MOST_GROUPS = 200
+FIGURE_BYTES = 600_000  # of all columns
+_SAID = prose("columns")
 
 
 def entries(document: Document) -> list[Entry]:
-    """Every variable and field of the audit: those with the largest finding first, then those without, by strength."""
-    sizes = _findings(document)
+    """Every variable and field of the audit: those with the largest finding first, then those without, by strength.
+
+    The size of a finding is its events off for certain; one of a combination says nothing of a column's own size.
+    """
+    sizes: dict[str, float] = {}
+    for finding in document.real:
+        for key in (ellipsis(column, LONGEST_NAME) for column in finding.columns):
+            sizes[key] = max(sizes.get(key, 0.0), finding.at_least if len(finding.columns) == 1 else 0.0)
     return sorted(document.columns, key=lambda entry: (-sizes.get(entry.column, -1.0), -entry.strength))
 
 
-def _findings(document: Document) -> dict[str, float]:
-    """Events off for certain of each column's largest finding beyond noise; 0 if only a combination has one."""
-    sizes: dict[str, float] = {}
-    for finding in document.real:
-        size = finding.at_least if len(finding.columns) == 1 else 0.0
-        for column in finding.columns:
-            key = ellipsis(column, LONGEST_NAME)
-            sizes[key] = max(sizes.get(key, 0.0), size)
-    return sizes
-
-
-def columns(document: Document, figures: int, budget: int) -> Safe:
-    """The section: the table always whole, figures until so many bytes, or the budget of the section, are spent."""
+def columns(document: Document, room: int) -> Safe:
+    """The section: the table always whole, figures until their bytes, or those that the page has left, are spent."""
     every = entries(document)
     if not every:
         return Safe("")
     pictures: list[Safe] = []
-    links = [""] * len(every)
-    budget = min(figures, budget - len(_table(every, links)))
+    room = min(FIGURE_BYTES, room - len(_table(every, ())))
     for place, entry in enumerate(every):
-        identity = slug(entry.column, f"{entry.kind}-{document.columns.index(entry)}")
-        pieces = _figures(entry, identity, document.level)
-        budget -= sum(len(piece.encode()) for piece in pieces)
-        if budget < 0:
+        made = join(figures(entry, document.level, f"column-{place}"))
+        room -= len(made.encode())
+        if room < 0:
             break
-        pictures += pieces
-        links[place] = identity
-    left, sampled = links.count(""), max(entry.curve_rows for entry in every)
+        pictures.append(made)
+    left, sampled = len(every) - len(pictures), max(entry.curve_rows for entry in every)
     drawn_at_random = f", from {words.count(sampled)} rows drawn at random" if sampled else ""
     curves = f" {_SAID['curves']}{drawn_at_random}." if any(entry.curve for entry in every) else ""
     return section(
         "columns",
         "Column by column",
         lead(_SAID["lead"], curves),
-        _table(every, links),
+        _table(every, [f"column-{place}" for place in range(len(pictures))]),
         tag("div", pictures, class_="grid", data_searched="columns-table", data_fold=4, data_many=30),
         tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
     )
@@ -83,7 +76,7 @@ def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
     ]
 
 
-def _table(every: list[Entry], links: list[str]) -> Safe:
+def _table(every: list[Entry], links: Sequence[str]) -> Safe:
     most = max((size for e in every for size in (e.value, e.noise_floor) if not math.isnan(size)), default=0.0)
     bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
     columns = column_list(every, links)
@@ -91,12 +84,35 @@ def _table(every: list[Entry], links: list[str]) -> Safe:
     return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
-def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
+def figures(entry: Entry, level: float, identity: str | None = None) -> list[Safe]:
+    """The figures of a result, by its kind, each with what it shows."""
+    if entry.kind == "score":
+        bins = f"Each dot is one of {len(entry.cells)} bins of the score. {prose('score')['reliability']}"
+        made = [figure(reliability(entry, level), bins)]
+        return made if entry.walk is None else [*made, figure(cumulative(entry.walk), prose("score")["walk"])]
+    if entry.kind == "subpopulation":
+        walks = entry.walks[:MOST_DRAWN]
+        return [
+            figure(
+                cumulative(walk, deviation_reach(walks)),
+                _walk_words(entry.table, walk.label),
+                heading="The whole table" if walk.label == FULL else walk.label,
+            )
+            for walk in walks
+        ]
+    if entry.kind == "neighbourhood" and entry.grid is not None:
+        said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
+        said = f"{said}, {words.p_value(entry.p_value)}."
+        return [figure(neighbourhood(entry.grid, entry.columns), said, heading=" and ".join(entry.columns))]
+    return [] if entry.kind == "class" else _of_cells(entry, level, identity)
+
+
+def _of_cells(entry: Entry, level: float, identity: str | None) -> list[Safe]:
     """The figure of a column, and the funnel of one with many levels."""
-    draw = variable if entry.kind == "variable" else field_levels
+    draw = variable if entry.kind in ("variable", "variation") and "low" in entry.table else field_levels
     caption = f"Off by {words.percent(entry.value)}"
     caption += "." if math.isnan(entry.noise_floor) else f", noise alone {words.percent(entry.noise_floor)}."
-    searched = f"{entry.column} {_KINDS[entry.kind]} {entry.worst[0]}"
+    searched = f"{entry.column} {_KINDS.get(entry.kind, '')} {entry.worst[0]}"
     made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
         heading = f"{entry.column}: all levels"
@@ -106,29 +122,15 @@ def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
 
 def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
-    return section(
-        "subpopulations", "Subpopulations", map(_one, document.of("subpopulation")), opening=_SAID["searched"]
-    )
+    made = [_one(result, document.level) for result in document.of("subpopulation")]
+    return section("subpopulations", "Subpopulations", made, opening=_SAID["searched"])
 
 
-def _one(result: Entry) -> Safe:
-    walks = result.walks[:MOST_DRAWN]
-    reach = deviation_reach(walks)
-    drawn = [
-        figure(
-            cumulative(walk, reach),
-            _walk_words(result.table, walk.label),
-            heading="The whole table" if walk.label == FULL else walk.label,
-        )
-        for walk in walks
-    ]
-
-    first = result.table.take(range(min(MOST_LISTED, result.table.rows)))
-    columns = [
-        Column("Subpopulation", first["label"], kind="name"),
-        *columns_of(first, *RATES, "deviations", "p_adjusted"),
-    ]
-    listed = sheet("Subpopulations, those furthest off first", columns, search="Search subpopulations")
+def _one(result: Entry, level: float) -> Safe:
+    drawn = figures(result, level)
+    named = Column("Subpopulation", result.table["label"], kind="name")
+    columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
+    listed = sheet("Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED)
     return tag(
         "div",
         tag("p", _judged(result)),
@@ -164,12 +166,8 @@ def _walk_words(table: Columns, label: str) -> str:
 
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
-    drawn = []
-    for result in document.of("neighbourhood"):
-        if result.grid is not None:
-            said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
-            said = f"{said}, {words.p_value(result.p_value)}."
-            drawn.append(figure(neighbourhood(result.grid, result.columns), said, heading=" and ".join(result.columns)))
+    maps = [result for result in document.of("neighbourhood") if result.grid is not None]
+    drawn = [made for result in maps for made in figures(result, document.level)]
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 
@@ -187,10 +185,9 @@ def groups(document: Document) -> Safe:
         column, table = text(result.settings.get("column")), Columns(result.extra.get("differences"))
         rows += [{"column": column, **dict(zip(table, row, strict=True))} for row in zip(*table.values(), strict=True)]
     rows.sort(key=_worst)
-    many, rows = len(rows), rows[:MOST_GROUPS]
     names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
-    columns = columns_of({key: [row.get(key) for row in rows] for key in names}, *names)
-    listed = sheet("Each group against the rest of its column", columns, search="Search groups")
-    shown = "" if many == len(rows) else f", the {len(rows)} furthest from the rest; all are in the JSON"
-    every = folded(f"Show {words.plural(many, 'group')}{shown}", listed)
+    listed = sheet(
+        "Each group against the rest of its column", columns_of(Columns(rows), *names), search="Search groups"
+    )
+    every = folded(f"Show {words.plural(len(rows), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])

@@ -11,20 +11,19 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.column_figures import variable
-from miscal.page.entries import LONGEST_NAME, Cells, Entry
+from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import card_domain, gap_by_score, gap_card, range_card
 from miscal.page.markup import Safe, clean, ellipsis, join, name, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section, slug
+from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section
+from miscal.pooling.condition import Condition
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
@@ -38,25 +37,25 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which does not break at its hyph
 
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     """The section of findings, at most so many as cards; when there are none it says what that means."""
-    families = _families(document.findings)
-    body, closer = quiet("Nothing that was looked at is off beyond noise."), Closer(document)
-    further = [finding for family in families[most:] for finding in family]
-    if families:
-        shown = families[:most]
-        domain = _shared_domain([family[0] for family in shown])
-        spans = _spans(len(shown))
-        cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
-        body = tag("ol", cards, class_="cards", data_fold=4)
+    families, closer = _families(document.findings), Closer(document)
+    shown, further = families[:most], [finding for family in families[most:] for finding in family]
+    domain, spans = _shared_domain([family[0] for family in shown]), _spans(len(shown))
+    cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
+    ends = ""
+    if document.unlisted > 0:
+        places = "smaller or overlapping place is", "smaller or overlapping places are"
+        ends = f"The list ends here. {words.plural(document.unlisted, *places)} still off when all of these are put "
+        ends += "right; a deeper look at the columns would name the rest."
     return section(
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
-        _legend() if families else None,
+        _legend() if cards else quiet("Nothing that was looked at is off beyond noise."),
         filters(document.real),
-        body,
+        tag("ol", cards, class_="cards", data_fold=4) if cards else None,
         closer.listed(further, f"Further findings ({len(further):,})", _sentence),
-        _unlisted(document.unlisted),
+        tag("p", ends, class_="note") if ends else None,
         [tag("p", name(note, 600), class_="note") for note in document.notes],
-        _download(document.real) if document.findings else None,
+        closer.download(document.real) if cards else None,
     )
 
 
@@ -73,14 +72,6 @@ def _spans(many: int) -> list[str]:
     rest = many - 1
     halves = {0: 0, 1: 4, 2: 2}[rest % 3] if rest != 1 else 0
     return ["wide", *["wide" if rest == 1 else "half" if rest - i <= halves else "third" for i in range(rest)]][:many]
-
-
-def _unlisted(many: int) -> Safe | None:
-    if many <= 0:
-        return None
-    places = words.plural(many, "smaller or overlapping place is", "smaller or overlapping places are")
-    text = f"The list ends here. {places} still off when all of these are put right; "
-    return tag("p", text, "a deeper look at the columns would name the rest.", class_="note")
 
 
 def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
@@ -115,7 +106,7 @@ def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | N
         closer.listed(others, alike, _sentence, MOST_ALIKE, " like it, in the CSV and the JSON"),
         closer.listed(explained, under, _brief, MOST_EXPLAINED),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
-        id=slug(finding.where, f"finding-{number}"),
+        id=f"finding-{number}",
         **marked(finding),
     )
 
@@ -143,32 +134,9 @@ def strength(finding: Finding) -> str:
     return finding.judged + more
 
 
-def ranking(heads: Sequence[Finding]) -> list[Column]:
-    """Findings as the columns of a terminal's table."""
-    headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
-    *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
-    off = [head.brief if head.score_ranges else head.difference for head in heads]
-    chance = replace(last, least=[head.p_value if head.bound else None for head in heads])
-    return [
-        *first,
-        Column("difference in total" if words.means() else "difference in events", off, kind="words"),
-        chance,
-    ]
-
-
-def _download(every: Sequence[Finding]) -> Safe:
-    table: dict[str, list[object]] = {key: [getattr(f, key, "") for f in every] for key in _LISTED}
-    table |= {key: [f.interval[end] for f in every] for end, key in enumerate(("gap_low", "gap_high"))}
-    table |= {key: [str(getattr(f, key)).lower() for f in every] for key in ("real", "specific")}
-    table |= {key: clauses(every, dialect) for key, dialect in _CLAUSES.items()}
-    button = tag("button", "All findings as CSV", type="button", class_="csv")
-    return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")
-
-
-PANEL_BYTES, SQL_BYTES = 220_000, 80_000  # of all panels of a page together: figures and tables; clauses
-HALF = 0.5  # of a range that must belong
-BESIDE = 2  # ranges on either side
-MOST_OWN, MOST_LEVELS = 5, 6  # cells of its own that are listed, and levels of a field in all
+PANEL_BYTES, SQL_BYTES = 220_000, 120_000  # of all findings of a page together: figures and tables; clauses
+BESIDE, MOST_LEVELS = 2, 5  # ranges on either side of its own, and other levels of a field
+MOST_OWN = 5  # cells of its own that are listed
 MOST_SQL = 4000  # characters of a clause written into the page; the JSON has them all
 SAID = {"sqlite": "SQLite", "duckdb": "DuckDB and PostgreSQL"}
 LOOK = "Look closer: its scores, its neighbours, its rows as SQL"
@@ -177,18 +145,20 @@ _HERE = tag("span", " (this place)", class_="unseen")
 
 
 class Closer:
-    """The panels of a page's findings, those of the heads first, until their bytes are spent."""
+    """The panels of findings and the clauses that pick their rows, heads first, until their bytes are spent."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.columns = {entry.column: entry for entry in document.columns}
         self.panels: dict[str, Safe] = {}
+        self.clauses: dict[str, dict[str, str]] = {}
         seen, asked = PANEL_BYTES, SQL_BYTES
         for finding in sorted(document.real, key=lambda finding: bool(finding.parent)):
             made = join(self._along(finding), self._beside(finding)) if seen > 0 else Safe("")
-            rows = join(_rows(finding)) if asked > 0 else Safe("")
-            seen, asked = seen - len(made), asked - len(rows)
-            self.panels[finding.where] = join(made, rows)
+            clauses = {dialect: finding.to_sql(dialect) if asked > 0 else "" for dialect in SAID}
+            clauses = {dialect: text if len(text) <= MOST_SQL else "" for dialect, text in clauses.items()}
+            seen, asked = seen - len(made), asked - sum(map(len, clauses.values()))
+            self.clauses[finding.where], self.panels[finding.where] = clauses, join(made, _rows(clauses))
 
     def look(self, finding: Finding, summary: str = LOOK) -> Safe:
         """What is one click away; the summary alone where there is nothing to see."""
@@ -197,20 +167,27 @@ class Closer:
             return tag("div", summary) if summary != LOOK else Safe("")
         return tag("details", tag("summary", summary), tag("div", body, class_="closer"), class_="look")
 
-    def item(self, finding: Finding, said: str) -> Safe:
-        """A finding in a list: its place and what is said of it, its panel one click away."""
-        shown = join(tag("bdi", ellipsis(finding.where, 100)), ": ", said)
-        return tag("li", self.look(finding, shown), **marked(finding))
-
     def listed(
         self, places: Sequence[Finding], summary: str, said: Callable[[Finding], str], most: int | None = None,
         alike: str = "",
     ) -> Safe | None:  # fmt: skip
-        """Findings in a list, at most so many, one click away."""
-        shown = [self.item(finding, said(finding)) for finding in places[:most]]
+        """Findings in a list, at most so many, one click away: each with what is said of it and its panel."""
+        shown = [
+            tag("li", self.look(one, join(tag("bdi", ellipsis(one.where, 100)), ": ", said(one))), **marked(one))
+            for one in places[:most]
+        ]
         more = len(places) - len(shown)
         rest = quiet(f"and {more:,} more{alike}") if more > 0 else None
         return folded(summary, tag("ul", shown, class_="places"), rest) if places else None
+
+    def download(self, every: Sequence[Finding]) -> Safe:
+        """All findings as CSV."""
+        table: dict[str, list[object]] = {key: [getattr(f, key, "") for f in every] for key in _LISTED}
+        table |= {key: [f.interval[end] for f in every] for end, key in enumerate(("gap_low", "gap_high"))}
+        table |= {key: [str(getattr(f, key)).lower() for f in every] for key in ("real", "specific")}
+        table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
+        button = tag("button", "All findings as CSV", type="button", class_="csv")
+        return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")
 
     def _along(self, finding: Finding) -> Safe | None:
         """Its rows by bins of the score."""
@@ -228,70 +205,38 @@ class Closer:
     def _beside(self, finding: Finding) -> Safe | None:
         """Its cells among their neighbours, column by column."""
         found = [(self.columns.get(ellipsis(one["column"], LONGEST_NAME)), one) for one in finding.condition]
-        tables = [_neighbours(entry, one) for entry, one in found if entry is not None]
+        tables = [_neighbours(entry, Condition.from_dict(one)) for entry, one in found if entry is not None]
         return tag("div", tag("h4", "Beside it"), tables) if any(tables) else None
 
 
-def _neighbours(entry: Entry, condition: Mapping[str, Any]) -> Safe:
-    """The cells of one column that the condition picks, and those beside them."""
-    cells = entry.cells
-    own, shown = (_ranges if entry.kind == "variable" else _levels)(cells, condition)
-    known = cells.table()
-    if not own.any() or not set(RATES) <= set(known):  # suppressed
+def _neighbours(entry: Entry, condition: Condition) -> Safe:
+    """The cells of one column that a condition picks, levels by name and ranges by their middle, and those beside."""
+    cells, known = entry.cells, entry.cells.table()
+    if entry.kind == "variable":
+        own, order = condition.numbers(0.5 * (cells.low + cells.high)), np.arange(len(cells))
+    else:  # its own levels first, then those that are furthest off
+        picked = condition.slots(list(map(str, entry.labels)))
+        own = np.where(np.array(cells.label) == "missing", condition.missing, picked)
+        order = np.lexsort((-cells.strength(), ~own))
+    inside = np.flatnonzero(own[order]).tolist()
+    if not inside or not set(RATES) <= set(known):  # suppressed
         return Safe("")
+    few = inside if len(inside) <= MOST_OWN else [*inside[:2], *inside[-2:]]
+    beside = BESIDE if entry.kind == "variable" else MOST_LEVELS
+    before, after = order[: inside[0]][-beside:], order[inside[-1] + 1 :][:beside]
     listed = columns_of(known, *RATES)
     head = [tag("th", heading, scope="col") for heading in (name(entry.column, 40), *(c.heading for c in listed))]
     body = [
         tag("tr", tag("th", name(cells.label[i], 40), _HERE if own[i] else None, scope="row"),
             [tag("td", column.text(i).removesuffix(" points")) for column in listed], class_="own" if own[i] else None)
-        for i in shown
+        for i in (*before, *order[few], *after)
     ]  # fmt: skip
     return tag("div", tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroller")
 
 
-def _ranges(cells: Cells, condition: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
-    """Which ranges are its own, and those with the ones before and after them."""
-    low = -np.inf if condition.get("low") is None else condition["low"]
-    high = np.inf if condition.get("high") is None else condition["high"]
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        share = (np.minimum(high, cells.high) - np.maximum(low, cells.low)) / (cells.high - cells.low)
-    share = np.where(cells.high > cells.low, share, (cells.high > low) & (cells.high <= high))
-    share = np.where(np.isnan(cells.low), float(bool(condition.get("missing"))), share)
-    share[~np.isnan(cells.low)] *= condition.get("levels") is None  # missing values alone
-    own = (share >= HALF) | (share == max(share.max(initial=0.0), 1e-9)) & (share.max(initial=0.0) < HALF)
-    inside = np.flatnonzero(own).tolist()
-    first, last = min(inside, default=0), max(inside, default=0)
-    few = inside if len(inside) <= MOST_OWN else [*inside[:2], *inside[-2:]]
-    before, after = range(max(first - BESIDE, 0), first), range(last + 1, min(last + 1 + BESIDE, len(cells)))
-    return own, [*before, *few, *after]
-
-
-def _levels(cells: Cells, condition: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
-    """Which levels are its own, and those with the ones that are furthest off."""
-    named = {ellipsis(level, LONGEST_NAME) for level in condition.get("levels") or ()}
-    named |= {"missing"} if condition.get("missing") else set()
-    own = np.array([label in named for label in cells.label], dtype=bool)
-    order = np.argsort(-cells.strength(), kind="stable").tolist()
-    mine, others = [i for i in order if own[i]][:MOST_OWN], [i for i in order if not own[i]]
-    return own, [*mine, *others[: max(MOST_LEVELS - len(mine), BESIDE)]]
-
-
-def clause(finding: Finding, dialect: str) -> str:
-    """The clause that picks its rows; empty where it is too long for a page."""
-    text = finding.to_sql(dialect)
-    return text if len(text) <= MOST_SQL else ""
-
-
-def clauses(every: Iterable[Finding], dialect: str) -> list[object]:
-    """The clauses of findings, until their bytes are spent; then empty ones."""
-    texts = [clause(finding, dialect) for finding in every]
-    before = accumulate(map(len, texts), initial=0)
-    return [text if spent < SQL_BYTES else "" for text, spent in zip(texts, before, strict=False)]
-
-
-def _rows(finding: Finding) -> Safe | None:
+def _rows(clauses: Mapping[str, str]) -> Safe | None:
     """Which rows they are, to be counted again."""
-    known = {clause(finding, dialect): said for dialect, said in SAID.items()}
+    known = {text: SAID[dialect] for dialect, text in clauses.items()}
     copy = tag("button", "Copy", type="button", class_="copy")
     blocks = [
         tag(

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.entries import Entry
-from miscal.page.gap_figures import gap_card, reliability
+from miscal.page.gap_figures import gap_card
 from miscal.page.markup import Safe, clean, ellipsis, name, prose, tag
 from miscal.page.records import Document, Measure
-from miscal.page.sections.blocks import figure, folded, section
+from miscal.page.sections.blocks import Column, folded, section, sheet
+from miscal.page.sections.columns import figures
 from miscal.page.sections.repair import repair_sentence
-from miscal.page.walk_figures import cumulative
 
 #: What every number of the score is called, how it is written and what it means.
 NUMBERS = {key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()}
-HEADINGS = ("Number", "Value", "Noise alone", "95% interval", "p-value")
 _TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}  # shown first, each with the value that is right
 LONGEST = 80  # characters of a place that the verdict names
 COARSE = 0.05  # half the width of the gap's interval from which "no error" must not be read as "right"
 MINOR = 0.4  # share of the error along the score from which the average's own error is what to say first
 # What is compared, by whether it is the confidence in the class predicted.
-WORDS = {False: ("Predictions are", "predicted", "happened"),
-         True: ("The top class's confidence is", "mean confidence", "right")}  # fmt: skip
+WORDS = {False: ("predictions are", "predicted", "happened"),
+         True: ("the top class's confidence is", "mean confidence", "right")}  # fmt: skip
 Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
 
 
@@ -49,49 +47,40 @@ def verdict(document: Document) -> Verdict:
     >>> verdict(read_document({"schema": "miscal.audit/1", "score": score})).sentence
     'Predictions are too low: 24.1% predicted, 26.9% happened.'
     """
-    said = _verdict(document)
-    if document.repaired is None:
-        return said
-    return replace(said, sentence=f"After the repair, {said.sentence[0].lower()}{said.sentence[1:]}")
+    direction, said = _judged(document)
+    said = f"after the repair, {said}" if document.repaired else said
+    support = (
+        _unsure(document) if direction == "none" else "",
+        _size(document),
+        _places(document),
+        _left_over(document),
+    )
+    return Verdict(direction, f"{said[0].upper()}{said[1:]}", tuple(filter(None, support)))
 
 
-def _verdict(document: Document) -> Verdict:
+def _judged(document: Document) -> tuple[Direction, str]:
+    """The direction of the error and the sentence, in the middle of one."""
     predicted, observed, gap = document.averages
+    if math.isnan(predicted) or math.isnan(observed):
+        return "unknown", "there is no number to judge the predictions by."
     what, predicted_as, happened = WORDS[document.top]
     rates = f"{words.percent(predicted)} {predicted_as}, {words.percent(observed)} {happened}"
-    support = tuple(said for said in (_size(document), _places(document), _left_over(document)) if said)
-    if math.isnan(predicted) or math.isnan(observed):
-        return Verdict("unknown", "There is no number to judge the predictions by.", support)
     beyond, shape = gap.beyond(document.level), _shape(document)
     # Whether the whole table is a finding among all tests; true where nothing says what was tested.
-    off = "tests" not in document.settings or any(finding.whole for finding in document.findings)
-    if beyond and off:
+    if beyond and ("tests" not in document.settings or any(finding.whole for finding in document.findings)):
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(gap.value) < MINOR * document.measure("expected").value:
-            return Verdict("shape", _capital(f"{shape}{_by(document)}: {rates} overall."), support)
-        way: Direction = "over" if gap.value > 0 else "under"
-        return Verdict(way, f"{what} too {'high' if way == 'over' else 'low'}: {rates}.", support)
+            return "shape", f"{shape}: {rates} overall."
+        return ("over", f"{what} too high: {rates}.") if gap.value > 0 else ("under", f"{what} too low: {rates}.")
     places = [finding for finding in document.findings if finding.kind != "score"]
-    average = "" if beyond else "Within noise on average, "
+    average = "" if beyond else "within noise on average, "
     if places:
-        opening = f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
-        return Verdict("places", _capital(opening), support)
+        return "places", f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
     ends = [_of_those(finding) for finding in document.findings if finding.kind == "score" and not finding.whole]
-    wrong = "; ".join([*([f"{shape}{_by(document)}"] if shape else []), *ends])
-    if wrong:
-        opening = _capital(f"{average and f'{average}but '}{wrong}")
-        return Verdict("shape" if shape else "places", f"{opening}: {rates} overall.", support)
-    return Verdict("none", f"No error beyond noise: {rates}.", (*_unknown(gap), *support))
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
-
-
-def _by(document: Document) -> str:
-    """How far off the scores are."""
-    expected = document.measure("expected")
-    return f", off by {words.percent(expected.value)} on average along the score" if expected.known else ""
+    if shape or ends:
+        wrong = "; ".join([shape, *ends] if shape else ends)
+        return "shape" if shape else "places", f"{average and f'{average}but '}{wrong}: {rates} overall."
+    return "none", f"no error beyond noise: {rates}."
 
 
 def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
@@ -114,24 +103,24 @@ def _of_those(place: Finding) -> str:
     return f"{words.count(place.weight)} rows said {said}, {happened} happened"
 
 
-def _unknown(gap: Measure) -> tuple[str, ...]:
+def _unsure(document: Document) -> str:
     """Where nothing is beyond noise because the rows are few: how far off the average may still be."""
+    gap = document.averages[2]
     if words.means() or not gap.high - gap.low > 2 * COARSE:
-        return ()
+        return ""
     spread = words.interval(gap.low, gap.high, words.points)
-    return (f"The rows are too few to say much: the gap over all of them may be anything from {spread}.",)
+    return f"The rows are too few to say much: the gap over all of them may be anything from {spread}."
 
 
 def _shape(document: Document) -> str:
-    """How the scores are wrong, their average apart; empty when they are not."""
+    """How the scores are wrong, their average apart, and how far off they are; empty when they are not."""
     if not any(document.measure(name).beyond(document.level) for name in ("kuiper", "expected", "smooth")):
         return ""
-    slope = document.measure("slope")
-    if slope.high < 1:
-        return "the scores are too extreme"
-    if slope.low > 1:
-        return "the scores are not extreme enough"
-    return "wrong at some scores"
+    slope, expected = document.measure("slope"), document.measure("expected")
+    way = "wrong at some scores"
+    if slope.high < 1 or slope.low > 1:
+        way = f"the scores are {'too extreme' if slope.high < 1 else 'not extreme enough'}"
+    return f"{way}, off by {words.percent(expected.value)} on average along the score" if expected.known else way
 
 
 def _size(document: Document) -> str:
@@ -158,7 +147,7 @@ def _places(document: Document) -> str:
 
 
 def _left_over(document: Document) -> str:
-    clean, small = len(document.clean), len(document.too_small)
+    clean, small = document.clean.rows, document.too_small.rows
     parts = [f"{words.plural(clean, 'column was', 'columns were')} tested and clean"] if clean else []
     parts += [f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge"] if small else []
     return "; ".join(parts) + "." if parts else ""
@@ -238,47 +227,21 @@ def _judgement(number: Measure, level: float, write: Callable[[object], str], ri
 
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
-    pairs = [tag("div", _figures(result, document.level), class_="pair") for result in document.of("score")]
+    pairs = [tag("div", figures(result, document.level), class_="pair") for result in document.of("score")]
     further = [folded(result.name, pair) for result, pair in zip(document.of("score")[1:], pairs[1:], strict=True)]
-    return section("score", "Along the score", pairs[:1], further, _numbers(document))
+    numbers = sheet("The whole model in numbers", number_columns(document), fold=4, still=True)
+    return section("score", "Along the score", pairs[:1], further, numbers)
 
 
-def _figures(result: Entry, level: float) -> list[Safe]:
-    bins = f"Each dot is one of {len(result.cells)} bins of the score. {prose('score')['reliability']}"
-    made = [figure(reliability(result, level), bins)]
-    return made if result.walk is None else [*made, figure(cumulative(result.walk), prose("score")["walk"])]
-
-
-def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
-    """Label, meaning and cells of every number of the score that is known."""
+def number_columns(document: Document) -> list[Column]:
+    """Every number of the score that is known, with what judges it."""
+    measured = [(*about, document.measure(key)) for key, about in NUMBERS.items()]
+    known = [each for each in measured if each[-1].known]
+    intervals = [words.interval(number.low, number.high, write) for _, write, _, number in known]
     return [
-        (label, meaning, [
-            write(number.value), write(number.noise_floor),
-            words.interval(number.low, number.high, write) or words.NOTHING,
-            words.p_cell(number.p_value, number.least),
-        ])
-        for key, (label, write, meaning) in NUMBERS.items()
-        if (number := document.measure(key)).known
-    ]  # fmt: skip
-
-
-def _numbers(document: Document) -> Safe:
-    rows = [
-        tag("tr", tag("th", label, tag("small", meaning), scope="row"), map(_cell, cells, HEADINGS[1:]))
-        for label, meaning, cells in number_rows(document)
+        Column("Number", [label for label, *_ in known], kind="name", small=[meaning for _, _, meaning, _ in known]),
+        Column("Value", [write(number.value) for _, write, _, number in known], str),
+        Column("Noise alone", [write(number.noise_floor) for _, write, _, number in known], str),
+        Column("95% interval", [each or words.NOTHING for each in intervals], str),
+        Column("p-value", [each[-1].p_value for each in known], least=[each[-1].least for each in known]),
     ]
-    if not rows:
-        return Safe("")
-    head = [tag("th", word, scope="col", class_="number" if word != "Number" else None) for word in HEADINGS]
-    table = tag(
-        "table",
-        tag("caption", "The whole model in numbers"),
-        tag("thead", tag("tr", head)),
-        tag("tbody", rows, data_fold=4),
-    )
-    return tag("div", tag("div", table, class_="scroller"), class_="sheet-block")
-
-
-def _cell(text: str, label: str) -> Safe:
-    emphasis = " strong" if label == "Value" else " none" if text == words.NOTHING else ""
-    return tag("td", text, class_=f"number{emphasis}", data_label=label)
