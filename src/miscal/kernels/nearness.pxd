@@ -1,26 +1,13 @@
 # Weights that fall with the distance, and sums of them: what kernels over pairs of points share.
 #
 # Sums are kept in sixteen lanes, so that they become vector code with the same bits on every processor.
-from libc.math cimport exp, fabs
-from libc.stdint cimport uint8_t
+from libc.math cimport fabs
 
 from miscal.kernels.arithmetic cimport exponential
 
 
 cdef enum:
     LANES = 16
-
-cdef struct Sums:
-    # What is summed, where to, and relative to what: out[b, i] = sum of exp((reference[i] - distance) scales[b]) values.
-    const uint8_t* source  # (rows,)
-    const double* values  # (rows, columns)
-    double* reference  # (rows,)
-    double slack
-    const double* scales  # (bands,)
-    double* out  # (bands, rows, columns)
-    Py_ssize_t bands
-    Py_ssize_t rows
-    Py_ssize_t columns
 
 
 cdef inline double far() noexcept nogil:
@@ -119,35 +106,3 @@ cdef inline double smallest(const double* distance, Py_ssize_t size) noexcept no
     for k in range(LANES):
         least = lane[k] if lane[k] < least else least
     return least
-
-
-cdef inline void receive(
-    double* distance, double* weight, Py_ssize_t size, const double* values, Py_ssize_t pitch, Sums* sums, Py_ssize_t i
-) noexcept nogil:
-    """Add to out[b, i] = sum of exp(-distance * scales[b]) * values over `size` points; column c begins at c pitch.
-
-    Sums are relative to exp(-reference[i] * scales[b]), which follows the nearest point: it is replaced only where one
-    is closer than it by more than the slack, so that nothing overflows, the nearest points never underflow, and there
-    are few roundings. far() is a point that does not count. Distances are changed.
-    """
-    cdef Py_ssize_t b, c, j
-    cdef double nearest, lead, factor, beyond
-    cdef double* to
-    if sums.reference[i] > 0.0:
-        nearest = smallest(distance, size)
-        lead = nearest - sums.reference[i]
-        if lead < -sums.slack:
-            sums.reference[i] = nearest
-            for b in range(sums.bands):
-                factor = exp(lead * sums.scales[b])
-                to = sums.out + (b * sums.rows + i) * sums.columns
-                for c in range(sums.columns):
-                    to[c] *= factor
-        beyond = sums.reference[i]
-        for j in range(size):
-            distance[j] = distance[j] - beyond if distance[j] < far() else far()
-    for b in range(sums.bands):
-        decay(distance, size, sums.scales[b], weight)
-        to = sums.out + (b * sums.rows + i) * sums.columns
-        for c in range(sums.columns):
-            to[c] += weighted_sum(weight, values + c * pitch, size)

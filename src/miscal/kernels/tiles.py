@@ -6,10 +6,11 @@ instructions a feature. A tile of distances never leaves the first-level cache.
 
 import cython
 import numpy as np
+from cython.cimports.libc.math import exp
 from cython.cimports.miscal.kernels.kinds import (
-    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Table, TableOut,
+    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, NumbersOut, Table,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import Sums, decay, distances, far, receive, weighted_sum
+from cython.cimports.miscal.kernels.nearness import decay, distances, far, smallest, weighted_sum
 
 
 def symmetric_tiles(
@@ -57,48 +58,51 @@ def symmetric_tiles(
             t += step
 
 
-def one_way(
-    points: Table, values: Table, scales: Floats, square: cython.bint, slack: cython.double, low: Index, high: Index,
-    queries: Table, own_place: Integers, first: Index, last: Index, reference: FloatsOut, out: CubeOut,
-) -> None:  # fmt: skip
-    """Add to queries first..last the sums over sources low..high, relative to a reference that follows the nearest.
+@cython.cfunc
+@cython.nogil
+def follow(distance: NumbersOut, size: Index, i: Index, scales: Floats, reference: FloatsOut, out: CubeOut) -> cython.void:
+    """Move the sums of query i to the nearest point, where that is nearer than any before, and count distances from it.
 
-    own_place (q,) is the place of a query among the sources, which is left out; -1 for none. out (b, q, m).
+    So nothing overflows, and the nearest points never underflow. far() is a point that does not count.
     """
-    if first >= last or low >= high or out.shape[2] == 0:
-        return
+    nearest: cython.double = smallest(distance, size)
+    if nearest < reference[i]:
+        for b in range(scales.shape[0]):
+            factor: cython.double = exp((nearest - reference[i]) * scales[b])
+            for c in range(out.shape[2]):
+                out[b, i, c] *= factor
+        reference[i] = nearest
+    nearest = reference[i]
+    for j in range(size):
+        distance[j] = distance[j] - nearest if distance[j] < far() else far()
+
+
+def one_way(
+    points: Table, values: Table, queries: Table, own_place: Integers, tiles: IntegerTable, scales: Floats,
+    square: cython.bint, reference: FloatsOut, out: CubeOut,
+) -> None:  # fmt: skip
+    """Add the pairs of every tile to its queries: a tile is a range of sources and one of queries.
+
+    points (d, n); values (m, n); queries (q, d); own_place (q,) is the place of a query among the sources, which is
+    left out, -1 for none; out (b, q, m) is relative to exp(-reference * scale).
+    """
     distance = cython.declare(cython.double[256])
     weight = cython.declare(cython.double[256])
-    sums = cython.declare(Sums)
-    sums.reference, sums.slack, sums.out = cython.address(reference[0]), slack, cython.address(out[0, 0, 0])
-    sums.scales, sums.bands = cython.address(scales[0]), scales.shape[0]
-    sums.rows, sums.columns = out.shape[1], out.shape[2]
     with cython.nogil:
-        for start in range(low, high, 256):
-            size: Index = min(256, high - start)
-            for i in range(first, last):
-                distances(
-                    cython.address(points[0, start]), points.shape[1], points.shape[0],
-                    cython.address(queries[i, 0]), size, square, distance,
-                )  # fmt: skip
-                own: Index = own_place[i] - start
-                if own >= 0 and own < size:
-                    distance[own] = far()
-                receive(
-                    distance, weight, size, cython.address(values[0, start]), values.shape[1], cython.address(sums), i
-                )
-
-
-def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:
-    """Fill others[i] = sum of values[j] over the other points j of its cell; a subtraction would lose digits."""
-    with cython.nogil:
-        for cell in range(starts.shape[0] - 1):
-            for c in range(values.shape[1]):
-                before: cython.double = 0.0
-                for i in range(starts[cell], starts[cell + 1]):
-                    others[i, c] = before
-                    before += values[i, c]
-                after: cython.double = 0.0
-                for i in range(starts[cell + 1] - 1, starts[cell] - 1, -1):
-                    others[i, c] += after
-                    after += values[i, c]
+        for t in range(tiles.shape[0]):
+            for start in range(tiles[t, 0], tiles[t, 1], 256):
+                size: Index = min(256, tiles[t, 1] - start)
+                for i in range(tiles[t, 2], tiles[t, 3]):
+                    distances(
+                        cython.address(points[0, start]), points.shape[1], points.shape[0],
+                        cython.address(queries[i, 0]), size, square, distance,
+                    )  # fmt: skip
+                    own: Index = own_place[i] - start
+                    if own >= 0 and own < size:
+                        distance[own] = far()
+                    if reference[i] > 0.0:
+                        follow(distance, size, i, scales, reference, out)
+                    for b in range(scales.shape[0]):
+                        decay(distance, size, scales[b], weight)
+                        for c in range(out.shape[2]):
+                            out[b, i, c] += weighted_sum(weight, cython.address(values[c, start]), size)
