@@ -10,7 +10,7 @@ import pytest
 
 import miscal.kernels.threads
 from miscal.data.errors import MiscalError
-from miscal.kernels.neighbours import FAR, Problem, add_one_way, laplacian_sums, local_sums, symmetric_sums
+from miscal.kernels.neighbours import FAR, Problem, add_pairs, all_pairs, laplacian_sums, local_sums
 from miscal.metrics import (
     average_local_calibration_error,
     local_calibration_error,
@@ -23,7 +23,8 @@ def exponentials(exponents):
     points = np.stack([np.zeros_like(exponents), -exponents], axis=1).reshape(-1, 1)
     values = np.tile([0.0, 1.0], exponents.size)[:, None]
     starts = np.arange(0, 2 * exponents.size + 1, 2)
-    return symmetric_sums(points, starts, values, np.ones(1), square=False)[0, ::2, 0]
+    problem = Problem(points, values, starts, points, starts, same=True, own=True)
+    return all_pairs(problem, np.ones(1), False, "cpu")[0][0, ::2, 0]
 
 
 def test_exponential_is_within_one_and_a_half_units_in_the_last_place(rng):
@@ -145,11 +146,12 @@ def test_low_level_sums_agree(rng):
     features, _, values = cloud(rng, 700, 2)
     starts, scales = np.array([0, 0, 300, 700]), np.array([0.05, 1.0])
     features = features[np.lexsort((features[:, 0], np.arange(700) >= 300))]
-    pairs = symmetric_sums(features, starts, values, scales, square=False)
     problem = Problem(features, values, starts, features, starts, same=True, own=True)
+    pairs, _ = all_pairs(problem, scales, False, "cpu")
     exact = np.stack([laplacian_sums(problem, scale) for scale in scales])
     one, reference = np.zeros_like(pairs), np.full(700, FAR)
-    add_one_way(problem, scales, False, reference, one)
+    asked = Problem(features, values, starts, features, starts, same=False, own=True)  # as queries, one by one
+    add_pairs(asked, scales, False, reference, one)
     np.testing.assert_allclose(exact[..., 0], pairs[..., 0], rtol=1e-12)
     np.testing.assert_allclose(one[..., 0] * np.exp(-reference * scales[:, None]), pairs[..., 0], rtol=1e-12)
 

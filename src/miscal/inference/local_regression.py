@@ -145,7 +145,7 @@ def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
 
 
 def _nodes_for(x: Floats, values: Floats, nodes: int) -> Floats:
-    """Nodes that stand for cells of sorted places (cells, n) and their sums (rows, cells, n): (rows + 1, cells * nodes).
+    """Nodes that stand for cells of places (cells, n) and their sums (rows, cells, n): (rows + 1, cells * nodes).
 
     With K Chebyshev nodes, sum_i v_i p(x_i) = sum_k V_k p(node_k) for every polynomial p of degree below K.
     """

@@ -22,13 +22,13 @@ import numpy as np
 from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint8_t, uint32_t
 from cython.cimports.miscal.kernels.kinds import (
-    Flags, FlagsOut, Floats, FloatsOut, Index, IntegerTable, Numbers, NumbersOut, PlacesOut, Table, TableOut,
+    Flags, FlagsOut, Floats, FloatsOut, Index, IntegerTable, NumbersOut, PlacesOut, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import decay_or_rebase, far
+from cython.cimports.miscal.kernels.nearness import decay, far
 
 SETTLE = cython.declare(Index, 255)  # a power of two less one: points after which the fresh sums are settled
 
-# The points of a node in ascending order of z, the rows they are, the side each lies on, and what a sweep makes of them.
+# The points of a node in ascending order of z, the rows they are, the side each lies on, and what a sweep computes.
 # `taken` and `give` are (2, size): the distance beyond the reference that a point receives from, and of the one it
 # gives to, while z rises and while it falls. `running` is (2, 2, columns): the fresh and settled sums of each side.
 Node = cython.struct(
@@ -40,7 +40,7 @@ Node = cython.struct(
 @cython.cfunc
 @cython.nogil
 def plan(node: cython.pointer(Node), source: Flags, slack: cython.double, falling: cython.bint) -> cython.void:
-    """Fill, for each point in order of z, its distance from the reference it receives from, and beyond its own side's."""
+    """Fill, for each point in order of z, its distance from the reference it receives from, and beyond its side's."""
     taken, give = node.taken + falling * node.size, node.give + falling * node.size
     best_cost = cython.declare(cython.double[2])
     best_z = cython.declare(cython.double[2])
@@ -160,8 +160,8 @@ def sweep(
                 plan(cython.address(node), source, slack, way)
             follow(cython.address(node), scale, slack, reference, sums)
             for way in range(2):
-                decay_or_rebase(node.taken + way * size, size, scale, slack, node.received)
-                decay_or_rebase(node.give + way * size, size, scale, slack, node.given)
+                decay(node.taken + way * size, size, scale, slack, node.received)
+                decay(node.give + way * size, size, scale, slack, node.given)
                 add(cython.address(node), values, slack, way, sums)
             if last:
                 part(cython.address(node), cython.address(order[low]), middle)

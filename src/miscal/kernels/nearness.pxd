@@ -15,14 +15,7 @@ cdef inline double far() noexcept nogil:
     return 1e300
 
 
-cdef inline void decay(const double* distance, Py_ssize_t size, double scale, double* weight) noexcept nogil:
-    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
-    cdef Py_ssize_t j
-    for j in range(size):
-        weight[j] = exponential(-distance[j] * scale)
-
-
-cdef inline void decay_or_rebase(
+cdef inline void decay(
     const double* lead, Py_ssize_t size, double scale, double slack, double* weight
 ) noexcept nogil:
     """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
@@ -88,21 +81,3 @@ cdef inline double weighted_sum(const double* weight, const double* values, Py_s
     for k in range(8):
         half[k] = lane[k] + lane[k + 8]
     return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
-
-
-cdef inline double smallest(const double* distance, Py_ssize_t size) noexcept nogil:
-    """The smallest distance, far() at most."""
-    cdef double lane[LANES]
-    cdef double least = far()
-    cdef Py_ssize_t j = 0, k
-    for k in range(LANES):
-        lane[k] = least
-    while j + LANES <= size:
-        for k in range(LANES):
-            lane[k] = distance[j + k] if distance[j + k] < lane[k] else lane[k]
-        j += LANES
-    for k in range(size - j):
-        lane[k] = distance[j + k] if distance[j + k] < lane[k] else lane[k]
-    for k in range(LANES):
-        least = lane[k] if lane[k] < least else least
-    return least

@@ -16,7 +16,7 @@ import numpy as np
 from miscal.kernels.laplacian import sweep
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
-from miscal.kernels.tiles import one_way, symmetric_tiles
+from miscal.kernels.tiles import add_tiles
 
 Array = np.ndarray[Any, Any]
 Weigh = Callable[[Array, Array], Any]
@@ -182,7 +182,7 @@ def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
     least = CROSSOVER.get(problem.points.shape[1])
     if kernel == "gaussian" or least is None or method == "pairs":
         return False
-    return method == "exact" or kernel == "group" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
+    return method == "exact" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
 
 
 def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
@@ -195,62 +195,47 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
         from miscal.kernels.pairs_device import device_sums
 
         return device_sums(problem, scales, square)
-    if problem.counts_itself:
-        sums = symmetric_sums(problem.points, problem.starts, problem.values, scales, square)
-        return sums, np.zeros(len(problem.points))
-    reference = np.full(len(problem.queries), FAR)
+    reference = np.full(len(problem.queries), 0.0 if problem.counts_itself else FAR)
     sums = np.zeros((scales.size, len(reference), problem.values.shape[1]))
-    add_one_way(problem, scales, square, reference, sums)
+    add_pairs(problem, scales, square, reference, sums)
     return sums, reference
 
 
-def symmetric_sums(points: Array, starts: Array, values: Array, scales: Array, square: bool) -> Array:
-    """Sum kernel * values over all points of a point's cell, itself included.
-
-    points (n, d), those of a cell together, cells beginning at `starts`; values (n, m) -> (b, n, m). The kernel is
-    exp(-distance * scale), of the squared Euclidean distance if `square`, else of the L1 distance.
-    """
-    rows, columns = values.shape
-    tiles = _tiles(starts)
-    by_feature, by_row = np.ascontiguousarray(points.T), np.ascontiguousarray(points)
-    by_column = np.ascontiguousarray(values.T)
-    shares = max(1, min(SHARES, BUDGET // max(1, 8 * rows * columns * scales.size), len(tiles)))
-    parts = np.zeros((shares, scales.size, columns, rows))
-
-    def work(start: int, stop: int) -> None:
-        for share in range(start, stop):
-            symmetric_tiles(by_feature, by_row, by_column, scales, square, tiles, share, shares, parts[share])
-
-    over_blocks(shares, work, block=1)
-    return np.ascontiguousarray((parts.sum(axis=0) + by_column).transpose(0, 2, 1))
-
-
-def _tiles(starts: Array) -> Array:
-    """Pairs of ranges (low, high, low, high) that cover the upper triangle of every cell."""
-    tiles = []
-    for low, high in pairwise(starts.tolist()):
-        cuts = [(cut, min(cut + TILE, high)) for cut in range(low, high, TILE)]
-        tiles += [(*cuts[i], *cut) for i in range(len(cuts)) for cut in cuts[i:]]
-    return np.array(tiles, np.int64).reshape(-1, 4)
-
-
-def add_one_way(problem: Problem, scales: Array, square: bool, reference: Array, sums: Array) -> None:
+def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, sums: Array) -> None:
     """Add kernel * values over the sources of each query's cell to its sums, relative to a reference that follows.
 
-    sums (b, q, m) are those of exp((reference - distance) * scale); reference (q,), FAR where there is none yet.
+    sums (b, q, m) are those of exp((reference - distance) * scale); reference (q,), FAR where there is none yet. Where
+    all count for themselves each pair is looked at once, for both.
     """
     by_feature, by_column = np.ascontiguousarray(problem.points.T), np.ascontiguousarray(problem.values.T)
-    asked, place = np.ascontiguousarray(problem.queries), problem.own_place()
+    given = by_feature, by_column, np.ascontiguousarray(problem.queries), problem.own_place(), scales, square
+    tiles = _tiles(problem)
+    if not problem.counts_itself:
+        size = 1 + len(tiles) // 256
+        over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
+        return
+    shares = max(1, min(SHARES, BUDGET // max(1, sums.nbytes), len(tiles)))
+    parts = np.zeros((shares, *sums.shape))
+
+    def work(i: int, _: int) -> None:
+        add_tiles(*given, np.ascontiguousarray(tiles[i::shares]), True, reference, parts[i])
+
+    over_blocks(shares, work, block=1)
+    sums += parts.sum(axis=0) + problem.values
+
+
+def _tiles(problem: Problem) -> Array:
+    """Ranges of queries and of sources (low, high, low, high) that cover every cell, or the upper triangle of each."""
     pieces = -(-np.diff(problem.query_starts) // TILE)
     cell = np.repeat(np.arange(pieces.size), pieces)
     first = problem.query_starts[cell] + TILE * (np.arange(cell.size) - (np.cumsum(pieces) - pieces)[cell])
     last = np.minimum(first + TILE, problem.query_starts[cell + 1])
-    tiles = np.stack([problem.starts[cell], problem.starts[cell + 1], first, last], axis=1)
-
-    def work(begin: int, end: int) -> None:
-        one_way(by_feature, by_column, asked, place, tiles[begin:end], scales, square, reference, sums)
-
-    over_blocks(len(tiles), work, block=1 + len(tiles) // 256)
+    if not problem.counts_itself:
+        return np.stack([first, last, problem.starts[cell], problem.starts[cell + 1]], axis=1)
+    after = (np.cumsum(pieces)[cell] - np.arange(cell.size)).astype(np.int64)  # pieces from each one to its cell's last
+    one = np.repeat(np.arange(cell.size), after)
+    other = one + np.arange(one.size) - np.repeat(np.cumsum(after) - after, after)
+    return np.stack([first[one], last[one], first[other], last[other]], axis=1)
 
 
 def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
@@ -307,7 +292,7 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
     starts, asked = (np.append(0, np.cumsum(each))[nodes] for each in (gives, asks))
     leaves = replace(problem, starts=starts, query_starts=asked, own=False)
     reference, sums = reference[asks], sums[asks]
-    add_one_way(leaves, np.array([scale]), False, reference, sums[np.newaxis])
+    add_pairs(leaves, np.array([scale]), False, reference, sums[np.newaxis])
     return sums
 
 
