@@ -35,7 +35,7 @@ def gaps(n: int, d: int, bandwidth: float, method: str) -> Callable[[], Array]:
     features, cells, values = problem(n, d)
 
     def run() -> Array:
-        sums = local_sums(features, cells, values, np.array([bandwidth]), method=method, device="cpu").values[0]
+        sums = local_sums(features, cells, values, np.array([bandwidth]), method=method, device="cpu")[0]
         return np.asarray(sums[:, 1] / sums[:, 0])
 
     return run

@@ -77,8 +77,8 @@ def on_gpu(problem: Any, bandwidth: float) -> tuple[Callable[[tuple[int, int, in
     def run(blocks: tuple[int, int, int]) -> None:
         rows, width, warps = blocks
         pairs_device.pair_sums[triton.cdiv(n, rows), 1, 1](
-            made, made, values, *whole, scale, out, near, n, n, DIMENSIONS=d, COLUMNS=2, SQUARE=False, RELATIVE=False,
-            ROWS=rows, WIDTH=width, num_warps=warps,
+            made, made, values, *whole, scale, out, near, n, n, DIMENSIONS=d, COLUMNS=2, SQUARE=False, ROWS=rows,
+            WIDTH=width, num_warps=warps,
         )  # fmt: skip
 
     return run, out

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from miscal.data.errors import MiscalError
 from miscal.inference import local_regression
-from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
-from miscal.kernels.loess import add_cells
+from miscal.inference.local_regression import NODES, line_of
 from miscal.metrics.curves import smooth, variable_calibration_curve
 
 EPS = np.finfo(float).eps
@@ -107,34 +106,37 @@ def test_curves_are_linear_in_the_responses(seed, distinct):
 
 def test_there_are_enough_nodes_for_the_degrees_of_the_sums():
     """Tricube has degree 9; it meets t^4 in the fit, and t^2, squared or to the fourth, in the errors."""
-    assert FIT_NODES > 9 + 4
-    assert SQUARE_NODES > 2 * (9 + 2)
-    assert FOURTH_NODES > 4 * (9 + 2)
+    assert NODES[0] > 9 + 4
+    assert NODES[2] > 2 * (9 + 2)
+    assert NODES[4] > 4 * (9 + 2)
 
 
-@pytest.mark.parametrize("nodes", [FIT_NODES, SQUARE_NODES, FOURTH_NODES])
-def test_nodes_stand_for_a_cell_exactly_below_their_number(rng, nodes):
-    """Chebyshev polynomials of degree below `nodes` are summed exactly; that of degree `nodes` is 0 there."""
-    x, values = np.sort(rng.random(200)), rng.standard_normal((1, 200))
-    line, sums = np.append(x, np.empty(nodes)), np.hstack([values, np.empty((1, nodes))])
-    angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
-    add_cells(line, sums, 200, 0, 1, np.cos(np.arange(nodes)[:, None] * angle), 200)
-    places, out = line[200:], sums[:, 200:]
+@pytest.mark.parametrize("power", NODES)
+@pytest.mark.parametrize("cells", [1, 2, 4])
+def test_nodes_stand_for_cells_exactly_below_their_number(rng, power, cells):
+    """Chebyshev polynomials of degree below `nodes` are summed exactly, by the nodes of a cell and of several."""
+    nodes = NODES[power]
+    n = 4 * nodes * cells
+    x, values = np.sort(rng.random(n)), rng.standard_normal((1, n))
+    line = line_of(x, values, power)
+    assert line.distinct == n
+    places, out = line.sums[:, -nodes:]
     assert (np.diff(places) > 0).all()
-    unit, there = (2 * np.vstack([x, np.resize(places, 200)]) - x[0] - x[-1]) / (x[-1] - x[0])
+    unit, there = ((2 * each - x[0] - x[-1]) / (x[-1] - x[0]) for each in (x, places))
     for degree in range(nodes):
         basis = np.polynomial.chebyshev.Chebyshev.basis(degree)
-        assert out[0] @ basis(there[:nodes]) == pytest.approx(values[0] @ basis(unit), abs=1e-12 * 200)
-    assert np.abs(np.polynomial.chebyshev.Chebyshev.basis(nodes)(there[:nodes])).max() < 1e-11
+        assert out @ basis(there) == pytest.approx(values[0] @ basis(unit), abs=1e-12 * 200)
+    if cells == 1:
+        assert np.abs(np.polynomial.chebyshev.Chebyshev.basis(nodes)(there)).max() < 1e-11
 
 
 @pytest.mark.parametrize("se", ["robust", "constant"])
 @pytest.mark.parametrize("degree", [0, 1, 2])
 def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
-    """Four cells that each hold a quarter of the rows: every power that the sums need must be exact."""
-    x, y = rng.random(300), rng.random((300, 2))
+    """Cells that each hold a good part of the rows: every power that the sums need must be exact."""
+    x, y = rng.random(400), rng.random((400, 2))
     a = smooth(x, y, degree=degree, se=se, grid=40)
-    monkeypatch.setattr(local_regression, "DIRECT", 0)
+    monkeypatch.setattr(local_regression, "NODES", dict.fromkeys(NODES, 101))  # no cell has as many values
     b = smooth(x, y, degree=degree, se=se, grid=40)
     assert np.abs(a.fit - b.fit).max() < 1e-13
     assert np.abs(a.standard_error / b.standard_error - 1).max() < 1e-12
@@ -142,10 +144,10 @@ def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2])
-def test_runs_of_points_change_nothing(rng, monkeypatch, degree):
+def test_cells_of_cells_change_nothing(rng, monkeypatch, degree):
     x, y = rng.lognormal(size=2000), rng.random((2000, 2))
     a = smooth(x, y, degree=degree, se="constant", grid=10)
-    monkeypatch.setattr(local_regression, "MANY", 1)  # every point on its own
+    monkeypatch.setattr(local_regression, "NODES", dict.fromkeys(NODES, 501))
     b = smooth(x, y, degree=degree, se="constant", grid=10)
     assert a.one_delta == pytest.approx(b.one_delta, rel=1e-12)
     assert np.abs(a.sigma / b.sigma - 1).max() < 1e-12

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from miscal.inference.sums import Floats, Integers
 from miscal.kernels import loess, order
 from miscal.kernels.threads import over_blocks
 
-DIRECT = 2048  # up to this many distinct values windows are summed without cells
 EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
-FEW, MANY = 4, 64  # neighbouring points of a grid, and neighbouring values, whose windows are prepared together
-FIT_NODES, SQUARE_NODES, FOURTH_NODES = 14, 23, 45  # one more than the degrees of the sums: see kernels.loess
+TOGETHER = 512  # points that are one task
+CELL = 4  # values of the smallest cells for each node that stands for them, as in `kernels.loess`
+NODES = {0: 14, 2: 23, 4: 45}  # one more than the degrees of the sums: tricube times t^4, operator weights to a power
+
+
+class Line(NamedTuple):
+    """Distinct values and the nodes of cells (first row), with the sums that belong to them: see `kernels.loess`."""
+
+    sums: Floats
+    distinct: int
+    nodes: int
 
 
 @dataclass(frozen=True)
@@ -60,16 +68,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Windows:
-    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights).
-
-    `run` points at a time are prepared together: many where neighbouring points share most of their windows.
-    """
+    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
 
     points: Floats
     bandwidth: Floats
     inverse: Floats
     window: Integers
-    run: int
 
 
 @dataclass(frozen=True)
@@ -125,61 +129,55 @@ def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
     bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
     order.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
-    return Windows(points, bandwidth, inverse, window, MANY if points is rows.x else FEW)
+    return Windows(points, bandwidth, inverse, window)
 
 
-@dataclass(frozen=True)
-class Line:
-    """Sums of the distinct values, and behind them the nodes of cells of about 2 sqrt(n) values each."""
+def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
+    """Distinct values, the sums that belong to them (weights first), and the nodes of cells, of two cells each, ..."""
+    nodes, rows, parts = NODES[power], len(values), [np.vstack([x, values])]
+    cell = CELL * nodes
+    while parts[-1].shape[1] >= cell:
+        count = parts[-1].shape[1] // cell
+        below = parts[-1][:, : count * cell].reshape(rows + 1, count, cell)
+        parts.append(_nodes_for(below[0], below[1:], nodes))
+        cell = 2 * nodes
+    return Line(np.hstack(parts), x.size, nodes)
 
-    x: Floats
-    values: Floats
-    distinct: int
-    size: int
-    basis: Floats
 
+def _nodes_for(x: Floats, values: Floats, nodes: int) -> Floats:
+    """Nodes that stand for cells of places (cells, n) and their sums (rows, cells, n): (rows + 1, cells * nodes).
 
-def line_of(x: Floats, values: Floats, nodes: int = FIT_NODES) -> Line:
-    """The line of sums `values` (weights first) at the distinct values x."""
-    size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
-    cells = x.size // size
-    angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
-    basis = np.cos(np.arange(nodes)[:, np.newaxis] * angle)
-    places, sums = np.empty(x.size + cells * nodes), np.empty((values.shape[0], x.size + cells * nodes))
-    places[: x.size], sums[:, : x.size] = x, values
-    over_blocks(cells, lambda i, j: loess.add_cells(places, sums, size, i, j, basis, x.size), block=64)
-    return Line(places, sums, x.size, size, basis)
+    With K Chebyshev nodes, sum_i v_i p(x_i) = sum_k V_k p(node_k) for every polynomial p of degree below K.
+    """
+    centre, half = x[:, :1] / 2.0 + x[:, -1:] / 2.0, x[:, -1:] / 2.0 - x[:, :1] / 2.0
+    basis = chebyshev.chebvander((x - centre) / half, nodes - 1)  # (cells, n, degrees)
+    unit = -chebyshev.chebpts1(nodes)[::-1]
+    back = chebyshev.chebvander(unit, nodes - 1) * np.where(np.arange(nodes), 2.0, 1.0) / nodes
+    sums = (np.moveaxis(values, 0, 1) @ basis) @ back.T
+    return np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(len(values), -1)])
 
 
 def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     """Fit at every point, a polynomial of the degree or of what its window can carry."""
     points = where.points.size
-    values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
-    kept = np.empty(points, np.int64)
-
-    _over_points(line, where, lambda sides, i: loess.at_points(*sides, degree, 0, values[i], solution[i], kept[i]))
-    return Fit(values, solution, kept)
+    fit = Fit(np.empty((points, len(line.sums) - 2)), np.empty((points, 4)), np.empty(points, np.int64))
+    _at_points(line, where, degree, 0, fit.values, fit)
+    return fit
 
 
 def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -> Floats:
     """At every point sum the operator weights, squared or to the fourth, times each row of `values`."""
-    line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
-    out = np.empty((where.points.size, values.shape[0]))
-
-    _over_points(line, where, lambda sides, i: loess.at_points(*sides, 0, power, out[i], fit.solution[i], fit.degree))
+    out = np.empty((where.points.size, len(values)))
+    _at_points(line_of(x, values, power), where, 0, power, out, fit)
     return out
 
 
-def _over_points(line: Line, where: Windows, work: Callable[[tuple[Any, ...], slice], None]) -> None:
-    """Give the work, some points at a time, what the kernels take first, the line and the windows; and which points."""
-    room = line.x.size + 2 * len(line.basis)  # no run of points needs more places
-    common = line.x, line.values, line.distinct, line.size, line.basis, room, where.run
+def _at_points(line: Line, where: Windows, degree: int, power: int, out: Floats, fit: Fit) -> None:
+    def some(i: int, j: int) -> None:
+        seen = where.points[i:j], where.window[i:j], where.inverse[i:j]
+        loess.at_points(*line, *seen, degree, power, out[i:j], fit.solution[i:j], fit.degree[i:j])
 
-    def block(i: int, j: int) -> None:
-        some = slice(i, j)
-        work((*common, where.points[some], where.window[some], where.inverse[some]), some)
-
-    over_blocks(where.points.size, block, block=64 * where.run)
+    over_blocks(where.points.size, some, block=TOGETHER)
 
 
 def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:

@@ -1,8 +1,7 @@
 # Weights that fall with the distance, and sums of them: what kernels over pairs of points share.
 #
 # Sums are kept in sixteen lanes, so that they become vector code with the same bits on every processor.
-from libc.math cimport exp, fabs
-from libc.stdint cimport uint8_t
+from libc.math cimport fabs
 
 from miscal.kernels.arithmetic cimport exponential
 
@@ -10,32 +9,13 @@ from miscal.kernels.arithmetic cimport exponential
 cdef enum:
     LANES = 16
 
-cdef struct Sums:
-    # What is summed, where to, and relative to what: out[b, i] = sum of exp((reference[i] - distance) scales[b]) values.
-    const uint8_t* source  # (rows,)
-    const double* values  # (rows, columns)
-    double* reference  # (rows,)
-    double slack
-    const double* scales  # (bands,)
-    double* out  # (bands, rows, columns)
-    Py_ssize_t bands
-    Py_ssize_t rows
-    Py_ssize_t columns
-
 
 cdef inline double far() noexcept nogil:
     """The distance of what is not there: finite, so that far() - far() is 0 and not NaN."""
     return 1e300
 
 
-cdef inline void decay(const double* distance, Py_ssize_t size, double scale, double* weight) noexcept nogil:
-    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
-    cdef Py_ssize_t j
-    for j in range(size):
-        weight[j] = exponential(-distance[j] * scale)
-
-
-cdef inline void decay_or_rebase(
+cdef inline void decay(
     const double* lead, Py_ssize_t size, double scale, double slack, double* weight
 ) noexcept nogil:
     """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
@@ -101,124 +81,3 @@ cdef inline double weighted_sum(const double* weight, const double* values, Py_s
     for k in range(8):
         half[k] = lane[k] + lane[k + 8]
     return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
-
-
-cdef inline double smallest(const double* distance, Py_ssize_t size) noexcept nogil:
-    """The smallest distance, far() at most."""
-    cdef double lane[LANES]
-    cdef double least = far()
-    cdef Py_ssize_t j = 0, k
-    for k in range(LANES):
-        lane[k] = least
-    while j + LANES <= size:
-        for k in range(LANES):
-            lane[k] = distance[j + k] if distance[j + k] < lane[k] else lane[k]
-        j += LANES
-    for k in range(size - j):
-        lane[k] = distance[j + k] if distance[j + k] < lane[k] else lane[k]
-    for k in range(LANES):
-        least = lane[k] if lane[k] < least else least
-    return least
-
-
-cdef inline void receive(
-    double* distance, double* weight, Py_ssize_t size, const double* values, Py_ssize_t pitch, Sums* sums, Py_ssize_t i
-) noexcept nogil:
-    """Add to out[b, i] = sum of exp(-distance * scales[b]) * values over `size` points; column c begins at c pitch.
-
-    Sums are relative to exp(-reference[i] * scales[b]), which follows the nearest point: it is replaced only where one
-    is closer than it by more than the slack, so that nothing overflows, the nearest points never underflow, and there
-    are few roundings. far() is a point that does not count. Distances are changed.
-    """
-    cdef Py_ssize_t b, c, j
-    cdef double nearest, lead, factor, beyond
-    cdef double* to
-    if sums.reference[i] > 0.0:
-        nearest = smallest(distance, size)
-        lead = nearest - sums.reference[i]
-        if lead < -sums.slack:
-            sums.reference[i] = nearest
-            for b in range(sums.bands):
-                factor = exp(lead * sums.scales[b])
-                to = sums.out + (b * sums.rows + i) * sums.columns
-                for c in range(sums.columns):
-                    to[c] *= factor
-        beyond = sums.reference[i]
-        for j in range(size):
-            distance[j] = distance[j] - beyond if distance[j] < far() else far()
-    for b in range(sums.bands):
-        decay(distance, size, sums.scales[b], weight)
-        to = sums.out + (b * sums.rows + i) * sums.columns
-        for c in range(sums.columns):
-            to[c] += weighted_sum(weight, values + c * pitch, size)
-
-
-# ------------------------------------------------------------------------------------------------- tricube
-# Sums of the tricube weight (1 - |t|^3)^3, t = (x - point) / bandwidth, times powers of t, over a range of places.
-cdef enum:
-    BLOCK = 256  # rows summed at once: the buffers stay in the first cache and blocks make the sums two-level
-
-cdef struct Line:
-    # Sorted places and `count` rows of sums that belong to them, each row `pitch` numbers.
-    double* x
-    double* values
-    Py_ssize_t pitch
-    Py_ssize_t count
-
-
-cdef inline void moments(
-    Line* line, Py_ssize_t begin, Py_ssize_t end, double point, double inverse, double* sums
-) noexcept nogil:
-    """Weighted sums of t^0..t^4 to the first five of `sums`, of t^0..t^2 times each response to the next fives."""
-    cdef double k[5][BLOCK]
-    cdef double t, r, u
-    cdef const double* x
-    cdef Py_ssize_t start = begin, length, j, v, power
-    for j in range(5 * line.count):
-        sums[j] = 0.0
-    while start < end:
-        length = min(<Py_ssize_t>BLOCK, end - start)
-        x = line.x + start
-        for j in range(length):
-            t = (x[j] - point) * inverse
-            r = fabs(t)
-            u = 1.0 - r * r * r
-            k[0][j] = u * u * u
-            k[1][j] = k[0][j] * t
-            k[2][j] = k[0][j] * t * t
-            k[3][j] = k[0][j] * t * t * t
-            k[4][j] = k[0][j] * t * t * t * t
-        for v in range(line.count):
-            for power in range(3 if v else 5):
-                sums[5 * v + power] += weighted_sum(k[power], line.values + v * line.pitch + start, length)
-        start += BLOCK
-
-
-cdef inline void add_powers(
-    Line* line, Py_ssize_t begin, Py_ssize_t end, double point, double inverse, const double* solution,
-    Py_ssize_t power, double* out,
-) noexcept nogil:
-    """Add the sums of operator weights to the power (1, 2 or 4) times each row of values.
-
-    The operator weight of a place is tricube(t) * (a + b (t - centre) + c (t - centre)^2), a, b, c, centre = solution.
-    """
-    cdef double a = solution[0], b = solution[1], c = solution[2], centre = solution[3]
-    cdef double weight[BLOCK]
-    cdef double t, r, u
-    cdef const double* x
-    cdef Py_ssize_t start = begin, length, j, v, turn
-    while start < end:
-        length = min(<Py_ssize_t>BLOCK, end - start)
-        x = line.x + start
-        for j in range(length):
-            t = (x[j] - point) * inverse
-            r = fabs(t)
-            u = 1.0 - r * r * r
-            t -= centre
-            weight[j] = u * u * u * (a + t * (b + t * c))
-        for turn in range(power // 2):
-            for j in range(length):
-                weight[j] *= weight[j]
-        for v in range(line.count):
-            out[v] += weighted_sum(weight, line.values + v * line.pitch + start, length)
-        start += BLOCK

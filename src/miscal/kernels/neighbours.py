@@ -1,23 +1,22 @@
 """Local sums: for each query, values summed over the points of its cell, weighted by nearness. The one way in.
 
-Which algorithm serves is decided here: sums of whole cells when the bandwidth is so large that every weight is 1, exact
-divide and conquer for the Laplacian in one and two dimensions where it pays, in O(n log^(d-1) n) (`laplacian`), pairs
-otherwise, tile by tile (`tiles`), on an accelerator where there is one.
+Which algorithm serves is decided here: exact divide and conquer for the Laplacian in one and two dimensions where it
+pays, in O(n log^(d-1) n) (`laplacian`), pairs otherwise, tile by tile (`tiles`), on an accelerator where there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from miscal.kernels.laplacian import add_pairs
+from miscal.kernels.laplacian import sweep
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
-from miscal.kernels.tiles import one_way, others_in_cell, symmetric_tiles
+from miscal.kernels.tiles import add_tiles
 
 Array = np.ndarray[Any, Any]
 Weigh = Callable[[Array, Array], Any]
@@ -27,26 +26,20 @@ Span = tuple[int, int]
 # Mean points of a cell, the cells weighted by their points, from which divide and conquer is quicker than pairs, by
 # dimension: measured on one thread with two columns.
 CROSSOVER = {1: 150, 2: 450}
-FLAT = 1e-18  # exponents below this give weights of exactly 1
-STEEPEST = 1e300
-ALIKE = 1e3  # largest ratio of bandwidths that share one pass
+FLATTEST, STEEPEST = 1e-290, 1e300  # scales: so that distances times them are 0 or not, and FAR times them is not 0
 DEVICE_WORK = 2e9  # pairs times features from which an accelerator is worth its import
-
-
-class LocalSums(NamedTuple):
-    """Sums and the exponent they are relative to: the sum itself is values * exp(-offset).
-
-    values : (bandwidths, queries, columns); offset : (bandwidths, queries), 0 where a query counts for itself. A query
-    without any source has sums of 0.
-    """
-
-    values: Array
-    offset: Array
+FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0 and not NaN
+SLACK = 50.0  # how far, in exponents, a point may be closer than the reference of a sweep
+LEAF = 32  # points of a plane below which all pairs are cheaper than another split
+TILE = 256
+SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
+BUDGET = 1 << 26  # bytes for the sums of all parts
+ENTRIES = 1 << 20  # of a block of a given kernel's matrix
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Sources and queries, each with the rows of a cell together."""
+    """Sources and queries, each with the rows of a cell together, the first feature ascending."""
 
     points: Array  # (n, d)
     values: Array  # (n, m)
@@ -55,6 +48,11 @@ class Problem:
     query_starts: Array
     same: bool
     own: bool
+
+    @property
+    def counts_itself(self) -> bool:
+        """Whether every query is a source too: no sum vanishes then."""
+        return self.same and self.own
 
     def own_place(self) -> Array:
         """The place of each query among the sources when it is to be left out, else -1."""
@@ -80,8 +78,11 @@ def local_sums(
     own: bool = True,
     method: str = "auto",
     device: str = "auto",
-) -> LocalSums:
-    """Sum values over the points of each query's cell, weighted by the kernel.
+) -> Array:
+    """Sum values over the points of each query's cell, weighted by the kernel: (bandwidths, queries, columns).
+
+    A query that does not count for itself has sums relative to the weight of its nearest point, or one about as near:
+    their ratios mean something even where all weights vanish. A query without any source has sums of 0.
 
     Parameters
     ----------
@@ -104,32 +105,24 @@ def local_sums(
     device : {"auto", "cpu", "cuda"}
         Where pairs are computed.
     """
-    if kernel == "group":
-        cells, queries = _groups(features, cells, queries)
+    if kernel == "group":  # the points of a group are cells of their own, all in one place
+        cells, asked = _groups(features, cells, queries)
+        features, bandwidths = np.zeros((len(cells), 1)), np.full(bandwidths.size, np.inf)
+        queries = None if queries is None else (np.zeros((len(asked), 1)), asked)
     problem, order = arranged(features, cells, values, queries, own)
-    sums = np.zeros((bandwidths.size, len(order), values.shape[1]))
-    offset = np.zeros((bandwidths.size, len(order)))
+    sums = np.empty((bandwidths.size, len(order), values.shape[1]))
+    scales = _scales(bandwidths, features.shape[1], kernel == "gaussian")
+    flat = np.isinf(bandwidths) & (own or not problem.same)
     if callable(kernel):
-        sums[:] = given_kernel_sums(problem, kernel)
-    elif kernel == "group":
-        sums[:] = _cell_sums(problem)
-    else:
-        square = kernel == "gaussian"
-        scales = _scales(bandwidths, features.shape[1], square)
-        flat = scales * _extent(problem, square) < FLAT
-        if flat.any():
-            sums[flat] = _cell_sums(problem)
-        exact = _exact_pays(problem, square, method)
-        for some in _alike(scales, np.flatnonzero(~flat)):
-            sums[some], reference = (
-                _exact(problem, scales[some]) if exact else all_pairs(problem, scales[some], square, device)
-            )
-            offset[some] = reference * scales[some, None]
-    placed = LocalSums(np.empty_like(sums), np.empty_like(offset))
-    for b in range(bandwidths.size):
-        placed.values[b][order] = sums[b]
-        placed.offset[b][order] = offset[b]
-    return placed
+        sums[:, order] = given_kernel_sums(problem, kernel)
+    elif _exact_pays(problem, kernel, method):
+        for b in np.flatnonzero(~flat):
+            sums[b][order] = laplacian_sums(problem, float(scales[b]))
+    elif not flat.all():
+        sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)[0]
+    if flat.any() and not callable(kernel):
+        sums[np.ix_(flat, order)] = _cell_sums(problem)
+    return sums
 
 
 def device_available() -> bool:
@@ -141,181 +134,108 @@ def device_available() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _groups(
-    features: Array, cells: Array, queries: tuple[Array, Array] | None
-) -> tuple[Array, tuple[Array, Array] | None]:
-    """Cells within which all features are equal."""
-    keys = np.column_stack([cells.astype(np.float64), features])
-    if queries is None:
-        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1), None
-    asked = np.column_stack([queries[1].astype(np.float64), queries[0]])
-    codes = np.unique(np.concatenate([keys, asked]), axis=0, return_inverse=True)[1].reshape(-1)
-    return codes[: len(keys)], (queries[0], codes[len(keys) :])
+def _groups(features: Array, cells: Array, queries: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """Cells within which all features are equal, of the points and of the queries."""
+    asked = (features[:0], cells[:0]) if queries is None else queries
+    keys = np.column_stack([np.concatenate([cells, asked[1]]), np.concatenate([features, asked[0]])])
+    codes = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+    return codes[: len(cells)], codes[len(cells) :]
 
 
 def arranged(
     features: Array, cells: Array, values: Array, queries: tuple[Array, Array] | None, own: bool
 ) -> tuple[Problem, Array]:
     """Put the rows of a cell together; also return the rows of the queries in that order."""
-    asked_cells = cells if queries is None else queries[1]
+    asked, asked_cells = (features, cells) if queries is None else queries
     count = int(max(cells.max(initial=-1), asked_cells.max(initial=-1))) + 1
-    order, starts = _by_cell(cells, count)
+    order, starts = _by_cell(features[:, 0], cells, count)
     points, columns = features.take(order, axis=0), values.take(order, axis=0)
     if queries is None:
         return Problem(points, columns, starts, points, starts, same=True, own=own), order
-    asked, asked_starts = _by_cell(queries[1], count)
-    return Problem(points, columns, starts, queries[0].take(asked, axis=0), asked_starts, same=False, own=own), asked
+    order, asked_starts = _by_cell(asked[:, 0], asked_cells, count)
+    return Problem(points, columns, starts, asked.take(order, axis=0), asked_starts, same=False, own=own), order
 
 
-def _by_cell(cells: Array, count: int) -> tuple[Array, Array]:
+def _by_cell(key: Array, cells: Array, count: int) -> tuple[Array, Array]:
+    """Positions sorted by cell and within a cell by the key, and where each cell begins."""
     small = cells.astype(np.uint16) if count < 1 << 16 else cells  # numpy sorts 16 bits by radix
     starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=count))])
-    return np.argsort(small, kind="stable"), starts.astype(np.int64)
+    order = sorted_order(key)
+    return order[np.argsort(small[order], kind="stable")], starts.astype(np.int64)
 
 
 def _scales(bandwidths: Array, dimensions: int, square: bool) -> Array:
     with np.errstate(divide="ignore", over="ignore"):
         scales = 1.0 / (2.0 * dimensions * bandwidths**2) if square else 1.0 / (dimensions * bandwidths)
-    return np.minimum(scales, STEEPEST)
-
-
-def _alike(scales: Array, which: Array) -> list[Array]:
-    """Bandwidths that go together: they share references, which a narrow one changes too often for a wide one."""
-    groups: list[list[int]] = []
-    for place in which[np.argsort(scales[which], kind="stable")].tolist():
-        if not groups or scales[place] > ALIKE * scales[groups[-1][0]]:
-            groups.append([])
-        groups[-1].append(place)
-    return [np.array(group) for group in groups]
-
-
-def _extent(problem: Problem, square: bool) -> float:
-    """The largest distance that can occur."""
-    if not len(problem.points) or not len(problem.queries):
-        return 0.0
-    total = 0.0
-    for column, asked in zip(problem.points.T, problem.queries.T, strict=True):  # by column: axis=0 is ten times slower
-        high, low = max(column.max(), asked.max()), min(column.min(), asked.min())
-        total += float((high - low) ** 2 if square else high - low)
-    return total
-
-
-def _cell_codes(starts: Array) -> Array:
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return np.clip(scales, FLATTEST, STEEPEST)
 
 
 def _cell_sums(problem: Problem) -> Array:
-    """Sums of whole cells, where every weight is 1."""
-    if problem.same and not problem.own:
-        others = np.empty_like(problem.values)
-        others_in_cell(problem.starts, problem.values, others)
-        return others
-    codes, count = _cell_codes(problem.starts), len(problem.starts) - 1
-    totals = np.stack([np.bincount(codes, column, count) for column in problem.values.T], axis=1)
-    return totals[_cell_codes(problem.query_starts)]
+    """Sums of whole cells, where every weight is 1: the same for all rows of a cell, to the last digit."""
+    codes = np.repeat(np.arange(problem.starts.size - 1), np.diff(problem.starts))
+    totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
+    return np.repeat(np.stack(totals, axis=1), np.diff(problem.query_starts), axis=0)
 
 
-def _exact_pays(problem: Problem, square: bool, method: str) -> bool:
+def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
     """Whether divide and conquer, whose cost grows as the points, is quicker than pairs."""
     least = CROSSOVER.get(problem.points.shape[1])
-    if square or least is None or method == "pairs":
+    if kernel == "gaussian" or least is None or method == "pairs":
         return False
     return method == "exact" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
 
 
 def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
-    """Sums (b, q, m) and references (q,) by pairs, on an accelerator where that is asked for or pays."""
+    """Sums (b, q, m) by pairs, on an accelerator where that is asked for or pays, and what they are relative to (q,).
+
+    Sums are those of exp((reference - distance) * scale).
+    """
     worth = device == "auto" and problem.pairs() * problem.points.shape[1] >= DEVICE_WORK
     if (device == "cuda" or worth) and device_available():
         from miscal.kernels.pairs_device import device_sums
 
         return device_sums(problem, scales, square)
-    if problem.same and problem.own:
-        sums = symmetric_sums(problem.points, problem.starts, problem.values, scales, square)
-        return sums, np.zeros(len(problem.points))
-    return one_way_sums(problem, scales, square)
+    reference = np.full(len(problem.queries), 0.0 if problem.counts_itself else FAR)
+    sums = np.zeros((scales.size, len(reference), problem.values.shape[1]))
+    add_pairs(problem, scales, square, reference, sums)
+    return sums, reference
 
 
-def _exact(problem: Problem, scales: Array) -> tuple[Array, Array]:
-    if problem.same:
-        source = np.ones(len(problem.points), np.uint8)
-        return laplacian_sums(problem.points.T, problem.starts, source, problem.values, scales, problem.own)
-    # Sources and queries of a cell go in together; only the sources give.
-    cells = np.concatenate([_cell_codes(problem.starts), _cell_codes(problem.query_starts)])
-    order = np.argsort(cells, kind="stable")
-    asked = order >= len(problem.points)
-    points = np.concatenate([problem.points, problem.queries])[order]
-    values = np.concatenate([problem.values, np.zeros((len(problem.queries), problem.values.shape[1]))])[order]
-    starts = problem.starts + problem.query_starts
-    source = np.where(asked, 0, GIVES_ONLY).astype(np.uint8)
-    sums, reference = laplacian_sums(points.T, starts, source, values, scales, own=False)
-    return sums[:, asked], reference[asked]
+def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, sums: Array) -> None:
+    """Add kernel * values over the sources of each query's cell to its sums, relative to a reference that follows.
 
-
-FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0 and not NaN
-SLACK = 50.0  # how far, in exponents, a point may be closer than the reference
-TILE = 256
-SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
-BUDGET = 1 << 26  # bytes for the sums of all parts
-ENTRIES = 1 << 20  # of a block of a given kernel's matrix
-GRAIN = 1 << 14  # points below which a subtree of divide and conquer is one task
-MANY = 5000  # numbers from which sorting by digits is quicker
-GIVES_ONLY = 2  # a point that is summed over and does not receive
-
-
-def symmetric_sums(points: Array, starts: Array, values: Array, scales: Array, square: bool) -> Array:
-    """Sum kernel * values over all points of a point's cell, itself included.
-
-    points (n, d), those of a cell together, cells beginning at `starts`; values (n, m) -> (b, n, m). The kernel is
-    exp(-distance * scale), of the squared Euclidean distance if `square`, else of the L1 distance.
-    """
-    rows, columns = values.shape
-    tiles = _tiles(starts)
-    by_feature, by_row = np.ascontiguousarray(points.T), np.ascontiguousarray(points)
-    by_column = np.ascontiguousarray(values.T)
-    shares = max(1, min(SHARES, BUDGET // max(1, 8 * rows * columns * scales.size), len(tiles)))
-    parts = np.zeros((shares, scales.size, columns, rows))
-
-    def work(start: int, stop: int) -> None:
-        for share in range(start, stop):
-            symmetric_tiles(by_feature, by_row, by_column, scales, square, tiles, share, shares, parts[share])
-
-    over_blocks(shares, work, block=1)
-    return np.ascontiguousarray((parts.sum(axis=0) + by_column).transpose(0, 2, 1))
-
-
-def _tiles(starts: Array) -> Array:
-    """Pairs of ranges (low, high, low, high) that cover the upper triangle of every cell."""
-    tiles = []
-    for low, high in pairwise(starts.tolist()):
-        cuts = [(cut, min(cut + TILE, high)) for cut in range(low, high, TILE)]
-        tiles += [(*cuts[i], *cut) for i in range(len(cuts)) for cut in cuts[i:]]
-    return np.array(tiles, np.int64).reshape(-1, 4)
-
-
-def one_way_sums(problem: Problem, scales: Array, square: bool) -> tuple[Array, Array]:
-    """Sum kernel * values over the sources of each query's cell, relative to exp(-reference * scale).
-
-    Gives sums (b, q, m), references (q,).
+    sums (b, q, m) are those of exp((reference - distance) * scale); reference (q,), FAR where there is none yet. Where
+    all count for themselves each pair is looked at once, for both.
     """
     by_feature, by_column = np.ascontiguousarray(problem.points.T), np.ascontiguousarray(problem.values.T)
-    asked, place = np.ascontiguousarray(problem.queries), problem.own_place()
-    reference, out = np.full(len(asked), FAR), np.zeros((scales.size, len(asked), len(by_column)))
-    slack = SLACK / float(scales.max())
-    blocks = [
-        (*sources, start, min(start + TILE, stop))
-        for sources, (first, stop) in problem.cells()
-        for start in range(first, stop, TILE)
-    ]
+    given = by_feature, by_column, np.ascontiguousarray(problem.queries), problem.own_place(), scales, square
+    tiles = _tiles(problem)
+    if not problem.counts_itself:
+        size = 1 + len(tiles) // 256
+        over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
+        return
+    shares = max(1, min(SHARES, BUDGET // max(1, sums.nbytes), len(tiles)))
+    parts = np.zeros((shares, *sums.shape))
 
-    def work(begin: int, end: int) -> None:
-        for low, high, first, last in blocks[begin:end]:
-            one_way(
-                by_feature, by_column, scales, square, slack, low, high, asked, place, first, last, reference, out
-            )  # fmt: skip
+    def work(i: int, _: int) -> None:
+        add_tiles(*given, np.ascontiguousarray(tiles[i::shares]), True, reference, parts[i])
 
-    over_blocks(len(blocks), work, block=1)
-    return out, reference
+    over_blocks(shares, work, block=1)
+    sums += parts.sum(axis=0) + problem.values
+
+
+def _tiles(problem: Problem) -> Array:
+    """Ranges of queries and of sources (low, high, low, high) that cover every cell, or the upper triangle of each."""
+    pieces = -(-np.diff(problem.query_starts) // TILE)
+    cell = np.repeat(np.arange(pieces.size), pieces)
+    first = problem.query_starts[cell] + TILE * (np.arange(cell.size) - (np.cumsum(pieces) - pieces)[cell])
+    last = np.minimum(first + TILE, problem.query_starts[cell + 1])
+    if not problem.counts_itself:
+        return np.stack([first, last, problem.starts[cell], problem.starts[cell + 1]], axis=1)
+    after = (np.cumsum(pieces)[cell] - np.arange(cell.size)).astype(np.int64)  # pieces from each one to its cell's last
+    one = np.repeat(np.arange(cell.size), after)
+    other = one + np.arange(one.size) - np.repeat(np.cumsum(after) - after, after)
+    return np.stack([first[one], last[one], first[other], last[other]], axis=1)
 
 
 def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
@@ -344,79 +264,47 @@ def _checked(weights: Any, shape: tuple[int, int]) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------- divide and conquer
-def laplacian_sums(
-    points: Array, starts: Array, source: Array, values: Array, scales: Array, own: bool
-) -> tuple[Array, Array]:
-    """Sum exp(-L1 distance * scale) * values over all sources of each point's cell.
+def laplacian_sums(problem: Problem, scale: float) -> Array:
+    """Sum exp(-L1 distance * scale) * values over the sources of each query's cell, in one or two dimensions: (q, m).
 
-    Parameters
-    ----------
-    points : (d, n) float64, d = 1 or 2
-        Coordinates; the points of a cell lie together.
-    starts : (cells + 1,) int64
-        Where each cell begins.
-    source : (n,) uint8
-        1: a point that is summed over and receives, 2: one that is summed over only, 0: one that receives only.
-    values : (n, m) float64
-        Columns to be summed; 0 where not a source.
-    scales : (b,) float64
-        Inverse bandwidths, all > 0.
-    own : bool
-        Whether a source counts for itself.
-
-    Returns
-    -------
-    sums : (b, n, m) float64
-        The sums times exp(reference * scale); of no meaning where a point does not receive.
-    reference : (n,) float64
-        0 where a point counts for itself, otherwise near the distance of its nearest source, 1e300 when it has none.
+    A plane is split level by level; the nodes of a level are shared out to threads. A row receives once from each level
+    and levels follow each other, so the sums have the same bits for any threads. What is left, within small nodes, is
+    added pair by pair.
     """
-    spans = [(low, high) for low, high in pairwise(starts.tolist()) if high > low]
-    by_first = _orders(points[0], spans)
-    placed = np.stack([coordinate.take(by_first) for coordinate in points])
-    sources, columns = source.take(by_first), values.take(by_first, axis=0)
-    alone = (sources == 1) & own | (sources == GIVES_ONLY)
-    reference = np.where(alone, 0.0, FAR)
-    out = np.where(alone[:, None], columns, 0.0)[None].repeat(scales.size, axis=0)
-    _add_all(placed, spans, (sources, columns, reference, SLACK / float(scales.max()), scales, out))
-    sums, nearest = np.empty_like(out), np.empty_like(reference)
-    for b in range(scales.size):
-        sums[b][by_first] = out[b]
-    nearest[by_first] = reference
-    return sums, nearest
+    points, values, nodes, gives, asks = _together(problem)
+    line, slack = points.shape[1] == 1, SLACK / scale
+    by_feature, source = np.ascontiguousarray(points.T), gives.astype(np.uint8)
+    reference = np.full(len(points), 0.0 if problem.counts_itself else FAR)
+    sums = values.copy() if problem.counts_itself else np.zeros_like(values)
+    codes = np.repeat(np.arange(nodes.size - 1), np.diff(nodes))
+    order = _by_cell(points[:, -1], codes, nodes.size - 1)[0].astype(np.uint32)
+    while line or (np.diff(nodes) > LEAF).any():
+        wide = np.diff(nodes) > (0 if line else LEAF)
+        spans = np.stack([nodes[:-1][wide], nodes[1:][wide]], axis=1)
+
+        def work(begin: int, end: int, spans: Array = spans) -> None:
+            sweep(by_feature, order, spans[begin:end], source, values, scale, slack, reference, sums)
+
+        over_blocks(len(spans), work, block=1 + len(spans) // 256)
+        if line:
+            return sums[asks]
+        nodes = np.sort(np.append(nodes, spans.sum(axis=1) // 2))
+    starts, asked = (np.append(0, np.cumsum(each))[nodes] for each in (gives, asks))
+    leaves = replace(problem, starts=starts, query_starts=asked, own=False)
+    reference, sums = reference[asks], sums[asks]
+    add_pairs(leaves, np.array([scale]), False, reference, sums[np.newaxis])
+    return sums
 
 
-def _orders(key: Array, spans: list[Span]) -> Array:
-    """Positions sorted by the key within each span."""
-    order = np.empty(key.size, np.uint32)
-    key = np.ascontiguousarray(key)
-
-    def work(start: int, stop: int) -> None:
-        for low, high in spans[start:stop]:
-            here = key[low:high]
-            order[low:high] = sorted_order(here) if here.size >= MANY else np.argsort(here, kind="stable")
-            order[low:high] += low
-
-    over_blocks(len(spans), work, block=1)
-    return order
-
-
-def _add_all(points: Array, spans: list[Span], sums: tuple[Any, ...]) -> None:
-    """Add all pairs of each span, within which points[0] ascends.
-
-    Large spans of a plane are split level by level and small ones finished; the spans of a level are tasks of the
-    thread pool. A row receives once from each level and levels follow each other, so the sums have the same bits for
-    any threads.
-    """
-    flat = len(points) == 1
-    order = np.empty(0, np.uint32) if flat else _orders(points[1], spans)
-    while spans:
-        spans = sorted(spans, key=lambda span: (span[0] - span[1], span[0]))
-
-        def work(start: int, stop: int, spans: list[Span] = spans) -> None:
-            for low, high in spans[start:stop]:
-                add_pairs(low, high, order, points, high - low <= GRAIN, sums)
-
-        over_blocks(len(spans), work, block=1)
-        halves = [(low, (low + high) // 2, high) for low, high in spans if high - low > GRAIN and not flat]
-        spans = [half for low, middle, high in halves for half in ((low, middle), (middle, high))]
+def _together(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
+    """Points, values and starts of sources and queries sorted together, and which of them are sources and queries."""
+    n, q = len(problem.points), len(problem.queries)
+    if problem.same:
+        every = np.ones(n, bool)
+        return problem.points, problem.values, problem.starts, every, every
+    points = np.concatenate([problem.points, problem.queries])
+    values = np.concatenate([problem.values, np.zeros((q, problem.values.shape[1]))])
+    sides = problem.starts, problem.query_starts
+    cells = np.concatenate([np.repeat(np.arange(each.size - 1), np.diff(each)) for each in sides])
+    order, starts = _by_cell(points[:, 0], cells, problem.starts.size - 1)
+    return points[order], values[order], starts, order < n, order >= n

@@ -26,10 +26,9 @@ BLOCKS = (32, 128, 4)  # queries and sources of a tile, and warps: quickest on a
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
 def pair_sums(
     queries, sources, values, lows, highs, places, scales, out, reference, n_queries, n_sources,
-    DIMENSIONS: tl.constexpr, COLUMNS: tl.constexpr, SQUARE: tl.constexpr, RELATIVE: tl.constexpr, ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
+    DIMENSIONS: tl.constexpr, COLUMNS: tl.constexpr, SQUARE: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Sums of columns 2p and 2p + 1 for one bandwidth, relative to the nearest source where RELATIVE.
+    """Sums of columns 2p and 2p + 1 for one bandwidth, relative to the nearest source.
 
     queries (d, q), sources (d, n), values (COLUMNS, n), scales (b,) times -log2(e), out (b, COLUMNS, q) and
     reference (q,). Program (block of queries, pair of columns, bandwidth).
@@ -55,40 +54,32 @@ def pair_sums(
             off = a[:, None] - b[None, :]
             far += off * off if SQUARE else tl.abs(off)
         counts = (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None]) & (j[None, :] != place[:, None])
-        if RELATIVE:
-            closest = tl.minimum(nearest, tl.min(tl.where(counts, far, FAR32), 1))
-            # Sums so far were relative to a source farther away: nothing was summed while there was none.
-            shrink = tl.where(nearest < FAR32, tl.exp2((nearest - closest) * scale), 0.0)
-            first, second = first * shrink.to(tl.float64), second * shrink.to(tl.float64)
-            nearest = closest
-            weight = tl.where(counts, tl.exp2((far - nearest[:, None]) * scale), 0.0)
-        else:
-            weight = tl.where(counts, tl.exp2(far * scale), 0.0)
-        value = tl.load(values + column * n_sources + j, mask=there, other=0.0)
-        first += tl.sum(weight * value[None, :], 1).to(tl.float64)
-        if COLUMNS > 1:
-            value = tl.load(values + (column + 1) * n_sources + j, mask=there, other=0.0)
-            second += tl.sum(weight * value[None, :], 1).to(tl.float64)
+        closest = tl.minimum(nearest, tl.min(tl.where(counts, far, FAR32), 1))
+        # Sums so far were relative to a source farther away: nothing was summed while there was none.
+        shrink = tl.where(nearest < FAR32, tl.exp2((nearest - closest) * scale), 0.0).to(tl.float64)
+        nearest = closest
+        weight = tl.where(counts, tl.exp2((far - nearest[:, None]) * scale), 0.0)
+        one = tl.load(values + column * n_sources + j, mask=there, other=0.0)
+        other = tl.load(values + (column + 1) * n_sources + j, mask=there, other=0.0)
+        first = first * shrink + tl.sum(weight * one[None, :], 1).to(tl.float64)
+        second = second * shrink + tl.sum(weight * other[None, :], 1).to(tl.float64)
     at = out + (band * COLUMNS + column) * n_queries + i
     tl.store(at, first, mask=asked)
-    if COLUMNS > 1:
-        tl.store(at + n_queries, second, mask=asked)
-    if RELATIVE:
-        tl.store(reference + i, nearest, mask=asked)
+    tl.store(at + n_queries, second, mask=asked)
+    tl.store(reference + i, nearest, mask=asked)
 
 
 def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda") -> tuple[Array, Array]:
     """Sum kernel * values over the sources of each query's cell, relative to exp(-reference * scale).
 
-    As `neighbours.one_way_sums`: (b, q, m) sums and (q,) references, within 1e-5 of it; references are 0 where every
-    query counts for itself. The device "cpu" is triton's interpreter.
+    As `neighbours.all_pairs`: (b, q, m) sums and (q,) references, within 1e-5 of it. The device "cpu" is triton's
+    interpreter.
     """
-    relative, asked, given = not (problem.same and problem.own), len(problem.queries), problem.values.shape[1]
+    asked, given = len(problem.queries), problem.values.shape[1]
     if not asked or not len(problem.points):
-        empty = np.zeros((scales.size, asked, given))
-        return empty, np.full(asked, FAR if relative else 0.0)
+        return np.zeros((scales.size, asked, given)), np.full(asked, FAR)
     points, queries, size = _scaled(problem.points, problem.queries, square)
-    columns = given if given == 1 else given + given % 2
+    columns = given + given % 2
     values = np.zeros((columns, len(points)), np.float32)
     largest = np.abs(problem.values).max(axis=0)
     largest[largest == 0] = 1.0
@@ -104,14 +95,14 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     out = torch.empty((scales.size, columns, asked), dtype=torch.float64, device=device)
     nearest = torch.zeros(asked, dtype=torch.float32, device=device)
     rows, width, warps = BLOCKS
-    pair_sums[triton.cdiv(asked, rows), (columns + 1) // 2, scales.size](
+    pair_sums[triton.cdiv(asked, rows), columns // 2, scales.size](
         sources if problem.same else sent(queries.T), sources, sent(values), *cells,
         sent(slopes), out, nearest, asked, len(points), DIMENSIONS=points.shape[1], COLUMNS=columns, SQUARE=square,
-        RELATIVE=relative, ROWS=rows, WIDTH=width, num_warps=warps,
+        ROWS=rows, WIDTH=width, num_warps=warps,
     )  # fmt: skip
     sums = out[:, :given].permute(0, 2, 1).cpu().numpy() * largest
     reference = nearest.cpu().numpy().astype(np.float64)
-    return sums, np.where(reference < 1e38, reference * size, FAR) if relative else np.zeros(asked)
+    return sums, np.where(reference < 1e38, reference * size, FAR)
 
 
 def _scaled(points: Array, queries: Array, square: bool) -> tuple[Array, Array, float]:

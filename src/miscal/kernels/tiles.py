@@ -6,99 +6,75 @@ instructions a feature. A tile of distances never leaves the first-level cache.
 
 import cython
 import numpy as np
+from cython.cimports.libc.math import exp
 from cython.cimports.miscal.kernels.kinds import (
-    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Table, TableOut,
+    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, NumbersOut, Table,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import Sums, decay, distances, far, receive, weighted_sum
+from cython.cimports.miscal.kernels.nearness import decay, distances, far, weighted_sum
 
 
-def symmetric_tiles(
-    points: Table, by_row: Table, values: Table, scales: Floats, square: cython.bint, tiles: IntegerTable, first: Index,
-    step: Index, out: CubeOut,
-) -> None:  # fmt: skip
-    """Add the pairs of every `step`-th tile, beginning with the `first`, to both points of each pair.
+@cython.cfunc
+@cython.nogil
+def follow(
+    distance: NumbersOut, size: Index, i: Index, scales: Floats, reference: FloatsOut, out: CubeOut
+) -> cython.void:
+    """Move the sums of query i to the nearest point, where that is nearer than any before, and count distances from it.
 
-    A tile is two ranges of points (low, high, low, high); of a range with itself each pair counts once. points (d, n)
-    and by_row (n, d) hold the same coordinates; values (m, n); out (b, m, n).
+    So nothing overflows, and the nearest points never underflow. far() is a point that does not count.
     """
-    columns: Index = values.shape[0]
-    bands: Index = scales.shape[0]
-    widest: Index = 0
-    t: Index = first
-    for i in range(tiles.shape[0]):
-        widest = max(widest, tiles[i, 3] - tiles[i, 2])
-    distance: FloatsOut = np.empty(widest + 1)
-    weight: FloatsOut = np.empty(widest + 1)
-    totals: CubeOut = np.empty((bands, columns, widest + 1))
-    with cython.nogil:
-        while t < tiles.shape[0]:
-            start: Index = tiles[t, 2]
-            totals[:, :, :] = 0.0
-            for i in range(tiles[t, 0], tiles[t, 1]):
-                low: Index = i + 1 if tiles[t, 0] == start else start
-                size: Index = tiles[t, 3] - low
-                if size <= 0:
-                    continue
-                distances(
-                    cython.address(points[0, low]), points.shape[1], points.shape[0], cython.address(by_row[i, 0]),
-                    size, square, cython.address(distance[0]),
-                )  # fmt: skip
-                for b in range(bands):
-                    decay(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
-                    for c in range(columns):  # both directions of a pair at once
-                        to, value = cython.address(totals[b, c, low - start]), values[c, i]
-                        for j in range(size):
-                            to[j] += weight[j] * value
-                        out[b, c, i] += weighted_sum(cython.address(weight[0]), cython.address(values[c, low]), size)
-            for b in range(bands):
-                for c in range(columns):
-                    for j in range(tiles[t, 3] - start):
-                        out[b, c, start + j] += totals[b, c, j]
-            t += step
+    before: cython.double = reference[i]
+    nearest: cython.double = before
+    for j in range(size):
+        nearest = distance[j] if distance[j] < nearest else nearest
+    if nearest < before:
+        for b in range(scales.shape[0]):
+            factor: cython.double = exp((nearest - before) * scales[b])
+            for c in range(out.shape[2]):
+                out[b, i, c] *= factor
+        reference[i] = nearest
+    for j in range(size):
+        distance[j] = distance[j] - nearest if distance[j] < far() else far()
 
 
-def one_way(
-    points: Table, values: Table, scales: Floats, square: cython.bint, slack: cython.double, low: Index, high: Index,
-    queries: Table, own_place: Integers, first: Index, last: Index, reference: FloatsOut, out: CubeOut,
+def add_tiles(
+    points: Table, values: Table, queries: Table, own_place: Integers, scales: Floats, square: cython.bint,
+    tiles: IntegerTable, mirrored: cython.bint, reference: FloatsOut, out: CubeOut,
 ) -> None:  # fmt: skip
-    """Add to queries first..last the sums over sources low..high, relative to a reference that follows the nearest.
+    """Add the pairs of every tile, a range of queries and one of sources, to the queries.
 
-    own_place (q,) is the place of a query among the sources, which is left out; -1 for none. out (b, q, m).
+    `mirrored`: queries and sources are the same, and each pair of different ones, which only one tile has, is added to
+    both; no range is longer than 256. points (d, n); values (m, n); queries (q, d); own_place (q,) is the place of a
+    query among the sources, which is left out, -1 for none; out (b, q, m) is relative to exp(-reference * scale).
     """
-    if first >= last or low >= high or out.shape[2] == 0:
-        return
     distance = cython.declare(cython.double[256])
     weight = cython.declare(cython.double[256])
-    sums = cython.declare(Sums)
-    sums.reference, sums.slack, sums.out = cython.address(reference[0]), slack, cython.address(out[0, 0, 0])
-    sums.scales, sums.bands = cython.address(scales[0]), scales.shape[0]
-    sums.rows, sums.columns = out.shape[1], out.shape[2]
+    totals: CubeOut = np.zeros((out.shape[0], out.shape[2], 256))
     with cython.nogil:
-        for start in range(low, high, 256):
-            size: Index = min(256, high - start)
-            for i in range(first, last):
-                distances(
-                    cython.address(points[0, start]), points.shape[1], points.shape[0],
-                    cython.address(queries[i, 0]), size, square, distance,
-                )  # fmt: skip
-                own: Index = own_place[i] - start
-                if own >= 0 and own < size:
-                    distance[own] = far()
-                receive(
-                    distance, weight, size, cython.address(values[0, start]), values.shape[1], cython.address(sums), i
-                )
-
-
-def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:
-    """Fill others[i] = sum of values[j] over the other points j of its cell; a subtraction would lose digits."""
-    with cython.nogil:
-        for cell in range(starts.shape[0] - 1):
-            for c in range(values.shape[1]):
-                before: cython.double = 0.0
-                for i in range(starts[cell], starts[cell + 1]):
-                    others[i, c] = before
-                    before += values[i, c]
-                after: cython.double = 0.0
-                for i in range(starts[cell + 1] - 1, starts[cell] - 1, -1):
-                    others[i, c] += after
-                    after += values[i, c]
+        for t in range(tiles.shape[0]):
+            for start in range(tiles[t, 2], tiles[t, 3], 256):
+                for i in range(tiles[t, 0], tiles[t, 1]):
+                    low: Index = i + 1 if mirrored and i >= start else start
+                    size: Index = min(start + 256, tiles[t, 3]) - low
+                    if size <= 0:
+                        continue
+                    point, own = cython.address(queries[i, 0]), own_place[i] - low
+                    distances(
+                        cython.address(points[0, low]), points.shape[1], points.shape[0], point, size, square, distance
+                    )
+                    if own >= 0 and own < size:
+                        distance[own] = far()
+                    if reference[i] > 0.0:
+                        follow(distance, size, i, scales, reference, out)
+                    for b in range(out.shape[0]):
+                        decay(distance, size, scales[b], far(), weight)
+                        for c in range(out.shape[2]):
+                            out[b, i, c] += weighted_sum(weight, cython.address(values[c, low]), size)
+                            if mirrored:
+                                to, value = cython.address(totals[b, c, low - start]), values[c, i]
+                                for j in range(size):
+                                    to[j] += weight[j] * value
+                for b in range(out.shape[0] if mirrored else 0):
+                    for c in range(out.shape[2]):
+                        for j in range(tiles[t, 3] - start):
+                            out[b, start + j, c] += totals[b, c, j]
+                            totals[b, c, j] = 0.0

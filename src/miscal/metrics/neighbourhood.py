@@ -212,18 +212,18 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
     times = 1.0 if compared.count is None else compared.count
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
-    sums = problem.sums((weight, weight * problem.residual())).values[0]
-    squares = _squared(problem).sums((noise * own**2,)).values[0, :, 0]
+    sums = problem.sums((weight, weight * problem.residual()))[0]
+    squares = _squared(problem).sums((noise * own**2,))[0, :, 0]
     usual = stretch = None
     if chosen.spread is not None:
         usual = chosen.spread.of_rows(compared) / problem.scale() ** 2
-        usual = np.maximum(squares, _squared(problem).sums((usual,)).values[0, :, 0])
+        usual = np.maximum(squares, _squared(problem).sums((usual,))[0, :, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     fourth, masses = noise * own**4, squares
     if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
         even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
-        fourth, masses = 4.0 * even**2, _squared(problem).sums((even,)).values[0, :, 0]
-    powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
+        fourth, masses = 4.0 * even**2, _squared(problem).sums((even,))[0, :, 0]
+    powers = _squared(_squared(problem)).sums((fourth,))[0, :, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)

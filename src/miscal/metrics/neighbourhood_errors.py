@@ -176,8 +176,8 @@ class Neighbourhoods:
                 return np.asarray(np.exp(-cdist(around, points, "sqeuclidean") / (2.0 * d * bandwidth**2)))
             return np.asarray(np.exp(-cdist(around, points, "cityblock") / (d * bandwidth)))
 
-    def sums(self, columns: Sequence[np.ndarray]) -> Any:
-        """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
+    def sums(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""
         rows = self.features, self.cells, np.column_stack(columns)
         options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
         try:
@@ -191,7 +191,7 @@ class Neighbourhoods:
     def signed_error(self) -> np.ndarray:
         """Gap around each query, (bandwidths, queries); NaN where it has no neighbour."""
         weight = self.weight()
-        values = self.sums((weight, weight * self.residual())).values
+        values = self.sums((weight, weight * self.residual()))
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(values[..., 0] > 0, values[..., 1] / values[..., 0], np.nan)
 
