@@ -9,28 +9,23 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.columns import Column
-from miscal.data.errors import refusal, warn
+from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, sigmoid
+from miscal.data.vectors import Array, Floats
 from miscal.kernels.laplacian import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
-from miscal.recalibrate.sample import HALF, LEAST, Sample, exp_held, unit_of
-from miscal.recalibrate.softmax import power_derivatives, softmax_map
+from miscal.recalibrate.sample import HALF, Sample, exp_held, unit_of, warmed
+from miscal.recalibrate.softmax import HIGHEST, LOGIT, LOWEST, fitted_power, powered
 
-LOGIT = Features("logit")
-LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 FORMS = ("auto", "factor", "shift", "linear", "power")
 STEEPEST_POWER = 20.0  # |power| of a mean at most
-STEEPEST = 10.0  # |log of the inverse temperature| at most
-GRID = 33
 RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
-
-Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
+SIMPLEX = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
 
 
 class Identity(Recalibrator):
@@ -217,89 +212,6 @@ class BetaCalibration(_Curve):
         return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
 
 
-class TemperatureScaling(Recalibrator):
-    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
-
-    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
-    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
-
-    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
-    is right) or no use of the score at all fits best.
-
-    Attributes
-    ----------
-    temperature_ : float
-        Above 1: the model was too sure of itself.
-
-    Examples
-    --------
-    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
-    >>> TemperatureScaling().fit(y_prob, y)
-    TemperatureScaling() fitted on 8 rows: temperature 1.26
-    """
-
-    candidate_for: ClassVar[tuple[float, float]] = (3, np.inf)
-
-    inverse_temperature_: float = state("float", low=1e-300)
-
-    @property
-    def temperature_(self) -> float:
-        """1 / b."""
-        return 1.0 / self.inverse_temperature_
-
-    def _fit(self, sample: Sample) -> None:
-        start, thin = 1.0, sample.thinned()
-        if thin is not None:
-            start, _ = _minimum(power_derivatives(thin), start)
-        self.inverse_temperature_, inside = _minimum(power_derivatives(sample), start)
-        if not inside:
-            warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
-
-    def _map(self, probability: Floats) -> Floats:
-        return powered(probability, self.inverse_temperature_)
-
-    def _keeps_ranking(self) -> bool:
-        return True
-
-    def _formula(self) -> nodes.Formula:
-        return nodes.powers(float(self.inverse_temperature_), self.n_classes_)
-
-    def _summary(self) -> str:
-        return f"temperature {self.temperature_:.3g}"
-
-
-def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
-    """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
-    if probability.ndim == 1:
-        return LOGIT.map(probability, np.array([power]), shift)
-    classes = probability.shape[1]
-    return softmax_map(probability, np.full(classes, power), np.zeros(classes))
-
-
-def _minimum(derivatives: Derivatives, start: float) -> tuple[float, bool]:
-    """Minimise a convex function of a positive power by Newton's method inside a bracket; also whether it is interior.
-
-    The sign of the slope says on which side the minimum lies, so a step that leaves the bracket is replaced by its
-    (geometric) middle: the search cannot fail. Steps grow or shrink the power at most eightfold.
-    """
-    low, high, power = LOWEST, HIGHEST, start
-    for _ in range(200):
-        slope, curvature = derivatives(power)
-        low, high = (power, high) if slope < 0 else (low, power)
-        if abs(slope) <= 1e-15 and curvature <= 1e-15:
-            return power, False  # flat to the last digit: all outcomes are certain already
-        step = -slope / curvature if curvature > 0 else np.copysign(np.inf, -slope)
-        if abs(step) <= 1e-7 * power:
-            return power + step, True
-        wanted = min(max(power + step, power / 8.0), power * 8.0)
-        if not low < wanted < high:
-            wanted = float(np.sqrt(low * high))
-        if high <= LOWEST * (1 + 1e-9) or low >= HIGHEST * (1 - 1e-9):
-            return power, False
-        power = wanted
-    return power, False
-
-
 class KernelCalibration(Recalibrator):
     r"""Scale the score so that log loss plus a multiple of the kernel calibration error is least (MMCE).
 
@@ -340,9 +252,16 @@ class KernelCalibration(Recalibrator):
         return self.base == "platt"
 
     def _fit(self, sample: Sample) -> None:
-        penalty = float(self.weight)
-        found = _platt(sample, penalty) if self.against_rest else [_temperature(sample, penalty), 0.0]
-        self.coefficients_ = np.array([found])
+        """From the log loss's own optimum on, without derivatives (the error is a root)."""
+        if self.against_rest:
+            found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
+        else:
+            bounds = [(LOWEST, HIGHEST)]
+            found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
+        if self.weight:
+            objective = _objective(sample, float(self.weight), top=not self.against_rest)
+            found = optimize.minimize(objective, found, method="Nelder-Mead", bounds=bounds, options=SIMPLEX).x
+        self.coefficients_ = np.array([[*found, 0.0][:2]])
 
     def _map(self, probability: Floats) -> Floats:
         return powered(probability, *self.coefficients_[0].tolist())
@@ -367,44 +286,19 @@ def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     return float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
 
-def _temperature(sample: Sample, penalty: float) -> float:
-    """Inverse temperature: the best of a grid of logarithms, then refined between its neighbours."""
-    rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
-    weight = sample.weights
-    label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
-    right = (outcome == label).astype(np.float64)
-
-    def objective(logarithm: float) -> float:
-        scaled = powered(sample.probability, float(np.exp(logarithm)))
-        loss = -float(weight @ np.log(np.maximum(scaled[rows, outcome], LEAST))) / sample.total
-        confidence = scaled[rows, label.astype(np.int64)]
-        return loss + (penalty * kernel_error(confidence, right, weight) if penalty else 0.0)
-
-    grid = np.linspace(-4.0, 4.0, GRID)
-    values = [objective(float(at)) for at in grid]
-    best = int(np.argmin(values))
-    low = float(grid[best - 1]) if best else -STEEPEST
-    high = float(grid[best + 1]) if best + 1 < GRID else STEEPEST
-    found = optimize.minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
-    return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
-
-
-def _platt(rows: Sample, penalty: float) -> Floats:
-    """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
-    slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
-    start = np.array([slope[0], intercept])
-    if not penalty:
-        return start
-    x, y, weights = LOGIT.rows(rows.probability)[0], rows.outcome.astype(np.float64), rows.weights
+def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats], float]:
+    """Log loss and kernel error, of the most probable class or of class 1, at a slope and, of class 1, an intercept."""
+    p, weight, label = sample.probability, sample.weights, np.ones(sample.rows, np.intp)
+    if top:
+        label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)
+    observed = (sample.outcome == label).astype(np.float64)
 
     def objective(theta: Floats) -> float:
-        z = theta[0] * x + theta[1]
-        loss = float(weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
-        return loss + penalty * kernel_error(sigmoid(z), y, weights)
+        scaled = powered(p, *theta.tolist())
+        loss = float(weight @ sample.losses(scaled)) / sample.total
+        return loss + penalty * kernel_error(scaled[np.arange(sample.rows), label], observed, weight)
 
-    options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
-    best = optimize.minimize(objective, start, method="Nelder-Mead", options=options).x
-    return np.asarray(np.clip(best, -1e6, 1e6), dtype=np.float64)
+    return objective
 
 
 class MeanScaling(Recalibrator):

@@ -188,6 +188,15 @@ class Sample:
         return thin if thin is not None and (thin.class_weights > 0).all() else None
 
 
+def warmed(sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats) -> tuple[Floats, bool]:
+    """What `fit` finds from a start, and whether it has no end; of many rows, from where a part of them ends."""
+    thin = sample.thinned()
+    if thin is not None:
+        found, without_end = fit(thin, start)
+        start = start if without_end else found
+    return fit(sample, start)
+
+
 def row_weight(rows: Predictions) -> Floats | None:
     """What each row counts for in a mean; of counts, sums of weight times outcome count events."""
     weight = rows.weight
