@@ -363,8 +363,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
         given.columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
         rows = Predictions.validated(given)
-        sample = Sample.of(rows, rows.columns)
-        return replace(sample, probability=nodes.settled(sample.probability)), label_array(rows.classes)
+        return Sample.of(rows, rows.columns), label_array(rows.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, Self
@@ -34,6 +34,12 @@ def check_recalibrators(name: str, given: Any) -> None:
         raise refusal(what, where=f"'{name}'", got=f"got {given!r}"[:200])
     for each in given:
         each.check_parameters()
+
+
+def cross_fitted(recalibrator: Recalibrator, sample: Sample, folds: Array) -> Iterator[tuple[Recalibrator, Array]]:
+    """For every fold a copy fitted on all rows of the others, and the rows that it has not seen."""
+    for fold in np.unique(folds):
+        yield recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold))), np.flatnonzero(folds == fold)
 
 
 class Chain(Recalibrator):
@@ -157,11 +163,9 @@ class Blend(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
         seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
-        for fold in np.unique(folds):
-            test = np.flatnonzero(folds == fold)
-            train, held = sample.take(np.flatnonzero(folds != fold)), sample.take(test)
-            for i, each in enumerate(self.recalibrators):
-                seen[i, test] = each.quietly_fitted_on(train).mapped(held.probability, held.columns)
+        for own, each in zip(seen, self.recalibrators, strict=True):
+            for fitted, test in cross_fitted(each, sample, folds):
+                own[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
         weights = blend_weights(logs_of(seen), sample.outcome, sample.weight)
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]

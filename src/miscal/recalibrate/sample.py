@@ -130,7 +130,8 @@ class Sample:
     @classmethod
     def of(cls, rows: Predictions, columns: Columns) -> Sample:
         """Of validated predictions, with some of their columns."""
-        return cls(rows.probability, rows.outcome, row_weight(rows), columns, rows.n_classes, rows.response)
+        probability = nodes.settled(rows.probability)
+        return cls(probability, rows.outcome, row_weight(rows), columns, rows.n_classes, rows.response)
 
     @property
     def rows(self) -> int:
