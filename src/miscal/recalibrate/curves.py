@@ -91,7 +91,7 @@ class SamplingCorrection(Recalibrator):
         return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
 
 
-class _Curve(Recalibrator):
+class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
     against_rest: ClassVar[bool] = True
@@ -114,7 +114,7 @@ class _Curve(Recalibrator):
             raise ValueError("'coefficients_' has the wrong width")
 
 
-class PlattScaling(_Curve):
+class PlattScaling(Curve):
     """Fit a logistic curve of the score (Platt 1999).
 
     P = 1 / (1 + exp(-(slope x + intercept))), x = ln(p / (1 - p)) with p held within [1e-12, 1 - 1e-12], or x = p,
@@ -159,7 +159,7 @@ class PlattScaling(_Curve):
         return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
 
 
-class BetaCalibration(_Curve):
+class BetaCalibration(Curve):
     """Fit the beta family of curves (Kull, Silva Filho and Flach 2017).
 
     P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), minimising the sum of log losses + l2/2 (a² + b²). Several classes:
@@ -257,7 +257,7 @@ class KernelCalibration(Recalibrator):
             found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
         else:
             bounds = [(LOWEST, HIGHEST)]
-            found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
+            found = np.clip(warmed(sample, sample.thinned(), fitted_power, np.ones(1))[0], *bounds[0])
         if self.weight:
             objective = _objective(sample, float(self.weight), top=not self.against_rest)
             found = optimize.minimize(objective, found, method="Nelder-Mead", bounds=bounds, options=SIMPLEX).x
@@ -341,7 +341,7 @@ class MeanScaling(Recalibrator):
     low_: float = state("float", low=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        mean, outcome, weight = sample.probability, sample.outcome, sample.weights
+        mean, outcome = sample.probability, sample.outcome
         self.low_ = float(mean[mean > 0].min(initial=np.inf)) if (mean > 0).any() else 1.0
         form = self.form
         if form == "auto":
@@ -352,38 +352,45 @@ class MeanScaling(Recalibrator):
         if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
             got, hint = "some are below 0", "use 'shift' or 'linear'"
             raise refusal(f"must be at least 0 for a {form}", where="predictions and outcomes", got=got, hint=hint)
-        fit = {"factor": self._factor, "shift": self._shift, "linear": _line, "power": self._power}[form]
-        self.intercept_, self.slope_ = fit(mean, outcome, weight, sample)
+        self.intercept_, self.slope_ = getattr(self, f"_{form}")(sample)
 
-    def _factor(self, mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
+    def _factor(self, sample: Sample) -> tuple[float, float]:
         """Observed over predicted, with as much of both added as `prior` says."""
-        observed, expected = float(weight @ outcome), float(weight @ mean)
+        observed, expected = (float(sample.weights @ each) for each in (sample.outcome, sample.probability))
         if expected <= 0.0:
             return 0.0, 1.0
+        more = float(self.prior)
         if sample.response == "count":
-            observed, more = max(observed, HALF), float(self.prior)
+            observed = max(observed, HALF)
         else:
-            more = float(self.prior) * expected / _rows(sample)
+            more *= expected / _rows(sample)
         return 0.0, (observed + more) / (expected + more)
 
-    def _shift(self, mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
-        share = _rows(sample) / (_rows(sample) + float(self.prior))
-        return share * float(weight @ (outcome - mean)) / sample.total, 1.0
+    def _shift(self, sample: Sample) -> tuple[float, float]:
+        off = np.average(sample.outcome - sample.probability, weights=sample.weight)
+        return float(off) * _rows(sample) / (_rows(sample) + float(self.prior)), 1.0
 
-    def _power(self, mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
+    def _linear(self, sample: Sample) -> tuple[float, float]:
+        """Least squares; with equal predictions a shift."""
+        mean, outcome = sample.probability, sample.outcome
+        (spread, both), _ = np.cov(mean, outcome, bias=True, aweights=sample.weight)
+        slope = float(both / spread) if spread > 0.0 else 1.0
+        return float(np.average(outcome - slope * mean, weights=sample.weight)), slope
+
+    def _power(self, sample: Sample) -> tuple[float, float]:
         """By Newton's method from a factor alone; where one prediction has all the weight the factor stays."""
-        factor = self._factor(mean, outcome, weight, sample)[1]
-        log = np.log(np.maximum(mean, self.low_))
-        centre = float(np.average(log, weights=weight * np.maximum(mean, self.low_)))
-        off, line = log - centre, np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
-        features, happened = np.stack([np.ones(len(off)), off]), weight * outcome
+        factor, held = self._factor(sample)[1], np.maximum(sample.probability, self.low_)
+        log, happened = np.log(held), sample.weights * sample.outcome
+        centre = float(np.average(log, weights=sample.weights * held))
+        features = np.stack([np.ones(sample.rows), log - centre])
 
         def evaluate(line: Floats) -> State:
-            expected = weight * exp_held(line @ features)
+            expected = sample.weights * exp_held(line @ features)
             loss = float(expected.sum() - happened @ (line @ features))
             return loss, features @ (expected - happened), (features * expected) @ features.T
 
-        line, _ = minimise(evaluate, line, np.zeros(2), factor * sample.total, np.ones(2, bool))
+        start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
+        line, _ = minimise(evaluate, start, np.zeros(2), factor * sample.total, np.ones(2, bool))
         slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
         return float(line[0] - slope * centre), slope
 
@@ -418,12 +425,3 @@ class MeanScaling(Recalibrator):
 def _rows(sample: Sample) -> float:
     """How many rows, one of weight 2 being two."""
     return sample.total / unit_of(sample.total, sample.rows)
-
-
-def _line(mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
-    """Least squares; with equal predictions a shift."""
-    centre, level = float(weight @ mean) / sample.total, float(weight @ outcome) / sample.total
-    off = mean - centre
-    spread = float(weight @ (off * off))
-    slope = float(weight @ (off * (outcome - level))) / spread if spread > 0.0 else 1.0
-    return level - slope * centre, slope

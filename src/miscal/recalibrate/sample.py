@@ -189,9 +189,10 @@ class Sample:
         return thin if thin is not None and (thin.class_weights > 0).all() else None
 
 
-def warmed(sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats) -> tuple[Floats, bool]:
-    """What `fit` finds from a start, and whether it has no end; of many rows, from where a part of them ends."""
-    thin = sample.thinned()
+def warmed(
+    sample: Sample, thin: Sample | None, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats
+) -> tuple[Floats, bool]:
+    """What `fit` finds from a start, and whether it has no end; from where a part of the rows ends, if there is one."""
     if thin is not None:
         found, without_end = fit(thin, start)
         start = start if without_end else found

@@ -279,7 +279,7 @@ class TemperatureScaling(Recalibrator):
         return 1.0 / self.inverse_temperature_
 
     def _fit(self, sample: Sample) -> None:
-        (power,), without_end = warmed(sample, fitted_power, np.ones(1))
+        (power,), without_end = warmed(sample, sample.thinned(), fitted_power, np.ones(1))
         self.inverse_temperature_ = float(np.clip(power, LOWEST, HIGHEST))
         if without_end or power != self.inverse_temperature_:
             warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
@@ -344,7 +344,7 @@ class VectorScaling(_Softmax):
         share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
         start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
         nothing = np.zeros(start.shape)
-        theta, separated = warmed(sample, SoftmaxFit(nothing, nothing, centre, scale).fitted, start)
+        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing, centre, scale).fitted, start)
         if separated:
             warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
         self.slopes_ = theta[:, 0] * scale
@@ -419,7 +419,9 @@ class StructuredScaling(_Softmax):
         if self.structure == "vector":
             target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
         penalty[:, -1] = own
-        found, _ = warmed(sample, SoftmaxFit(penalty, target, scale=power, normal=True).fitted, target)
+        found, _ = warmed(
+            sample, sample.thinned(), SoftmaxFit(penalty, target, scale=power, normal=True).fitted, target
+        )
         self.temperature_ = heat.temperature_
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
@@ -488,7 +490,7 @@ class DirichletCalibration(_Softmax):
         start, target = 0.5 * as_is, as_is * (self.towards == "identity")
         penalty = np.full(start.shape, 2.0 * float(self.l2))
         penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
-        theta, separated = warmed(sample, SoftmaxFit(penalty, target).fitted, start)
+        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
         full = np.zeros((classes, classes + 1))
