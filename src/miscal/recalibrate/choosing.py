@@ -18,7 +18,6 @@ from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Array, Floats
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -127,18 +126,10 @@ def _too_few(rows: Predictions) -> str:
     return f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest {what}."
 
 
-def _blended(members: Sequence[Recalibrator], weights: Sequence[float], sample: Sample) -> Recalibrator:
-    return Blend.of([each.quietly_fitted_on(sample) for each in members], np.array(weights), sample.rows, sample)
-
-
 def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
     """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
-    if isinstance(chosen, Blend) and not chosen.identity_:
-        fitted = _blended(chosen.members_, chosen.weights_.tolist(), sample)
-    else:
-        fitted = chosen.quietly_fitted_on(sample)
     told = (getattr(chosen, name, None) for name in ("name", "table", "reason"))
-    return _told(fitted, *told)
+    return _told(chosen.quietly_fitted_on(sample), *told)
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -179,7 +170,7 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str 
 def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) -> tuple[Judged, str]:
     """The winner and why."""
     alone = judged[0]
-    helpful = [each for each in judged[1:] if _helps(each, judged, rows)]
+    helpful = [each for each in judged[1:] if _helps(each, judged)]
     if not helpful:
         return alone, _nothing(judged[1:], rows)
     eligible = helpful
@@ -201,13 +192,13 @@ def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) ->
     return winner, _because(winner, alone, len(judged) - 1, rows)
 
 
-def _helps(each: Judged, judged: list[Judged], rows: Predictions) -> bool:
+def _helps(each: Judged, judged: list[Judged]) -> bool:
     """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
     blended = bool(judged[-1].weights)
     singles = max(len(judged) - 1 - blended, 1)
     share = BLEND_SHARE if blended else 0.0
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
-    mean = each.row.get(f"{_words(rows)[0]}_difference", math.nan)
+    mean = each.change[0]
     return bool((math.isfinite(mean) and mean < 0 and each.row["p_value"] <= level) or mean == -math.inf)
 
 
@@ -227,36 +218,27 @@ def _by_columns(each: Judged) -> float:
     return float(np.mean([value for name, value in each.row.items() if name.startswith("by ")] or [0.0]))
 
 
-def _words(rows: Predictions) -> tuple[str, str, str, str, str]:
-    """The loss in the table and in words, what it is of, and how differences and errors are written."""
-    if rows.response == "binary":
-        return "log_loss", "log loss", "probabilities", ".5f", ".2%"
-    return "deviance", FAMILIES[rows.response].loss, "predictions", ".4g", ".3g"
-
-
 def _nothing(judged: list[Judged], rows: Predictions) -> str:
-    key, loss, things, digits, _ = _words(rows)
-    finite = [each.row for each in judged if math.isfinite(each.row.get(key, math.nan))]
+    what = f"{FAMILIES[rows.response].loss} on unseen rows"
+    finite = [each for each in judged if each.loss.size and np.isfinite(each.loss).all()]
     if not finite:
-        return f"No candidate has a finite {loss} on unseen rows, so the {things} are left alone."
-    best = min(finite, key=lambda row: row[key])
-    by, low, high = (f"{best[name]:+{digits}}" for name in (f"{key}_difference", "difference_low", "difference_high"))
-    return (
-        f"Nothing lowers the {loss} on unseen rows beyond noise: the best, {best['name']}, changes it by "
-        f"{by} ({low} to {high}), so the {things} are left alone."
-    )
+        return f"No candidate has a finite {what}, so the predictions are left alone."
+    best = min(finite, key=lambda each: mean_of(each.loss, rows))
+    by, low, high = (f"{change:+.4g}" for change in best.change)
+    text = f"Nothing lowers the {what} beyond noise: the best, {best.name}, changes it by {by} ({low} to {high})"
+    return f"{text}, so the predictions are left alone."
 
 
 def _because(winner: Judged, alone: Judged, rivals: int, rows: Predictions) -> str:
-    key, loss, _, digits, written = _words(rows)
-    row, parts = winner.row, sorted(winner.weights.items(), key=lambda item: -item[1])
+    parts = sorted(winner.weights.items(), key=lambda item: -item[1])
     shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if parts else ""
-    saved, low, high = (-row[name] for name in (f"{key}_difference", "difference_high", "difference_low"))
-    by = f"by {saved:{digits}} ({low:{digits}} to {high:{digits}})"
-    by = by if math.isfinite(saved) else f"from infinity to {row[key]:{digits}}"
-    text = f"{winner.name}{shares} lowers the {loss} on unseen rows {by}, the best of {rivals} or within noise of it"
-    if any(name.startswith("by ") for name in row):
-        before, after = (f"{_by_columns(each):{written}}" for each in (alone, winner))
+    saved, high, low = (f"{-change:.4g}" for change in winner.change)
+    by = f"by {saved} ({low} to {high})" if math.isfinite(winner.change[0]) else "from infinity"
+    text = f"{winner.name}{shares} lowers the {FAMILIES[rows.response].loss} on unseen rows {by}"
+    text += f", the best of {rivals} or within noise of it"
+    if any(name.startswith("by ") for name in winner.row):
+        digits = ".2%" if rows.response == "binary" else ".3g"
+        before, after = (f"{_by_columns(each):{digits}}" for each in (alone, winner))
         text += f"; the mean error by the audited columns goes from {before} to {after}"
     return text + ("." if winner.keeps_ranking else "; it does not keep the ranking.")
 
@@ -336,11 +318,7 @@ class Choose(Recalibrator):
         winner, reason = _choice(judged, rows, self.top_error)
         reason += _top_label(winner, judged[0], rows)
         table = Table({key: [each.row.get(key, math.nan) for each in judged] for key in judged[0].row})
-        if winner.weights:
-            fitted = _blended([named[name] for name in winner.weights], list(winner.weights.values()), sample)
-        else:
-            fitted = winner.recalibrator.quietly_fitted_on(sample)
-        return _told(fitted, winner.name, table, reason)
+        return _told(winner.recalibrator.quietly_fitted_on(sample), winner.name, table, reason)
 
     def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
         given.columns = None if X is None else columns_of(X, None, "Choose")

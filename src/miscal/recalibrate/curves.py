@@ -108,6 +108,9 @@ class Curve(Recalibrator):
     def _formula(self) -> nodes.Formula:
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
+    def _keeps_ranking(self) -> bool:
+        return self.is_fitted() and bool((self.coefficients_ >= 0).all())
+
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
         if self.coefficients_.shape[1] != Features.of(self).count:
@@ -151,9 +154,6 @@ class PlattScaling(Curve):
 
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), float(self.l2)))
-
-    def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
 
     def _summary(self) -> str:
         return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
@@ -205,7 +205,7 @@ class BetaCalibration(Curve):
         self._keep(*fit_curve(sample, Features.of(self), float(self.l2), **how))
 
     def _keeps_ranking(self) -> bool:
-        return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"
+        return self.constraint == "positive" or super()._keeps_ranking()
 
     def _summary(self) -> str:
         (a, b), c = self.coefficients_[0], self.intercepts_[0]

@@ -19,8 +19,7 @@ from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.columns import range_pooling
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import blend_weights, cross_fitted
-from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.combined import Blend, blend_weights, cross_fitted
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
 
@@ -40,6 +39,7 @@ class Judged:
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
     keeps_ranking: bool = True
+    change: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # of the mean loss, with its interval
     row: dict[str, Any] = field(default_factory=dict)
 
 
@@ -68,16 +68,17 @@ def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> list[Ju
     logs = logs_of(np.stack([each.held_out for each in members]))
     outcome, weight = rows.outcome, rows.weight
     weights = blend_weights(logs, outcome, weight)
-    done = Judged("Blend", Identity())
-    done.weights = {each.name: float(share) for each, share in zip(members, weights, strict=True) if share > 0}
-    if len(done.weights) < 2:
+    used = [(each, float(share)) for each, share in zip(members, weights, strict=True) if share > 0]
+    if len(used) < 2:
         return []
+    mix = Blend([each.recalibrator for each, _ in used], weights=[share for _, share in used])
+    done = Judged("Blend", mix, {each.name: share for each, share in used})
     done.held_out = np.empty((rows.rows, rows.n_classes))
     for fold in np.unique(folds):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
-    done.keeps_ranking = all(each.keeps_ranking for each in members if each.name in done.weights)
+    done.keeps_ranking = all(each.keeps_ranking for each, _ in used)
     done.seconds = time.perf_counter() - start + sum(each.seconds for each in members)
     return [done]
 
@@ -88,12 +89,11 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
         return
     done.loss, loss = row_loss(done.held_out, rows), "log_loss" if rows.response == "binary" else "deviance"
     mean, error = difference(done.loss, alone.loss, rows)
+    done.change = mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error
     done.row = {
         "name": done.name,
         loss: mean_of(done.loss, rows),
-        f"{loss}_difference": mean,
-        "difference_low": mean - TWO_SIDED * error,
-        "difference_high": mean + TWO_SIDED * error,
+        **dict(zip((f"{loss}_difference", "difference_low", "difference_high"), done.change, strict=True)),
         "p_value": _chance(done, alone, rows),
         "fit_seconds": done.seconds,
         **_numbers(done.held_out, rows, audited),

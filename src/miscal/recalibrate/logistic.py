@@ -105,9 +105,10 @@ class Features:
 
     def rows(self, score: Floats) -> Floats:
         """Features of a few rows, (count, rows)."""
-        made = np.empty((3, len(score)))
-        kernels.score_features(locked(score), *self.arguments, made)
-        return made[: self.count]
+        held = np.clip(score, *self.arguments[1:])
+        if self.kind == "beta":
+            return np.stack([np.log(held), -np.log1p(-held)])
+        return (held if self.kind == "probability" else np.log(held / (1.0 - held)))[None, :]
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
@@ -129,9 +130,10 @@ def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
 
 def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
     """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
-    scratch, off, curvature, loss = (np.empty(len(x)) for _ in range(4))
-    kernels.residuals(x, outcome.astype(np.float64), weight, scratch, off, curvature, loss)
-    return loss, off, curvature
+    small = np.exp(-np.abs(x))
+    share = 1.0 / (1.0 + small)
+    loss = np.maximum(x, 0.0) - outcome * x + np.log1p(small)
+    return loss, (np.where(x >= 0.0, share, small * share) - outcome) * weight, small * share * share * weight
 
 
 class LogisticFit:

@@ -25,6 +25,7 @@ from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
+BLOCK = 1 << 13  # rows at a time
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
@@ -152,9 +153,6 @@ class ScalingBinning(Curve):
 
     def _formula(self) -> nodes.Formula:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
-
-    def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
 
     def _summary(self) -> str:
         return f"{len(self.values_)} bins"
@@ -407,7 +405,7 @@ class LineFit:
             total = np.full(size, weight[i:j] @ loss)
             return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
 
-        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)
+        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work, BLOCK), axis=0)
         whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
         # b = cumsum(theta): sums from the end, of the gradient once and of the Hessian on both sides.
         whole = np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1)[::-1, ::-1]

@@ -1,6 +1,6 @@
 """Maps of all classes together: temperature, vector, structured and Dirichlet scaling, one loss by Newton's method.
 
-    P = softmax(W z + b),   z = (ln p - centre) scale,   W full or diagonal
+    P = softmax(W z + b),   z = ln p,   W full or diagonal
 
 Rows are taken in blocks that fit in the cache, one class a line; sums over them are matrix products. The Hessian, which
 would have K^4 entries, is never formed: its products with vectors are enough for conjugate gradients.
@@ -127,21 +127,19 @@ class SoftmaxFit(_Rows):
     """The mean log loss plus penalty/2 (theta - target)², and its minimum.
 
     theta is (free, K + 1), the intercepts last, or (free, 2) where W is diagonal; classes beyond the first `free` have
-    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss. With `normal`, z
-    are logarithms of probabilities that sum to 1.
+    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss. With `power`, z are
+    logarithms of probabilities to that power, divided by their sums.
     """
 
     penalty: Floats
     target: Floats
-    centre: Floats | float = 0.0
-    scale: Floats | float = 1.0
-    normal: bool = False
+    power: float | None = None
 
     def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
         """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
         super().__init__(sample)
-        self.z = (self.z - np.reshape(self.centre, (-1, 1))) * np.reshape(self.scale, (-1, 1))
-        if self.normal:
+        if self.power is not None:
+            self.z *= self.power
             self.z -= softmax(self.z, 0)[1]
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
@@ -239,15 +237,6 @@ class SoftmaxFit(_Rows):
         return lambda gradient: np.asarray(classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T)
 
 
-def moments(sample: Sample) -> tuple[Floats, Floats]:
-    """Mean of each ln p, and 1 / its standard deviation (0 where it is constant)."""
-    rows = _Rows(sample)
-    centre, second = rows.z @ rows.share, (rows.z * rows.z) @ rows.share
-    variance = second - centre * centre
-    moving = variance > 1e-12 * (1.0 + centre * centre)
-    return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
-
-
 class TemperatureScaling(Recalibrator):
     """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
 
@@ -340,16 +329,13 @@ class VectorScaling(_Softmax):
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
-        centre, scale = moments(sample)
         share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
         start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
         nothing = np.zeros(start.shape)
-        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing, centre, scale).fitted, start)
+        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
-        self.slopes_ = theta[:, 0] * scale
-        shifts = theta[:, 1] - self.slopes_ * centre
-        self.shifts_ = shifts - shifts[-1]
+        self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:
         return self.slopes_, self.shifts_, None
@@ -419,9 +405,7 @@ class StructuredScaling(_Softmax):
         if self.structure == "vector":
             target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
         penalty[:, -1] = own
-        found, _ = warmed(
-            sample, sample.thinned(), SoftmaxFit(penalty, target, scale=power, normal=True).fitted, target
-        )
+        found, _ = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target, power).fitted, target)
         self.temperature_ = heat.temperature_
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
