@@ -71,6 +71,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     candidate_for: ClassVar[tuple[float, float]] = 0, 0  # fewest and most classes for which `choose` tries it as it is
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
+    always_rises: ClassVar[bool] = False  # whether any fit keeps the ranking
 
     keep_certain: bool = parameter(checks.truth, default=False, kw_only=True)
 
@@ -258,7 +259,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------- for the subclasses
     def _fit(self, sample: Sample) -> None:
         """Learn from validated rows of at least two classes and set every attribute that is declared by `state`."""
-        raise NotImplementedError
 
     def _map(self, probability: Floats) -> Floats:
         """Map validated probabilities, (n,) when binary, to (n, K)."""
@@ -312,7 +312,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
 
     def _keeps_ranking(self) -> bool:
-        return False
+        return self.always_rises
 
     def _summary(self) -> str:
         return ""

@@ -39,17 +39,12 @@ class Identity(Recalibrator):
     array([[0.75, 0.25]])
     """
 
+    always_rises: ClassVar[bool] = True
     pulls_in: ClassVar[bool] = False
     responses: ClassVar[tuple[str, ...]] = RESPONSES
 
-    def _fit(self, sample: Sample) -> None:
-        pass
-
     def _map(self, probability: Floats) -> Floats:
         return as_rows(probability)
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
     def _formula(self) -> nodes.Formula:
         return nodes.untouched(self.n_classes_)
@@ -71,20 +66,15 @@ class SamplingCorrection(Recalibrator):
     array([0.090909])
     """
 
+    always_rises: ClassVar[bool] = True
     two_classes_only: ClassVar[bool] = True
     pulls_in: ClassVar[bool] = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
-    def _fit(self, sample: Sample) -> None:
-        pass
-
     def _map(self, probability: Floats) -> Floats:
         # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
         return pairs(np.asarray(probability / (probability + (1.0 - probability) / float(self.rate))))
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
     def _formula(self) -> nodes.Formula:
         each = 1.0 / float(self.rate)  # 1 - each is exact, and so is what 0 and 1 become

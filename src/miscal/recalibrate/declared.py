@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,7 @@ import numpy as np
 from miscal import recalibrate
 from miscal.data.checks import whole
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
@@ -100,13 +100,10 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
         raise refusal("must have at least one column", where="'X'", got="it has none")
     if chosen is None:
         return known
-    items: Sequence[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
-    for item in items:
-        if isinstance(item, str) and item not in known:
-            raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
-        if not isinstance(item, str) and not -len(known) <= int(item) < len(known):
-            raise refusal(f"must lie in 0..{len(known) - 1}", where="position in 'columns'", got=f"got {item}")
-    names = [item if isinstance(item, str) else known[int(item)] for item in items]
+    items = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
+    places = range(-len(known), len(known))
+    names = [known[item] if item in places else str(item) for item in items]
+    check_named(names, known, "'X' (by name or position)", known)
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
     return names

@@ -159,12 +159,16 @@ def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[
         change = loss - other
     if not np.isfinite(change).all():
         return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
-    known = row_weight(rows)
-    weight = np.ones(rows.rows) if known is None else known
-    mean = float(np.average(change, weights=weight))
-    off = weight * (change - mean)
-    off = off if rows.cluster is None else np.bincount(rows.cluster, off)
-    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
+    mean = mean_of(change, rows)
+    off = _by_unit(change - mean, rows)
+    return mean, float(np.sqrt(off @ off) / _by_unit(np.ones(rows.rows), rows).sum())
+
+
+def _by_unit(values: np.ndarray, rows: Predictions) -> np.ndarray:
+    """Weighted values, summed over the rows of a cluster."""
+    weight = row_weight(rows)
+    values = values if weight is None else values * weight
+    return values if rows.cluster is None else np.bincount(rows.cluster, values)
 
 
 def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
@@ -173,9 +177,7 @@ def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
     Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
     that the sum varies twice as much as that of as many independent rows.
     """
-    beyond, weight = _beyond(each.held_out, alone.held_out, rows), row_weight(rows)
-    beyond = beyond if weight is None else beyond * weight
-    beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
+    beyond = _by_unit(_beyond(each.held_out, alone.held_out, rows), rows)
     spread = float(np.sqrt(2.0 * (beyond @ beyond)))
     return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 

@@ -181,6 +181,7 @@ class _Rising(Recalibrator):
 
     against_rest: ClassVar[bool] = True
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    always_rises: ClassVar[bool] = True
     in_blends: ClassVar[bool] = False
     fewest: ClassVar[int] = 1  # knots
 
@@ -193,9 +194,6 @@ class _Rising(Recalibrator):
             raise ValueError("'knots_' and 'values_' differ in length or are too few")
         if (np.diff(self.knots_) <= 0).any() or (np.diff(self.values_) < 0).any():
             raise ValueError("'knots_' must increase and 'values_' must not decrease")
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
 
 class IsotonicCalibration(_Rising):

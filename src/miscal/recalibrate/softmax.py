@@ -258,7 +258,8 @@ class TemperatureScaling(Recalibrator):
     TemperatureScaling() fitted on 8 rows: temperature 1.26
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (3, np.inf)
+    always_rises: ClassVar[bool] = True
+    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
 
     inverse_temperature_: float = state("float", low=1e-300)
 
@@ -275,9 +276,6 @@ class TemperatureScaling(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         return powered(probability, self.inverse_temperature_)
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
     def _formula(self) -> Formula:
         return powers(float(self.inverse_temperature_), self.n_classes_)
