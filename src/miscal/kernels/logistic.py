@@ -28,7 +28,10 @@ def make_features(
     score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, first: NumbersOut,
     second: NumbersOut, held: NumbersOut,
 ) -> cython.void:  # fmt: skip
-    """Fill the features of a run of scores, as `score_features` says; the last is scratch."""
+    """Fill the features of a run of scores held within [low, high], low > 0; the last is scratch.
+
+    probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
+    """
     for i in range(size):
         p: cython.double = score[i]
         p = p if p > low else low
@@ -47,31 +50,13 @@ def make_features(
             second[i] = -logarithm(1.0 - held[i])
 
 
-def score_features(
-    score: Floats, kind: cython.int, low: cython.double, high: cython.double, features: TableOut
-) -> None:
-    """Fill one row of `features` for each feature of a score held within [low, high], low > 0; a third row is scratch.
-
-    probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
-    """
-    if features.shape[0] < 3 or features.shape[1] != score.shape[0]:
-        raise ValueError("features must be (3, rows)")
-    if score.shape[0] == 0:
-        return
-    with cython.nogil:
-        make_features(
-            cython.address(score[0]), score.shape[0], kind, low, high, cython.address(features[0, 0]),
-            cython.address(features[1, 0]), cython.address(features[2, 0]),
-        )  # fmt: skip
-
-
 @cython.cfunc
 @cython.nogil
 def add_residuals(
     x: Numbers, outcome: Numbers, weight: Numbers, size: Index, e: NumbersOut, d: NumbersOut, h: NumbersOut,
     loss: NumbersOut,
 ) -> cython.void:  # fmt: skip
-    """Fill d, h and loss of a run of rows, as `residuals` says."""
+    """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
     for i in range(size):
         e[i] = held_exponential(-fabs(x[i]))
     for i in range(size):
@@ -86,24 +71,6 @@ def add_residuals(
         d[i] = (d[i] - outcome[i]) * weight[i]
     for i in range(size):
         h[i] *= weight[i]
-
-
-def residuals(
-    x: Floats, outcome: Floats, weight: Floats, e: FloatsOut, d: FloatsOut, h: FloatsOut, loss: FloatsOut
-) -> None:
-    """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
-    rows: Index = x.shape[0]
-    if not (len(outcome) == weight.shape[0] == e.shape[0] == d.shape[0] == h.shape[0] == loss.shape[0] == rows):
-        raise ValueError("all arrays must have as many rows")
-    start: Index = 0
-    with cython.nogil:
-        while start < rows:
-            add_residuals(
-                cython.address(x[start]), cython.address(outcome[start]), cython.address(weight[start]),
-                min(RUN, rows - start), cython.address(e[start]), cython.address(d[start]), cython.address(h[start]),
-                cython.address(loss[start]),
-            )  # fmt: skip
-            start += RUN
 
 
 @cython.cfunc

@@ -12,8 +12,8 @@ from typing import Any
 _FILES = (
     ("curves", "Identity", "SamplingCorrection", "MeanScaling", "PlattScaling", "BetaCalibration"),
     ("shapes", "IsotonicLinePlotScaling", "IsotonicCalibration", "HistogramBinning", "ScalingBinning"),
-    ("curves", "KernelCalibration", "TemperatureScaling"),
-    ("softmax", "VectorScaling", "StructuredScaling", "DirichletCalibration"),
+    ("curves", "KernelCalibration"),
+    ("softmax", "TemperatureScaling", "VectorScaling", "StructuredScaling", "DirichletCalibration"),
     ("by_columns.beside", "AugmentedLogistic", "AugmentedBeta"),
     ("by_columns.variable_tree", "VariableTree"),
     ("by_columns.groups", "GroupWise"),

@@ -71,6 +71,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     candidate_for: ClassVar[tuple[float, float]] = 0, 0  # fewest and most classes for which `choose` tries it as it is
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
+    always_rises: ClassVar[bool] = False  # whether any fit keeps the ranking
 
     keep_certain: bool = parameter(checks.truth, default=False, kw_only=True)
 
@@ -258,7 +259,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------- for the subclasses
     def _fit(self, sample: Sample) -> None:
         """Learn from validated rows of at least two classes and set every attribute that is declared by `state`."""
-        raise NotImplementedError
 
     def _map(self, probability: Floats) -> Floats:
         """Map validated probabilities, (n,) when binary, to (n, K)."""
@@ -312,7 +312,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
 
     def _keeps_ranking(self) -> bool:
-        return False
+        return self.always_rises
 
     def _summary(self) -> str:
         return ""
@@ -363,8 +363,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
         given.columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
         rows = Predictions.validated(given)
-        sample = Sample.of(rows, rows.columns)
-        return replace(sample, probability=nodes.settled(sample.probability)), label_array(rows.classes)
+        return Sample.of(rows, rows.columns), label_array(rows.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from miscal import recalibrate
 from miscal.data.checks import number, whole
@@ -17,11 +18,10 @@ from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Array, Floats
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed, table_of
+from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
 from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.results import Table
 
@@ -103,43 +103,16 @@ def choose(
     >>> choose(p, claims, response="count", exposure=years)
     MeanScaling() fitted on 3,000 rows: factor 1.41
     """
-    Choose(cv=cv, top_error=top_error).check_parameters()
-    columns = columns_of(X, None, "choose") if X is not None else Columns({})
+    asked = Choose(by, allowed, candidates, cv, random_state, top_error)
+    asked.check_parameters()
+    columns = columns_of(X, None, "choose") if X is not None else None
     given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
-    rows = Predictions.validated(replace(given, response=response, exposure=exposure))
-    picks: Any = {"by": by, "allowed": allowed, "candidates": candidates, "top_error": top_error, "progress": progress}
-    return chosen_on(rows, cv=cv, random_state=random_state, **picks)
+    return asked.chosen(Predictions.validated(replace(given, response=response, exposure=exposure)), progress)
 
 
 def chosen_on(rows: Predictions, *, progress: Progress | None = None, **options: Any) -> Recalibrator:
     """`choose` on validated rows; the options are the parameters of `Choose`."""
-    asked = Choose(**options)
-    audited = _named(rows.columns, asked.by, "'by'")
-    offered = Columns({name: rows.columns[name] for name in _named(rows.columns, asked.allowed, "'allowed'")})
-    sample = Sample.of(rows, offered)
-    named = _candidates(asked.candidates, rows, offered)
-    reason = _too_few(rows)
-    if reason:
-        return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
-    folds = fold_of_rows(rows.rows, asked.cv, cluster=rows.cluster, random_state=asked.random_state)
-    judged = []
-    for at, (name, candidate) in enumerate(named.items()):
-        if progress is not None:
-            progress(at / len(named), name)
-        judged.append(judge(name, candidate, sample, folds))
-    blends = isinstance(asked.candidates, str) and rows.response == "binary"
-    blended = mixed(judged, rows, folds) if blends else None
-    judged += [blended] if blended is not None else []
-    for each in judged:
-        measure(each, judged[0], rows, audited)
-    table = table_of(judged, rows)
-    winner, reason = _choice(table, judged, rows, asked.top_error)
-    reason += _top_label(winner, judged[0], rows)
-    if winner.weights:
-        fitted = _blended([named[name] for name in winner.weights], list(winner.weights.values()), sample)
-    else:
-        fitted = winner.recalibrator.quietly_fitted_on(sample)
-    return _told(fitted, winner.name, table, reason)
+    return Choose(**options).chosen(rows, progress)
 
 
 def _too_few(rows: Predictions) -> str:
@@ -153,18 +126,10 @@ def _too_few(rows: Predictions) -> str:
     return f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest {what}."
 
 
-def _blended(members: Sequence[Recalibrator], weights: Sequence[float], sample: Sample) -> Recalibrator:
-    return Blend.of([each.quietly_fitted_on(sample) for each in members], np.array(weights), sample.rows, sample)
-
-
 def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
     """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
-    if isinstance(chosen, Blend) and not chosen.identity_:
-        fitted = _blended(chosen.members_, chosen.weights_.tolist(), sample)
-    else:
-        fitted = chosen.quietly_fitted_on(sample)
     told = (getattr(chosen, name, None) for name in ("name", "table", "reason"))
-    return _told(fitted, *told)
+    return _told(chosen.quietly_fitted_on(sample), *told)
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -202,15 +167,18 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str 
     return found
 
 
-def _choice(table: Table, judged: list[Judged], rows: Predictions, top_error: float | None) -> tuple[Judged, str]:
+def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) -> tuple[Judged, str]:
     """The winner and why."""
-    helpful = [each for each in judged[1:] if _helps(each, judged, rows)]
+    alone = judged[0]
+    helpful = [each for each in judged[1:] if _helps(each, judged)]
     if not helpful:
-        return judged[0], _nothing(table, rows)
-    eligible = [each for each in helpful if _within(each, judged[0], rows, top_error)]
+        return alone, _nothing(judged[1:], rows)
+    eligible = helpful
+    if top_error is not None and rows.n_classes > 2:
+        eligible = [each for each in helpful if each.row["expected"] - alone.row["expected"] <= top_error]
     if not eligible:
         what = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected error by more"
-        return judged[0], f"{what} than {top_error:.2%}, so the probabilities are left alone."
+        return alone, f"{what} than {top_error:.2%}, so the probabilities are left alone."
     best = min(eligible, key=lambda each: mean_of(each.loss, rows))
     near = []
     for each in eligible:
@@ -219,77 +187,60 @@ def _choice(table: Table, judged: list[Judged], rows: Predictions, top_error: fl
             near.append(each)
     blends = [each for each in near if each.weights]
     unit = 1.0 if rows.response == "binary" else max(mean_of(np.abs(rows.outcome), rows), 1e-300)
-    winner = blends[0] if blends else min(near, key=lambda each: (_grouped(each, unit), judged.index(each)))
-    return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights, rows)
+    # By the audited columns in steps of a tenth of a point of the unit: smaller differences are noise.
+    winner = blends[0] if blends else min(near, key=lambda each: round(_by_columns(each) / unit, 3))
+    return winner, _because(winner, alone, len(judged) - 1, rows)
 
 
-def _helps(each: Judged, judged: list[Judged], rows: Predictions) -> bool:
+def _helps(each: Judged, judged: list[Judged]) -> bool:
     """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
     blended = bool(judged[-1].weights)
     singles = max(len(judged) - 1 - blended, 1)
     share = BLEND_SHARE if blended else 0.0
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
-    mean, _ = difference(each.loss, judged[0].loss, rows)
-    return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
-
-
-def _within(each: Judged, alone: Judged, rows: Predictions, top_error: float | None) -> bool:
-    """Whether the top label's error grows by no more than is allowed."""
-    grown = each.numbers["expected"] - alone.numbers["expected"]
-    return top_error is None or rows.n_classes == 2 or grown <= top_error
+    mean = each.change[0]
+    return bool((math.isfinite(mean) and mean < 0 and each.row["p_value"] <= level) or mean == -math.inf)
 
 
 def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
     """A warning where the top label's calibration error of unseen rows has grown beyond noise."""
     if rows.n_classes == 2 or winner is alone:
         return ""
-    before, after = (each.numbers["expected"] for each in (alone, winner))
+    before, after = (each.row["expected"] for each in (alone, winner))
     if after <= before or chance_of_growth(winner, alone, rows) > LEVEL:
         return ""
     words = f" The top label's expected calibration error grows from {before:.2%} to {after:.2%}, beyond noise"
     return f"{words}: top_error=0 rules such repairs out."
 
 
-def _grouped(each: Judged, unit: float) -> float:
-    """Mean error by the audited columns, in steps of a tenth of a point of the unit: smaller differences are noise."""
-    errors = [value for name, value in each.numbers.items() if name.startswith("by ")]
-    return round(float(np.mean(errors)) / unit, 3) if errors else 0.0
+def _by_columns(each: Judged) -> float:
+    """Mean error by the audited columns; 0 without any."""
+    return float(np.mean([value for name, value in each.row.items() if name.startswith("by ")] or [0.0]))
 
 
-def _words(rows: Predictions) -> tuple[str, str, str, str, str]:
-    """The loss in the table and in words, what it is of, and how differences and errors are written."""
-    if rows.response == "binary":
-        return "log_loss", "log loss", "probabilities", ".5f", ".2%"
-    return "deviance", FAMILIES[rows.response].loss, "predictions", ".4g", ".3g"
+def _nothing(judged: list[Judged], rows: Predictions) -> str:
+    what = f"{FAMILIES[rows.response].loss} on unseen rows"
+    finite = [each for each in judged if each.loss.size and np.isfinite(each.loss).all()]
+    if not finite:
+        return f"No candidate has a finite {what}, so the predictions are left alone."
+    best = min(finite, key=lambda each: mean_of(each.loss, rows))
+    by, low, high = (f"{change:+.4g}" for change in best.change)
+    text = f"Nothing lowers the {what} beyond noise: the best, {best.name}, changes it by {by} ({low} to {high})"
+    return f"{text}, so the predictions are left alone."
 
 
-def _nothing(table: Table, rows: Predictions) -> str:
-    key, loss, things, digits, _ = _words(rows)
-    losses = table[key][1:]
-    if not np.isfinite(losses).any():
-        return f"No candidate has a finite {loss} on unseen rows, so the {things} are left alone."
-    place = int(np.nanargmin(np.where(np.isfinite(losses), losses, np.nan))) + 1
-    by, low, high = (table[n][place] for n in (f"{key}_difference", "difference_low", "difference_high"))
-    return (
-        f"Nothing lowers the {loss} on unseen rows beyond noise: the best, {table['name'][place]}, changes it by "
-        f"{by:+{digits}} ({low:+{digits}} to {high:+{digits}}), so the {things} are left alone."
-    )
-
-
-def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float], rows: Predictions) -> str:
-    key, loss, _, digits, written = _words(rows)
-    parts = sorted(weights.items(), key=lambda item: -item[1])
-    shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if weights else ""
-    saved, low, high = (-table[n][place] for n in (f"{key}_difference", "difference_high", "difference_low"))
-    by = f"by {saved:{digits}} ({low:{digits}} to {high:{digits}})"
-    by = by if math.isfinite(saved) else f"from infinity to {table[key][place]:{digits}}"
-    text = f"{table['name'][place]}{shares} lowers the {loss} on unseen rows {by}, the best of {rivals} "
-    text += "or within noise of it"
-    grouped = [name for name in table if name.startswith("by ")]
-    if grouped:
-        before, after = (float(np.mean([table[name][row] for name in grouped])) for row in (0, place))
-        text += f"; the mean error by the audited columns goes from {before:{written}} to {after:{written}}"
-    return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
+def _because(winner: Judged, alone: Judged, rivals: int, rows: Predictions) -> str:
+    parts = sorted(winner.weights.items(), key=lambda item: -item[1])
+    shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if parts else ""
+    saved, high, low = (f"{-change:.4g}" for change in winner.change)
+    by = f"by {saved} ({low} to {high})" if math.isfinite(winner.change[0]) else "from infinity"
+    text = f"{winner.name}{shares} lowers the {FAMILIES[rows.response].loss} on unseen rows {by}"
+    text += f", the best of {rivals} or within noise of it"
+    if any(name.startswith("by ") for name in winner.row):
+        digits = ".2%" if rows.response == "binary" else ".3g"
+        before, after = (f"{_by_columns(each):{digits}}" for each in (alone, winner))
+        text += f"; the mean error by the audited columns goes from {before} to {after}"
+    return text + ("." if winner.keeps_ranking else "; it does not keep the ranking.")
 
 
 def _told(fitted: Recalibrator, name: Any, table: Any, reason: Any) -> Recalibrator:
@@ -346,18 +297,38 @@ class Choose(Recalibrator):
         if len(self.chosen_) != 1:
             raise ValueError("there must be one recalibrator")
 
+    def chosen(self, rows: Predictions, progress: Progress | None = None) -> Recalibrator:
+        """What `choose` returns for validated rows."""
+        audited = _named(rows.columns, self.by, "'by'")
+        offered = Columns({name: rows.columns[name] for name in _named(rows.columns, self.allowed, "'allowed'")})
+        sample, named = Sample.of(rows, offered), _candidates(self.candidates, rows, offered)
+        reason = _too_few(rows)
+        if reason:
+            return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
+        folds = fold_of_rows(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
+        judged = []
+        for at, (name, candidate) in enumerate(named.items()):
+            if progress is not None:
+                progress(at / len(named), name)
+            judged.append(judge(name, candidate, sample, folds))
+        if isinstance(self.candidates, str) and rows.response == "binary":
+            judged += mixed(judged, rows, folds)
+        for each in judged:
+            measure(each, judged[0], rows, audited)
+        winner, reason = _choice(judged, rows, self.top_error)
+        reason += _top_label(winner, judged[0], rows)
+        table = Table({key: [each.row.get(key, math.nan) for each in judged] for key in judged[0].row})
+        return _told(winner.recalibrator.quietly_fitted_on(sample), winner.name, table, reason)
+
     def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
         given.columns = None if X is None else columns_of(X, None, "Choose")
         rows = Predictions.validated(given)
         return Sample.of(rows, rows.columns), label_array(rows.classes)
 
     def _fit(self, sample: Sample) -> None:
-        options = {name: getattr(self, name) for name in ("by", "allowed", "candidates", "cv", "random_state")}
-        beside = sample.columns if len(sample.columns) else None
-        if beside is None:
-            options.update(by=None, allowed=None)
-        options |= {"sample_weight": sample.weight, "top_error": self.top_error}
-        found: Any = choose(sample.probability, sample.outcome, beside, **options)
+        asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
+        beside: Any = {"weight": sample.weight, "columns": sample.columns}
+        found: Any = asked.chosen(Predictions(sample.outcome, sample.probability, **beside))
         self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:

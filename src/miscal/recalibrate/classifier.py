@@ -169,16 +169,9 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
 
 def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
-    """Refuse what has no rows, is no table or has other columns, in the words that scikit-learn's users know."""
-    shape = getattr(X, "shape", None)
-    if shape is not None and len(shape) == 1:
-        what, got = "must be a table (Expected 2D array, got 1D array instead)", f"its shape is {tuple(shape)}"
-        hint = "Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one row"
-        raise refusal(what, where="'X'", got=got, hint=hint)
-    if shape is not None and 0 in shape:
-        missing = "sample(s)" if shape[0] == 0 else "feature(s)"
-        found = f"Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
-        raise refusal(f"must not be empty: {found}", where="'X'")
+    """Refuse what has no rows, is no table or has other columns, in scikit-learn's words."""
+    if hasattr(X, "shape"):  # a table of zeros of that shape takes no room, and no value of X is touched
+        validation.check_array(np.broadcast_to(0.0, X.shape), input_name="X")
     validation.validate_data(owner, X, reset=reset, skip_check_array=True)
 
 

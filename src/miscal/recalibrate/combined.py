@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -34,6 +34,17 @@ def check_recalibrators(name: str, given: Any) -> None:
         raise refusal(what, where=f"'{name}'", got=f"got {given!r}"[:200])
     for each in given:
         each.check_parameters()
+
+
+def _check_weights(name: str, given: Any) -> None:
+    if np.ndim(given) != 1 or not all(0.0 <= each <= 1.0 for each in given) or abs(sum(given) - 1.0) > 1e-6:
+        raise refusal("must be at least 0 and sum to 1", where=f"'{name}'", got=f"got {given!r}"[:200])
+
+
+def cross_fitted(recalibrator: Recalibrator, sample: Sample, folds: Array) -> Iterator[tuple[Recalibrator, Array]]:
+    """For every fold a copy fitted on all rows of the others, and the rows that it has not seen."""
+    for fold in np.unique(folds):
+        yield recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold))), np.flatnonzero(folds == fold)
 
 
 class Chain(Recalibrator):
@@ -119,6 +130,8 @@ class Blend(Recalibrator):
         Number of folds.
     random_state : int
         Of the folds.
+    weights : list of numbers that sum to 1, one a recalibrator, optional
+        Given, none are learned.
 
     Attributes
     ----------
@@ -139,6 +152,7 @@ class Blend(Recalibrator):
     recalibrators: Any = parameter(check_recalibrators)
     cv: int = parameter(whole, 2, 1000, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
+    weights: Any = parameter(_check_weights, default=None)
     weights_: Floats = state("float", "any", low=0.0, high=1.0)
     members_: list[Any] = state("inner")
 
@@ -155,27 +169,20 @@ class Blend(Recalibrator):
             raise ValueError("a member looks at columns, which none of the recalibrators does")
 
     def _fit(self, sample: Sample) -> None:
-        folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
-        seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
-        for fold in np.unique(folds):
-            test = np.flatnonzero(folds == fold)
-            train, held = sample.take(np.flatnonzero(folds != fold)), sample.take(test)
-            for i, each in enumerate(self.recalibrators):
-                seen[i, test] = each.quietly_fitted_on(train).mapped(held.probability, held.columns)
-        weights = blend_weights(logs_of(seen), sample.outcome, sample.weight)
+        weights = self._learned_weights(sample) if self.weights is None else np.asarray(self.weights, np.float64)
+        if len(weights) != len(self.recalibrators):
+            raise refusal("must be one a recalibrator", where="'weights'", got=f"got {len(weights)}")
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
         self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
 
-    @classmethod
-    def of(cls, members: Sequence[Recalibrator], weights: Floats, rows: int, sample: Sample | None = None) -> Self:
-        """A blend of fitted members with given weights; the sample says what certainties become."""
-        made = cls([clone(member) for member in members])
-        if sample is not None:
-            made._pulled_in(sample)
-        made.weights_, made.members_ = np.asarray(weights, dtype=np.float64), list(members)
-        made.classes_, made.identity_, made.n_rows_ = members[0].classes_, False, rows
-        return made
+    def _learned_weights(self, sample: Sample) -> Floats:
+        folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
+        seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
+        for own, each in zip(seen, self.recalibrators, strict=True):
+            for fitted, test in cross_fitted(each, sample, folds):
+                own[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
+        return blend_weights(logs_of(seen), sample.outcome, sample.weight)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         total = np.zeros((len(probability), self.n_classes_))

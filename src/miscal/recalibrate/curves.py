@@ -9,28 +9,23 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.columns import Column
-from miscal.data.errors import refusal, warn
+from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, sigmoid
+from miscal.data.vectors import Array, Floats
 from miscal.kernels.laplacian import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
-from miscal.recalibrate.sample import HALF, LEAST, Sample, exp_held, unit_of
-from miscal.recalibrate.softmax import power_derivatives, softmax_map
+from miscal.recalibrate.sample import HALF, Sample, exp_held, unit_of, warmed
+from miscal.recalibrate.softmax import HIGHEST, LOGIT, LOWEST, fitted_power, powered
 
-LOGIT = Features("logit")
-LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 FORMS = ("auto", "factor", "shift", "linear", "power")
 STEEPEST_POWER = 20.0  # |power| of a mean at most
-STEEPEST = 10.0  # |log of the inverse temperature| at most
-GRID = 33
 RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
-
-Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
+SIMPLEX = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
 
 
 class Identity(Recalibrator):
@@ -44,17 +39,12 @@ class Identity(Recalibrator):
     array([[0.75, 0.25]])
     """
 
+    always_rises: ClassVar[bool] = True
     pulls_in: ClassVar[bool] = False
     responses: ClassVar[tuple[str, ...]] = RESPONSES
 
-    def _fit(self, sample: Sample) -> None:
-        pass
-
     def _map(self, probability: Floats) -> Floats:
         return as_rows(probability)
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
     def _formula(self) -> nodes.Formula:
         return nodes.untouched(self.n_classes_)
@@ -76,27 +66,22 @@ class SamplingCorrection(Recalibrator):
     array([0.090909])
     """
 
+    always_rises: ClassVar[bool] = True
     two_classes_only: ClassVar[bool] = True
     pulls_in: ClassVar[bool] = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
-    def _fit(self, sample: Sample) -> None:
-        pass
-
     def _map(self, probability: Floats) -> Floats:
         # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
         return pairs(np.asarray(probability / (probability + (1.0 - probability) / float(self.rate))))
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
     def _formula(self) -> nodes.Formula:
         each = 1.0 / float(self.rate)  # 1 - each is exact, and so is what 0 and 1 become
         return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
 
 
-class _Curve(Recalibrator):
+class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
     against_rest: ClassVar[bool] = True
@@ -113,13 +98,16 @@ class _Curve(Recalibrator):
     def _formula(self) -> nodes.Formula:
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
+    def _keeps_ranking(self) -> bool:
+        return self.is_fitted() and bool((self.coefficients_ >= 0).all())
+
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
         if self.coefficients_.shape[1] != Features.of(self).count:
             raise ValueError("'coefficients_' has the wrong width")
 
 
-class PlattScaling(_Curve):
+class PlattScaling(Curve):
     """Fit a logistic curve of the score (Platt 1999).
 
     P = 1 / (1 + exp(-(slope x + intercept))), x = ln(p / (1 - p)) with p held within [1e-12, 1 - 1e-12], or x = p,
@@ -157,14 +145,11 @@ class PlattScaling(_Curve):
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), float(self.l2)))
 
-    def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
-
     def _summary(self) -> str:
         return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
 
 
-class BetaCalibration(_Curve):
+class BetaCalibration(Curve):
     """Fit the beta family of curves (Kull, Silva Filho and Flach 2017).
 
     P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), minimising the sum of log losses + l2/2 (a² + b²). Several classes:
@@ -210,94 +195,11 @@ class BetaCalibration(_Curve):
         self._keep(*fit_curve(sample, Features.of(self), float(self.l2), **how))
 
     def _keeps_ranking(self) -> bool:
-        return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"
+        return self.constraint == "positive" or super()._keeps_ranking()
 
     def _summary(self) -> str:
         (a, b), c = self.coefficients_[0], self.intercepts_[0]
         return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
-
-
-class TemperatureScaling(Recalibrator):
-    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
-
-    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
-    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
-
-    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
-    is right) or no use of the score at all fits best.
-
-    Attributes
-    ----------
-    temperature_ : float
-        Above 1: the model was too sure of itself.
-
-    Examples
-    --------
-    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
-    >>> TemperatureScaling().fit(y_prob, y)
-    TemperatureScaling() fitted on 8 rows: temperature 1.26
-    """
-
-    candidate_for: ClassVar[tuple[float, float]] = (3, np.inf)
-
-    inverse_temperature_: float = state("float", low=1e-300)
-
-    @property
-    def temperature_(self) -> float:
-        """1 / b."""
-        return 1.0 / self.inverse_temperature_
-
-    def _fit(self, sample: Sample) -> None:
-        start, thin = 1.0, sample.thinned()
-        if thin is not None:
-            start, _ = _minimum(power_derivatives(thin), start)
-        self.inverse_temperature_, inside = _minimum(power_derivatives(sample), start)
-        if not inside:
-            warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
-
-    def _map(self, probability: Floats) -> Floats:
-        return powered(probability, self.inverse_temperature_)
-
-    def _keeps_ranking(self) -> bool:
-        return True
-
-    def _formula(self) -> nodes.Formula:
-        return nodes.powers(float(self.inverse_temperature_), self.n_classes_)
-
-    def _summary(self) -> str:
-        return f"temperature {self.temperature_:.3g}"
-
-
-def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
-    """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
-    if probability.ndim == 1:
-        return LOGIT.map(probability, np.array([power]), shift)
-    classes = probability.shape[1]
-    return softmax_map(probability, np.full(classes, power), np.zeros(classes))
-
-
-def _minimum(derivatives: Derivatives, start: float) -> tuple[float, bool]:
-    """Minimise a convex function of a positive power by Newton's method inside a bracket; also whether it is interior.
-
-    The sign of the slope says on which side the minimum lies, so a step that leaves the bracket is replaced by its
-    (geometric) middle: the search cannot fail. Steps grow or shrink the power at most eightfold.
-    """
-    low, high, power = LOWEST, HIGHEST, start
-    for _ in range(200):
-        slope, curvature = derivatives(power)
-        low, high = (power, high) if slope < 0 else (low, power)
-        if abs(slope) <= 1e-15 and curvature <= 1e-15:
-            return power, False  # flat to the last digit: all outcomes are certain already
-        step = -slope / curvature if curvature > 0 else np.copysign(np.inf, -slope)
-        if abs(step) <= 1e-7 * power:
-            return power + step, True
-        wanted = min(max(power + step, power / 8.0), power * 8.0)
-        if not low < wanted < high:
-            wanted = float(np.sqrt(low * high))
-        if high <= LOWEST * (1 + 1e-9) or low >= HIGHEST * (1 - 1e-9):
-            return power, False
-        power = wanted
-    return power, False
 
 
 class KernelCalibration(Recalibrator):
@@ -340,9 +242,16 @@ class KernelCalibration(Recalibrator):
         return self.base == "platt"
 
     def _fit(self, sample: Sample) -> None:
-        penalty = float(self.weight)
-        found = _platt(sample, penalty) if self.against_rest else [_temperature(sample, penalty), 0.0]
-        self.coefficients_ = np.array([found])
+        """From the log loss's own optimum on, without derivatives (the error is a root)."""
+        if self.against_rest:
+            found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
+        else:
+            bounds = [(LOWEST, HIGHEST)]
+            found = np.clip(warmed(sample, sample.thinned(), fitted_power, np.ones(1))[0], *bounds[0])
+        if self.weight:
+            objective = _objective(sample, float(self.weight), top=not self.against_rest)
+            found = optimize.minimize(objective, found, method="Nelder-Mead", bounds=bounds, options=SIMPLEX).x
+        self.coefficients_ = np.array([[*found, 0.0][:2]])
 
     def _map(self, probability: Floats) -> Floats:
         return powered(probability, *self.coefficients_[0].tolist())
@@ -367,44 +276,19 @@ def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     return float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
 
-def _temperature(sample: Sample, penalty: float) -> float:
-    """Inverse temperature: the best of a grid of logarithms, then refined between its neighbours."""
-    rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
-    weight = sample.weights
-    label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
-    right = (outcome == label).astype(np.float64)
-
-    def objective(logarithm: float) -> float:
-        scaled = powered(sample.probability, float(np.exp(logarithm)))
-        loss = -float(weight @ np.log(np.maximum(scaled[rows, outcome], LEAST))) / sample.total
-        confidence = scaled[rows, label.astype(np.int64)]
-        return loss + (penalty * kernel_error(confidence, right, weight) if penalty else 0.0)
-
-    grid = np.linspace(-4.0, 4.0, GRID)
-    values = [objective(float(at)) for at in grid]
-    best = int(np.argmin(values))
-    low = float(grid[best - 1]) if best else -STEEPEST
-    high = float(grid[best + 1]) if best + 1 < GRID else STEEPEST
-    found = optimize.minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
-    return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
-
-
-def _platt(rows: Sample, penalty: float) -> Floats:
-    """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
-    slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
-    start = np.array([slope[0], intercept])
-    if not penalty:
-        return start
-    x, y, weights = LOGIT.rows(rows.probability)[0], rows.outcome.astype(np.float64), rows.weights
+def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats], float]:
+    """Log loss and kernel error, of the most probable class or of class 1, at a slope and, of class 1, an intercept."""
+    p, weight, label = sample.probability, sample.weights, np.ones(sample.rows, np.intp)
+    if top:
+        label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)
+    observed = (sample.outcome == label).astype(np.float64)
 
     def objective(theta: Floats) -> float:
-        z = theta[0] * x + theta[1]
-        loss = float(weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
-        return loss + penalty * kernel_error(sigmoid(z), y, weights)
+        scaled = powered(p, *theta.tolist())
+        loss = float(weight @ sample.losses(scaled)) / sample.total
+        return loss + penalty * kernel_error(scaled[np.arange(sample.rows), label], observed, weight)
 
-    options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
-    best = optimize.minimize(objective, start, method="Nelder-Mead", options=options).x
-    return np.asarray(np.clip(best, -1e6, 1e6), dtype=np.float64)
+    return objective
 
 
 class MeanScaling(Recalibrator):
@@ -447,7 +331,7 @@ class MeanScaling(Recalibrator):
     low_: float = state("float", low=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        mean, outcome, weight = sample.probability, sample.outcome, sample.weights
+        mean, outcome = sample.probability, sample.outcome
         self.low_ = float(mean[mean > 0].min(initial=np.inf)) if (mean > 0).any() else 1.0
         form = self.form
         if form == "auto":
@@ -458,38 +342,45 @@ class MeanScaling(Recalibrator):
         if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
             got, hint = "some are below 0", "use 'shift' or 'linear'"
             raise refusal(f"must be at least 0 for a {form}", where="predictions and outcomes", got=got, hint=hint)
-        fit = {"factor": self._factor, "shift": self._shift, "linear": _line, "power": self._power}[form]
-        self.intercept_, self.slope_ = fit(mean, outcome, weight, sample)
+        self.intercept_, self.slope_ = getattr(self, f"_{form}")(sample)
 
-    def _factor(self, mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
+    def _factor(self, sample: Sample) -> tuple[float, float]:
         """Observed over predicted, with as much of both added as `prior` says."""
-        observed, expected = float(weight @ outcome), float(weight @ mean)
+        observed, expected = (float(sample.weights @ each) for each in (sample.outcome, sample.probability))
         if expected <= 0.0:
             return 0.0, 1.0
+        more = float(self.prior)
         if sample.response == "count":
-            observed, more = max(observed, HALF), float(self.prior)
+            observed = max(observed, HALF)
         else:
-            more = float(self.prior) * expected / _rows(sample)
+            more *= expected / _rows(sample)
         return 0.0, (observed + more) / (expected + more)
 
-    def _shift(self, mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
-        share = _rows(sample) / (_rows(sample) + float(self.prior))
-        return share * float(weight @ (outcome - mean)) / sample.total, 1.0
+    def _shift(self, sample: Sample) -> tuple[float, float]:
+        off = np.average(sample.outcome - sample.probability, weights=sample.weight)
+        return float(off) * _rows(sample) / (_rows(sample) + float(self.prior)), 1.0
 
-    def _power(self, mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
+    def _linear(self, sample: Sample) -> tuple[float, float]:
+        """Least squares; with equal predictions a shift."""
+        mean, outcome = sample.probability, sample.outcome
+        (spread, both), _ = np.cov(mean, outcome, bias=True, aweights=sample.weight)
+        slope = float(both / spread) if spread > 0.0 else 1.0
+        return float(np.average(outcome - slope * mean, weights=sample.weight)), slope
+
+    def _power(self, sample: Sample) -> tuple[float, float]:
         """By Newton's method from a factor alone; where one prediction has all the weight the factor stays."""
-        factor = self._factor(mean, outcome, weight, sample)[1]
-        log = np.log(np.maximum(mean, self.low_))
-        centre = float(np.average(log, weights=weight * np.maximum(mean, self.low_)))
-        off, line = log - centre, np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
-        features, happened = np.stack([np.ones(len(off)), off]), weight * outcome
+        factor, held = self._factor(sample)[1], np.maximum(sample.probability, self.low_)
+        log, happened = np.log(held), sample.weights * sample.outcome
+        centre = float(np.average(log, weights=sample.weights * held))
+        features = np.stack([np.ones(sample.rows), log - centre])
 
         def evaluate(line: Floats) -> State:
-            expected = weight * exp_held(line @ features)
+            expected = sample.weights * exp_held(line @ features)
             loss = float(expected.sum() - happened @ (line @ features))
             return loss, features @ (expected - happened), (features * expected) @ features.T
 
-        line, _ = minimise(evaluate, line, np.zeros(2), factor * sample.total, np.ones(2, bool))
+        start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
+        line, _ = minimise(evaluate, start, np.zeros(2), factor * sample.total, np.ones(2, bool))
         slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
         return float(line[0] - slope * centre), slope
 
@@ -524,12 +415,3 @@ class MeanScaling(Recalibrator):
 def _rows(sample: Sample) -> float:
     """How many rows, one of weight 2 being two."""
     return sample.total / unit_of(sample.total, sample.rows)
-
-
-def _line(mean: Floats, outcome: Floats, weight: Floats, sample: Sample) -> tuple[float, float]:
-    """Least squares; with equal predictions a shift."""
-    centre, level = float(weight @ mean) / sample.total, float(weight @ outcome) / sample.total
-    off = mean - centre
-    spread = float(weight @ (off * off))
-    slope = float(weight @ (off * (outcome - level))) / spread if spread > 0.0 else 1.0
-    return level - slope * centre, slope

@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import numbers
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +20,7 @@ import numpy as np
 from miscal import recalibrate
 from miscal.data.checks import whole
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
@@ -34,7 +33,7 @@ INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
 # Parameters that files of version 1.0 and before lack.
-LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "towards"}
+LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "towards", "weights"}
 
 Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
 
@@ -101,13 +100,10 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
         raise refusal("must have at least one column", where="'X'", got="it has none")
     if chosen is None:
         return known
-    items: Sequence[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
-    for item in items:
-        if isinstance(item, str) and item not in known:
-            raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
-        if not isinstance(item, str) and not -len(known) <= int(item) < len(known):
-            raise refusal(f"must lie in 0..{len(known) - 1}", where="position in 'columns'", got=f"got {item}")
-    names = [item if isinstance(item, str) else known[int(item)] for item in items]
+    items = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
+    places = range(-len(known), len(known))
+    names = [known[item] if item in places else str(item) for item in items]
+    check_named(names, known, "'X' (by name or position)", known)
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
     return names
@@ -142,11 +138,10 @@ def state_of(kind: type[Recalibrator]) -> dict[str, Field]:
 
 def dumps(recalibrator: Recalibrator) -> str:
     """Write a recalibrator as JSON text."""
-    document = {"schema": SCHEMA, **encode(recalibrator)}
-    return json.dumps(document, allow_nan=False, ensure_ascii=True)
+    return json.dumps({"schema": SCHEMA, **_encoded(recalibrator)}, allow_nan=False, ensure_ascii=True)
 
 
-def encode(recalibrator: Recalibrator) -> dict[str, Any]:
+def _encoded(recalibrator: Recalibrator) -> dict[str, Any]:
     """Class, parameters and fitted state as plain data."""
     params = {name: _plain(name, value) for name, value in recalibrator.get_params(deep=False).items()}
     state: dict[str, Any] | None = None
@@ -166,7 +161,7 @@ def _ours(name: str) -> type[Recalibrator] | None:
 
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, recalibrate.Recalibrator):
-        return encode(value)
+        return _encoded(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
         return value.tolist()
     if isinstance(value, (np.ndarray, np.generic)):
@@ -181,36 +176,37 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
-    """Read a recalibrator from JSON text, or refuse."""
+    """Read a recalibrator from JSON text, or refuse: so does whatever hostile text brings about."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise _bad(f"it is a {type(text).__name__}, not text")
-    with _refusing("it is not JSON"):
+    try:
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
-    if not isinstance(document, dict):
-        raise _bad("it is not an object")
-    schema = document.pop("schema", None)
-    if schema != SCHEMA:
-        raise _bad(f"its schema is {_shown(schema)}, not '{SCHEMA}'")
-    return decode(document, wanted, 0)
+        schema = document.pop("schema", None)
+        if schema != SCHEMA:
+            raise _bad(f"its schema is {_shown(schema)}, not '{SCHEMA}'")
+        return _decoded(document, wanted, 0)
+    except MiscalError:
+        raise
+    except RecursionError as error:
+        raise _bad("it is nested too deeply") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise _bad(str(error)) from error
 
 
-def decode(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrator:
+def _decoded(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrator:
     """Build a recalibrator from plain data, every part checked."""
-    if depth > DEEPEST:
-        raise _bad("it is nested too deeply")
-    if not isinstance(document, dict) or set(document) != {"class", "params", "state"}:
-        raise _bad("a recalibrator must have exactly 'class', 'params' and 'state'")
+    if depth > DEEPEST or set(document) != {"class", "params", "state"}:
+        raise ValueError(f"a recalibrator has exactly 'class', 'params' and 'state', {DEEPEST} in each other at most")
     kind = _class_named(document["class"], wanted)
     made = kind(**_parameters(kind, document["params"], depth))
-    with _refusing("its parameters are wrong"):
-        made.check_parameters()
+    made.check_parameters()
     if document["state"] is not None:
         _fill(made, document["state"], depth)
     return made
 
 
 def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
-    found = (_ours(name) or recalibrate.Recalibrator.others.get(name)) if isinstance(name, str) else None
+    found = _ours(name) or recalibrate.Recalibrator.others.get(name)
     if found is None:
         known = sorted({*recalibrate.kinds(), *recalibrate.Recalibrator.others})
         raise _bad(f"there is no recalibrator {_shown(name)}", nearest(str(name)[:100], known))
@@ -219,112 +215,97 @@ def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
     return found
 
 
-def _parameters(kind: type[Recalibrator], given: Any, depth: int) -> dict[str, Any]:
+def _parameters(kind: type[Recalibrator], given: dict[str, Any], depth: int) -> dict[str, Any]:
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
     # One of an earlier version has no word on what came later: the default.
-    if not isinstance(given, dict) or not set(known) - LATER <= set(given) <= set(known):
-        raise _bad(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
+    if not set(known) - LATER <= set(given) <= set(known):
+        raise ValueError(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
     return {name: _parameter(value, depth) for name, value in given.items()}
 
 
 def _parameter(value: Any, depth: int) -> Any:
     """A plain value, a recalibrator, or a list of recalibrators."""
     if isinstance(value, dict):
-        return decode(value, recalibrate.Recalibrator, depth + 1)
+        return _decoded(value, recalibrate.Recalibrator, depth + 1)
     if value == INFINITE:
         return np.inf
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        return [decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
+        return [_parameter(item, depth) for item in value]
     return value
 
 
-def _fill(made: Recalibrator, state: Any, depth: int) -> None:
-    fields = _fields(made, state if isinstance(state, dict) else {})
-    if not isinstance(state, dict) or set(state) != set(fields):
-        raise _bad(f"the state of {type(made).__name__} must be exactly {', '.join(fields)}")
-    labels = _labels(state["classes_"])
-    if len(labels) < 2 or len(set(map(repr, labels.tolist()))) != len(labels):
-        raise _bad("'classes_' must hold at least two different labels")
-    made.classes_ = labels
-    for name, field in fields.items():
-        if name != "classes_":
-            setattr(made, name, _value(name, state[name], field, len(labels), depth))
+def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
+    made.classes_ = _labels(state["classes_"])
+    if made.n_classes_ < 2 or len(set(map(repr, made.classes_.tolist()))) != made.n_classes_:
+        raise ValueError("'classes_' must hold at least two different labels")
+    fields = state_of(type(made))
+    for name, value in state.items():
+        setattr(made, name, _value(name, value, fields[name], made.n_classes_, depth))
+    if set(state) != set(made.all_fields()):
+        raise ValueError(f"the state of {type(made).__name__} must be exactly {', '.join(made.all_fields())}")
     if made.identity_:
         return
-    with _refusing("its state is wrong"):
-        made.check_each()
-        if not made.several():
-            made.check_state()
-
-
-def _fields(made: Recalibrator, state: dict[str, Any]) -> dict[str, Field]:
-    """What must be there, of such a kind of map: one that changes nothing, or has a map a class, has no more."""
-    made.identity_ = state.get("identity_") is True
-    for name, field in state_of(type(made)).items():
-        if field.optional and name in state:
-            setattr(made, name, state[name])
-    return made.all_fields()
+    made.check_each()
+    if not made.several():
+        made.check_state()
 
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
     if field.kind == "labels":
         return _labels(value)
     if field.kind == "levels":
-        if not isinstance(value, list):
-            raise _bad(f"'{name}' must be a list of lists")
         return [_levels(part) for part in value]
     if field.kind == "inner":
         return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
     if field.kind == "word":
         if value not in ("real", "count"):
-            raise _bad(f"'{name}' must be 'real' or 'count'")
+            raise ValueError(f"'{name}' must be 'real' or 'count'")
         return value
-    made = _array(name, value, field, {"classes": n_classes})
+    made = _array(name, value, field, n_classes)
     return made if field.shape else made.item()
 
 
 def _inner(name: str, value: Any, field: Field, n_classes: int, depth: int) -> list[Recalibrator | None]:
-    if not isinstance(value, list) or (None in value and not field.shape):
-        raise _bad(f"'{name}' must be a list of recalibrators")
-    made = [None if item is None else decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
+    made = [
+        None if item is None and field.shape else _decoded(item, recalibrate.Recalibrator, depth + 1) for item in value
+    ]
     if any(one is not None and not (one.is_fitted() and one.n_classes_ == n_classes) for one in made):
-        raise _bad(f"'{name}' must hold recalibrators that are fitted to {n_classes} classes")
+        raise ValueError(f"'{name}' must hold recalibrators that are fitted to {n_classes} classes")
     return made
 
 
 _KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}
 
 
-def _array(name: str, value: Any, field: Field, sizes: dict[str, int]) -> Array:
+def _array(name: str, value: Any, field: Field, n_classes: int) -> Array:
     kinds, dtype = _KINDS[field.kind]
-    with _refusing(f"'{name}' is not a table of numbers"):
-        array = np.array(value)
-    if array.size == 0 and array.ndim == len(field.shape):
-        array = array.astype(dtype)
-    if array.dtype.kind not in kinds or array.ndim != len(field.shape):
-        raise _bad(f"'{name}' must be a {len(field.shape)}-dimensional table of {field.kind}")
-    for found, asked in zip(array.shape, field.shape, strict=True):
-        expected = sizes.get(asked) if isinstance(asked, str) else asked
-        if expected is not None and found != expected:
-            raise _bad(f"'{name}' has shape {array.shape}, where {field.shape} was expected")
+    array = np.array(value)
+    shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
+    numbers = array.size == 0 or array.dtype.kind in kinds
+    if not numbers or array.ndim != len(shape) or not all(map(_fits, shape, array.shape)):
+        raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
     array = array.astype(dtype)
     if array.dtype.kind != "b" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
-        raise _bad(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
+        raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
     return array
+
+
+def _fits(asked: int | str, found: int) -> bool:
+    return asked in ("any", found)
 
 
 def _labels(value: Any) -> Array:
     if not isinstance(value, list) or not all(isinstance(item, (str, int, float, bool)) for item in value):
-        raise _bad("labels must be a list of words, numbers or truth values")
+        raise ValueError("labels must be a list of words, numbers or truth values")
     return label_array(value)
 
 
 def _levels(value: Any) -> list[Any]:
     """Levels of one category in their order; missing, where it is a level, is null."""
-    if not isinstance(value, list) or value.count(None) > 1:
-        raise _bad("levels must be a list with at most one null")
+    if value.count(None) > 1:
+        raise ValueError("levels must be a list with at most one null")
     _labels([item for item in value if item is not None])
-    return value
+    return value  # type: ignore[no-any-return]
 
 
 def label_array(labels: Any) -> Array:
@@ -340,27 +321,14 @@ def label_array(labels: Any) -> Array:
     return made
 
 
-@contextmanager
-def _refusing(what: str) -> Iterator[None]:
-    """Whatever hostile text brings about is a refusal."""
-    try:
-        yield
-    except MiscalError:
-        raise
-    except RecursionError as error:
-        raise _bad("it is nested too deeply") from error
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-        raise _bad(f"{what} ({error})") from error
-
-
 def _no_constant(word: str) -> Any:
-    raise _bad(f"it holds {word}, which is not a number")
+    raise ValueError(f"it holds {word}, which is not a number")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise _bad("a name occurs twice in one object")
+        raise ValueError("a name occurs twice in one object")
     return made
 
 

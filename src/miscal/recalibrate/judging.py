@@ -1,4 +1,4 @@
-"""What `choose` compares: each candidate's held-out probabilities, what they cost, and the table of all of them."""
+"""What `choose` compares: each candidate's held-out probabilities, and what they cost."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.columns import range_pooling
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import blend_weights
-from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.combined import Blend, blend_weights, cross_fitted
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
-from miscal.results import Table
 
 TWO_SIDED = 1.959963984540054
 LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
@@ -32,7 +30,7 @@ DRAWS = 200
 
 @dataclass(eq=False)
 class Judged:
-    """One candidate's held-out probabilities and what they cost; of a blend also the weights of its members."""
+    """One candidate's held-out probabilities, their losses and its line of the table; of a blend also the weights."""
 
     name: str
     recalibrator: Recalibrator
@@ -40,59 +38,68 @@ class Judged:
     held_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
-    keeps_ranking: bool = False
-    p_value: float = 1.0
-    numbers: dict[str, Any] = field(default_factory=dict)
-    failure: str = ""
+    keeps_ranking: bool = True
+    change: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # of the mean loss, with its interval
+    row: dict[str, Any] = field(default_factory=dict)
 
 
 def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
-    held_out = np.empty((sample.rows, sample.n_classes))
-    done.keeps_ranking = True
+    held_out, start = np.empty((sample.rows, sample.n_classes)), time.perf_counter()
     try:
-        for fold in np.unique(folds):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            start = time.perf_counter()
-            fitted = recalibrator.quietly_fitted_on(sample.take(train))
+        for fitted, test in cross_fitted(recalibrator, sample, folds):
             done.seconds += time.perf_counter() - start
             done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = fitted.mapped(fitted.checked(sample.probability[test]), sample.columns.take(test))
+            held_out[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
+            start = time.perf_counter()
     except MiscalError as error:
-        done.failure = str(error).splitlines()[0]
-        return done
-    done.held_out = held_out
+        failure = str(error).splitlines()[0]
+        done.row = {"name": name, "p_value": 1.0, "keeps_ranking": done.keeps_ranking, "failed": failure}
+    else:
+        done.held_out = held_out
     return done
 
 
-def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged | None:
+def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
     start = time.perf_counter()
     members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
     outcome, weight = rows.outcome, rows.weight
     weights = blend_weights(logs, outcome, weight)
-    done = Judged("Blend", Identity())
-    done.weights = {each.name: float(share) for each, share in zip(members, weights, strict=True) if share > 0}
-    if len(done.weights) < 2:
-        return None
+    used = [(each, float(share)) for each, share in zip(members, weights, strict=True) if share > 0]
+    if len(used) < 2:
+        return []
+    mix = Blend([each.recalibrator for each, _ in used], weights=[share for _, share in used])
+    done = Judged("Blend", mix, {each.name: share for each, share in used})
     done.held_out = np.empty((rows.rows, rows.n_classes))
     for fold in np.unique(folds):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
-    done.keeps_ranking = all(each.keeps_ranking for each in members if each.name in done.weights)
+    done.keeps_ranking = all(each.keeps_ranking for each, _ in used)
     done.seconds = time.perf_counter() - start + sum(each.seconds for each in members)
-    return done
+    return [done]
 
 
 def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
-    """Fill in what a candidate's held-out probabilities cost."""
-    if done.held_out.size:
-        done.loss = row_loss(done.held_out, rows)
-        done.p_value = _chance(done, alone, rows)
-        done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, audited)}
+    """Fill in what a candidate's held-out probabilities cost; differences are paired with leaving them alone."""
+    if not done.held_out.size:
+        return
+    done.loss, loss = row_loss(done.held_out, rows), "log_loss" if rows.response == "binary" else "deviance"
+    mean, error = difference(done.loss, alone.loss, rows)
+    done.change = mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error
+    done.row = {
+        "name": done.name,
+        loss: mean_of(done.loss, rows),
+        **dict(zip((f"{loss}_difference", "difference_low", "difference_high"), done.change, strict=True)),
+        "p_value": _chance(done, alone, rows),
+        "fit_seconds": done.seconds,
+        **_numbers(done.held_out, rows, audited),
+        "keeps_ranking": done.keeps_ranking,
+        "failed": "",
+    }
 
 
 def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
@@ -141,25 +148,6 @@ def _error(compared: Pair, column: Column, bins: int = 10) -> float:
     return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
 
 
-def table_of(judged: list[Judged], rows: Predictions) -> Table:
-    """One row a candidate; differences are paired with leaving the probabilities alone."""
-    alone = judged[0].loss
-    found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
-    differences = [difference(each.loss, alone, rows) for each in judged]
-    loss = "log_loss" if rows.response == "binary" else "deviance"
-    found[loss] = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
-    found[f"{loss}_difference"] = [mean for mean, _ in differences]
-    found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
-    found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
-    found["p_value"] = [each.p_value for each in judged]
-    names = list(dict.fromkeys(name for each in judged for name in each.numbers))
-    for name in names:
-        found[name] = [each.numbers.get(name, math.nan) for each in judged]
-    found["keeps_ranking"] = [each.keeps_ranking for each in judged]
-    found["failed"] = [each.failure for each in judged]
-    return Table(found)
-
-
 def mean_of(loss: np.ndarray, rows: Predictions) -> float:
     """Weighted mean."""
     return float(np.average(loss, weights=row_weight(rows)))
@@ -167,18 +155,20 @@ def mean_of(loss: np.ndarray, rows: Predictions) -> float:
 
 def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
     """Mean paired difference and its standard error; both infinite where one loss is."""
-    if not loss.size:
-        return math.nan, math.nan
     with np.errstate(invalid="ignore"):
         change = loss - other
     if not np.isfinite(change).all():
         return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
-    known = row_weight(rows)
-    weight = np.ones(rows.rows) if known is None else known
-    mean = float(np.average(change, weights=weight))
-    off = weight * (change - mean)
-    off = off if rows.cluster is None else np.bincount(rows.cluster, off)
-    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
+    mean = mean_of(change, rows)
+    off = _by_unit(change - mean, rows)
+    return mean, float(np.sqrt(off @ off) / _by_unit(np.ones(rows.rows), rows).sum())
+
+
+def _by_unit(values: np.ndarray, rows: Predictions) -> np.ndarray:
+    """Weighted values, summed over the rows of a cluster."""
+    weight = row_weight(rows)
+    values = values if weight is None else values * weight
+    return values if rows.cluster is None else np.bincount(rows.cluster, values)
 
 
 def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
@@ -187,9 +177,7 @@ def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
     Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
     that the sum varies twice as much as that of as many independent rows.
     """
-    beyond, weight = _beyond(each.held_out, alone.held_out, rows), row_weight(rows)
-    beyond = beyond if weight is None else beyond * weight
-    beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
+    beyond = _by_unit(_beyond(each.held_out, alone.held_out, rows), rows)
     spread = float(np.sqrt(2.0 * (beyond @ beyond)))
     return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 

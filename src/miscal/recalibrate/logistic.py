@@ -17,7 +17,7 @@ from miscal.data.vectors import Array, Floats, Integers, locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.sample import Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 Evaluate: TypeAlias = Callable[[Floats], State]
@@ -69,16 +69,11 @@ def _newton_step(gradient: Floats, hessian: Floats, free: Array, total: float) -
     """
     diagonal = np.diag(hessian)
     used = np.flatnonzero(free & (diagonal > FLAT * total))
-    flat = int(np.count_nonzero(free)) - len(used)
-    step = np.zeros(len(gradient))
-    if not len(used):
-        return step, flat
-    root = np.sqrt(diagonal[used])
-    values, vectors = np.linalg.eigh(hessian[np.ix_(used, used)] / np.outer(root, root))
-    steep = values > FLAT
-    along = vectors[:, steep]
-    step[used] = along @ ((along.T @ (gradient[used] / root)) / values[steep]) / root
-    return step, flat + int(np.count_nonzero(~steep))
+    root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
+    scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
+    found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
+    step[used] = found / root
+    return step, int(np.count_nonzero(free)) - int(rank)
 
 
 @dataclass(frozen=True)
@@ -110,9 +105,10 @@ class Features:
 
     def rows(self, score: Floats) -> Floats:
         """Features of a few rows, (count, rows)."""
-        made = np.empty((3, len(score)))
-        kernels.score_features(locked(score), *self.arguments, made)
-        return made[: self.count]
+        held = np.clip(score, *self.arguments[1:])
+        if self.kind == "beta":
+            return np.stack([np.log(held), -np.log1p(-held)])
+        return (held if self.kind == "probability" else np.log(held / (1.0 - held)))[None, :]
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
@@ -134,9 +130,10 @@ def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
 
 def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
     """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
-    scratch, off, curvature, loss = (np.empty(len(x)) for _ in range(4))
-    kernels.residuals(x, outcome.astype(np.float64), weight, scratch, off, curvature, loss)
-    return loss, off, curvature
+    small = np.exp(-np.abs(x))
+    share = 1.0 / (1.0 + small)
+    loss = np.maximum(x, 0.0) - outcome * x + np.log1p(small)
+    return loss, (np.where(x >= 0.0, share, small * share) - outcome) * weight, small * share * share * weight
 
 
 class LogisticFit:
@@ -157,7 +154,7 @@ class LogisticFit:
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
-        weight, arguments = rows.weight_or_empty, (*self.features.arguments, self.centre, self.scale, theta)
+        weight, arguments = rows.weights, (*self.features.arguments, self.centre, self.scale, theta)
 
         def work(start: int, stop: int) -> Floats:
             part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)
@@ -172,13 +169,12 @@ class LogisticFit:
         start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
         if self.identity:
             start = target = np.append(0.0, 1.0 / self.scale) * free
-        penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2)
-        if self.thin is not None:
-            total = self.thin.total
-            part = penalty * (total / self.rows.total)
-            warm, separated = minimise(partial(self.evaluate, self.thin), start, part, total, free, target)
-            start = start if separated else warm
-        return minimise(partial(self.evaluate, self.rows), start, penalty, self.rows.total, free, target)
+        penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
+
+        def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
+            return minimise(partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target)
+
+        return warmed(self.rows, self.thin, fit, start)
 
     def best(self, *, positive: bool) -> tuple[Floats, bool]:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
@@ -189,13 +185,9 @@ class LogisticFit:
         best, separated = self.minimum(free)
         if not positive or (best[1:3] >= 0).all():
             return best, separated
-        found = []
-        for held in ([1], [2], [1, 2]):
-            mask = free.copy()
-            mask[held] = False
-            found.append(self.minimum(mask)[0])
-        inside = [theta for theta in found if (theta[1:3] >= 0).all()]
-        return min(inside, key=self.loss), False
+        places = np.arange(len(free))
+        found = [self.minimum(free & ~np.isin(places, held))[0] for held in ([1], [2], [1, 2])]
+        return min((theta for theta in found if (theta[1:3] >= 0).all()), key=self.loss), False
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""

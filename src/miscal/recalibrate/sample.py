@@ -130,7 +130,8 @@ class Sample:
     @classmethod
     def of(cls, rows: Predictions, columns: Columns) -> Sample:
         """Of validated predictions, with some of their columns."""
-        return cls(rows.probability, rows.outcome, row_weight(rows), columns, rows.n_classes, rows.response)
+        probability = nodes.settled(rows.probability)
+        return cls(probability, rows.outcome, row_weight(rows), columns, rows.n_classes, rows.response)
 
     @property
     def rows(self) -> int:
@@ -186,6 +187,16 @@ class Sample:
         stride = self.rows // WARM_ROWS
         thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None
         return thin if thin is not None and (thin.class_weights > 0).all() else None
+
+
+def warmed(
+    sample: Sample, thin: Sample | None, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats
+) -> tuple[Floats, bool]:
+    """What `fit` finds from a start, and whether it has no end; from where a part of the rows ends, if there is one."""
+    if thin is not None:
+        found, without_end = fit(thin, start)
+        start = start if without_end else found
+    return fit(sample, start)
 
 
 def row_weight(rows: Predictions) -> Floats | None:

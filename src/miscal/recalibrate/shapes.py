@@ -17,33 +17,19 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
+from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
-from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
+from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
+BLOCK = 1 << 13  # rows at a time
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
-class _Binned(Recalibrator):
-    """Base of maps that are constant within bins."""
-
-    against_rest: ClassVar[bool] = True
-
-    edges_: Floats = state("float", "any")
-    values_: Floats = state("float", "any", low=EMPTY_BIN, high=1.0)
-
-    def check_state(self) -> None:
-        """Refuse edges that do not increase, and bins without a value."""
-        check_bins(self.edges_, self.values_)
-
-    def _summary(self) -> str:
-        return f"{len(self.values_)} bins"
-
-
-class HistogramBinning(_Binned):
+class HistogramBinning(Recalibrator):
     """Replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
 
     Bins are right-closed. A bin in which no row fell leaves probabilities as they are. Several classes: each against
@@ -75,11 +61,14 @@ class HistogramBinning(_Binned):
     bins: Any = parameter(bins_or_edges, default=15)
     strategy: str = parameter(one_of, ("uniform", "quantile"), default="uniform")
     smooth: float = parameter(number, 0.0, default=HALF)
+    edges_: Floats = state("float", "any")
+    values_: Floats = state("float", "any", low=EMPTY_BIN, high=1.0)
+    against_rest: ClassVar[bool] = True
     pulls_in: ClassVar[bool] = False
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a rate."""
-        super().check_state()
+        check_bins(self.edges_, self.values_)
         if ((self.values_ < 0) & (self.values_ != EMPTY_BIN)).any():
             raise ValueError("'values_' must hold probabilities, or -1 for an empty bin")
 
@@ -104,8 +93,11 @@ class HistogramBinning(_Binned):
     def _formula(self) -> nodes.Formula:
         return nodes.steps(nodes.PROBABILITY, self.edges_, self.values_)
 
+    def _summary(self) -> str:
+        return f"{len(self.values_)} bins"
 
-class ScalingBinning(_Binned):
+
+class ScalingBinning(Curve):
     """Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).
 
     The logit is held at that of [1e-12, 1 - 1e-12]. The bins come from the scaled probabilities of the rows to fit on:
@@ -134,39 +126,36 @@ class ScalingBinning(_Binned):
 
     bins: int = parameter(whole, 1, 10**7, default=10)
     renormalise: bool = parameter(truth, default=True)
+    edges_: Floats = state("float", "any")
     values_: Floats = state("float", "any", low=0.0, high=1.0)
-    coefficients_: Floats = state("float", 1, 1)
-    intercepts_: Floats = state("float", 1)
+    on: ClassVar[str] = "logit"
 
     @property
     def divided(self) -> bool:  # type: ignore[override]
         """Whether rows of several classes are divided by their sums."""
         return bool(self.renormalise)
 
+    def check_state(self) -> None:
+        """Refuse edges that do not increase, and bins without a value."""
+        super().check_state()
+        check_bins(self.edges_, self.values_)
+
     def _fit(self, sample: Sample) -> None:
-        weights = sample.weights
-        coefficients, intercept = fit_curve(sample, Features("logit"), 0.0)
-        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
-        scaled = self._scaled(sample.probability)
+        self._keep(*fit_curve(sample, Features.of(self), 0.0))
+        scaled, weights = super()._map(sample.probability)[:, 1], sample.weights
         self.edges_ = _halfway_edges(scaled, int(self.bins), weights)
         codes = bin_index(scaled, self.edges_)
-        total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
         sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
-        self.values_ = np.clip(sums / total, 0.0, 1.0)
-
-    def _scaled(self, score: Floats) -> Floats:
-        found = Features("logit").map(score, self.coefficients_[0], float(self.intercepts_[0]))
-        return np.ascontiguousarray(found[:, 1])
+        self.values_ = np.clip(sums / np.bincount(codes, weights=weights, minlength=len(sums)), 0.0, 1.0)
 
     def _map(self, probability: Floats) -> Floats:
-        return pairs(self.values_[bin_index(self._scaled(probability), self.edges_)])
+        return pairs(self.values_[bin_index(super()._map(probability)[:, 1], self.edges_)])
 
     def _formula(self) -> nodes.Formula:
-        scaled = nodes.curve(Features("logit"), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
-        return nodes.steps(scaled, self.edges_, self.values_)
+        return nodes.steps(super()._formula(), self.edges_, self.values_)
 
-    def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
+    def _summary(self) -> str:
+        return f"{len(self.values_)} bins"
 
 
 def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
@@ -192,6 +181,7 @@ class _Rising(Recalibrator):
 
     against_rest: ClassVar[bool] = True
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    always_rises: ClassVar[bool] = True
     in_blends: ClassVar[bool] = False
     fewest: ClassVar[int] = 1  # knots
 
@@ -204,9 +194,6 @@ class _Rising(Recalibrator):
             raise ValueError("'knots_' and 'values_' differ in length or are too few")
         if (np.diff(self.knots_) <= 0).any() or (np.diff(self.values_) < 0).any():
             raise ValueError("'knots_' must increase and 'values_' must not decrease")
-
-    def _keeps_ranking(self) -> bool:
-        return True
 
 
 class IsotonicCalibration(_Rising):
@@ -347,11 +334,14 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self.knots_, clamp, l2 = self._placed(sample), self.outside == "clamp", max(float(self.l2), RIDGE)
-        start, thin = np.append(self.knots_[0], np.diff(self.knots_)), sample.thinned()  # the identity
-        if thin is not None:
-            start = LineFit(thin, self.knots_, clamp=clamp, l2=l2 * thin.total / sample.total).minimum(start)
-        self.values_ = np.cumsum(LineFit(sample, self.knots_, clamp=clamp, l2=l2).minimum(start))
+        self.knots_, l2 = self._placed(sample), max(float(self.l2), RIDGE) / sample.total
+
+        def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
+            line = LineFit(rows, self.knots_, clamp=self.outside == "clamp", l2=l2 * rows.total)
+            return line.minimum(start), False
+
+        as_it_is = np.append(self.knots_[0], np.diff(self.knots_))
+        self.values_ = np.cumsum(warmed(sample, sample.thinned(), fit, as_it_is)[0])
 
     def _placed(self, rows: Sample) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
@@ -413,7 +403,7 @@ class LineFit:
             total = np.full(size, weight[i:j] @ loss)
             return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
 
-        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)
+        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work, BLOCK), axis=0)
         whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
         # b = cumsum(theta): sums from the end, of the gradient once and of the Hessian on both sides.
         whole = np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1)[::-1, ::-1]

@@ -1,38 +1,38 @@
-"""Maps of all classes together: vector, structured and Dirichlet scaling, one loss minimised by Newton's method.
+"""Maps of all classes together: temperature, vector, structured and Dirichlet scaling, one loss by Newton's method.
 
-    P = softmax(W z + b),   z = (ln p - centre) scale,   W full or diagonal
+    P = softmax(W z + b),   z = ln p,   W full or diagonal
 
-Rows are taken in blocks that fit in the cache, each turned on its side (one class a line); sums over them are matrix
-products. The Hessian, which would have K^4
-entries, is never formed: its products with vectors are enough for conjugate gradients.
+Rows are taken in blocks that fit in the cache, one class a line; sums over them are matrix products. The Hessian, which
+would have K^4 entries, is never formed: its products with vectors are enough for conjugate gradients.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, truth
 from miscal.data.columns import Column
 from miscal.data.errors import warn
-from miscal.data.vectors import Array, Floats
+from miscal.data.libraries import sparse
+from miscal.data.vectors import Floats
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
-from miscal.recalibrate.export.formula import Formula, softmax_of
-from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.export.formula import Formula, powers, softmax_of
+from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
+from miscal.recalibrate.sample import Sample, warmed
 
-Solve: TypeAlias = Callable[[Floats], Floats]
-
+LOGIT = Features("logit")
+LOWEST, HIGHEST = math.exp(-10.0), math.exp(10.0)  # inverse temperatures
 BLOCK = 2048  # rows at a time
-TASK = 32  # blocks to a thread
+TASK = 32 * BLOCK  # rows to a thread
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
@@ -53,92 +53,108 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
     return scores, (np.log(sums) + highest).squeeze(classes)
 
 
+def in_blocks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
+    """What `work` gives for each block of rows, in their order."""
+
+    def many(start: int, stop: int) -> list[Any]:
+        return [work(slice(at, min(at + BLOCK, stop))) for at in range(start, stop, BLOCK)]
+
+    return list(chain.from_iterable(over_blocks(rows, many, TASK)))
+
+
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
     """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K); with `power`, ln p less ln(sum p^power) / power."""
     matrix = pairs(probability)
     out = np.empty(matrix.shape)
 
-    def work(start: int, stop: int) -> None:
-        logs = logs_of(np.ascontiguousarray(matrix[start:stop].T))
+    def work(rows: slice) -> None:
+        logs = logs_of(np.ascontiguousarray(matrix[rows].T))
         if power is not None:
             logs -= softmax(power * logs, 0)[1] / power
         moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
-        out[start:stop] = softmax(moved, 0)[0].T
+        out[rows] = softmax(moved, 0)[0].T
 
-    over_blocks(len(matrix), work, BLOCK)
+    in_blocks(len(matrix), work)
     return out
 
 
+def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
+    """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
+    if probability.ndim == 1:
+        return LOGIT.map(probability, np.array([power]), shift)
+    classes = probability.shape[1]
+    return softmax_map(probability, np.full(classes, power), np.zeros(classes))
+
+
+class _Rows:
+    """Rows, one class a line: the logarithms of their probabilities, their shares of the mean, and their classes."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
+        self.share = sample.weights / sample.total
+        self.outcome = sample.outcome.astype(np.intp)
+
+    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
+        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
+        return [sum(part) for part in zip(*in_blocks(len(self.share), work), strict=True)]
+
+    def own(self, values: Floats, rows: slice) -> Floats:
+        """Of (K, rows) values those of each row's own class."""
+        return np.asarray(values[self.outcome[rows], np.arange(values.shape[1])])
+
+
+def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
+    """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
+    data = _Rows(sample)
+
+    def evaluate(power: Floats) -> State:
+        def work(rows: slice) -> tuple[float, float, float]:
+            z, share = data.z[:, rows], data.share[rows]
+            likely, log_sum = softmax(power[0] * z, 0)
+            weighted, own = likely * z, data.own(z, rows)
+            mean = weighted.sum(axis=0)
+            spread = np.einsum("ij,ij->j", weighted, z) - mean * mean
+            return float(share @ (log_sum - power[0] * own)), float(share @ (mean - own)), float(share @ spread)
+
+        loss, slope, curvature = data.summed(work)
+        return loss, np.array([slope]), np.array([[curvature]])
+
+    return minimise(evaluate, start, np.zeros(1), 1.0, np.ones(1, bool))
+
+
 @dataclass(eq=False)
-class Block:
-    """Some rows, one class a line: features, shares of the rows in the mean, and their classes."""
-
-    z: Floats  # (K, rows)
-    weight: Floats
-    own: Array
-    likely: Floats = field(default_factory=lambda: np.empty(0))  # of the free classes, at the point last evaluated
-
-    @property
-    def at(self) -> tuple[Array, Array]:
-        """Where each row's own class stands."""
-        return self.own, np.arange(len(self.own))
-
-
-def blocks_of(
-    sample: Sample, centre: Floats | float = 0.0, scale: Floats | float = 1.0, *, normal: bool = False
-) -> list[Block]:
-    """The rows in blocks, z = (ln p - centre) scale; with `normal` less the logarithm of the sum of exp z."""
-    made = []
-    for start in range(0, sample.rows, BLOCK):
-        part = pairs(sample.probability[start : start + BLOCK])
-        z: Floats = (logs_of(np.ascontiguousarray(part.T)) - np.reshape(centre, (-1, 1))) * np.reshape(scale, (-1, 1))
-        if normal:
-            z -= softmax(z, 0)[1]
-        weight = np.ones(len(part)) if sample.weight is None else sample.weight[start : start + BLOCK]
-        made.append(Block(z, weight / sample.total, sample.outcome[start : start + BLOCK]))
-    return made
-
-
-def summed(blocks: list[Block], work: Callable[[Block], tuple[Floats | float, ...]]) -> tuple[Any, ...]:
-    """Sum what `work` gives for each block, part by part, in the order of the blocks."""
-
-    def both(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(a + b for a, b in zip(one, two, strict=True))
-
-    def many(start: int, stop: int) -> tuple[Any, ...]:
-        return reduce(both, map(work, blocks[start:stop]))
-
-    return reduce(both, over_blocks(len(blocks), many, TASK))
-
-
-@dataclass(eq=False)
-class SoftmaxFit:
+class SoftmaxFit(_Rows):
     """The mean log loss plus penalty/2 (theta - target)², and its minimum.
 
     theta is (free, K + 1), the intercepts last, or (free, 2) where W is diagonal; classes beyond the first `free` have
-    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss. With `normal`, z
-    are logarithms of probabilities that sum to 1.
+    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss. With `power`, z are
+    logarithms of probabilities to that power, divided by their sums.
     """
 
-    sample: Sample
     penalty: Floats
     target: Floats
-    centre: Floats | float = 0.0
-    scale: Floats | float = 1.0
-    normal: bool = False
+    power: float | None = None
 
-    def __post_init__(self) -> None:
+    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
+        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
+        super().__init__(sample)
+        if self.power is not None:
+            self.z *= self.power
+            self.z -= softmax(self.z, 0)[1]
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
-        self.blocks = blocks_of(self.sample, self.centre, self.scale, normal=self.normal)
+        self.likely = np.empty((self.free, sample.rows))  # at the point last evaluated
+        longest = [0.0]
 
-    def fitted(self, start: Floats) -> tuple[Floats, bool]:
-        """The minimum, and whether the classes are separated; of many rows, from that of a part of them."""
-        part = self.sample.thinned()
-        if part is not None:
-            warm, separated = replace(self, sample=part).minimum(start)
-            start = start if separated else warm
-        return self.minimum(start)
+        def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
+            length = float(np.linalg.norm(state[1]))
+            if length <= SMALL_GRADIENT:
+                return np.zeros(theta.shape), True
+            step = self.solved(state[1], max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT))
+            longest.append(float(np.abs(step).max()))
+            return step, False
+
+        return descended(self.evaluate, theta, step_at), longest[-1] > LONG_STEP
 
     def moved(self, theta: Floats, z: Floats) -> Floats:
         """W z + b of the free classes."""
@@ -152,123 +168,120 @@ class SoftmaxFit:
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
 
-        def work(block: Block) -> tuple[float, Floats]:
-            scores = np.zeros(block.z.shape)
-            scores[: self.free] = self.moved(theta, block.z)
+        def work(rows: slice) -> tuple[float, Floats]:
+            z, share = self.z[:, rows], self.share[rows]
+            scores = np.zeros(z.shape)
+            scores[: self.free] = self.moved(theta, z)
             likely, log_sum = softmax(scores, 0)
-            block.likely = likely[: self.free].copy()
-            likely[block.at] -= 1.0
-            loss = float(block.weight @ (log_sum - scores[block.at]))
-            return loss, self.gathered(likely[: self.free] * block.weight, block.z)
+            self.likely[:, rows] = likely[: self.free]
+            likely[self.outcome[rows], np.arange(len(share))] -= 1.0
+            return float(share @ (log_sum - self.own(scores, rows))), self.gathered(likely[: self.free] * share, z)
 
-        loss, gradient = summed(self.blocks, work)
+        loss, gradient = self.summed(work)
         off = theta - self.target
         return float(loss) + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
 
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
 
-        def work(block: Block) -> tuple[Floats]:
-            change = self.moved(direction, block.z)
-            change -= np.einsum("ij,ij->j", block.likely, change)
-            change *= block.likely
-            change *= block.weight
-            return (self.gathered(change, block.z),)
+        def work(rows: slice) -> tuple[Floats]:
+            z, likely = self.z[:, rows], self.likely[:, rows]
+            change = self.moved(direction, z)
+            change -= np.einsum("ij,ij->j", likely, change)
+            change *= likely
+            change *= self.share[rows]
+            return (self.gathered(change, z),)
 
-        return np.asarray(summed(self.blocks, work)[0] + self.penalty * direction)
+        return np.asarray(self.summed(work)[0] + self.penalty * direction)
 
-    def _diagonal_inverse(self) -> Solve:
+    def solved(self, gradient: Floats, small: float) -> Floats:
+        """The Hessian's solution of a gradient, until the rest is small."""
+        near = self._diagonal_inverse() if self.diagonal else self._product_inverse()
+        square, shape = (gradient.size, gradient.size), gradient.shape
+        whole = sparse.linalg.LinearOperator(square, lambda along: self.product(along.reshape(shape)).ravel())
+        nearly = sparse.linalg.LinearOperator(square, lambda rest: near(rest.reshape(shape)).ravel())
+        how: Any = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": nearly}
+        step = sparse.linalg.cg(whole, gradient.ravel(), **how)[0].reshape(shape)
+        return step if step.any() and np.isfinite(step).all() else gradient.copy()
+
+    def _diagonal_inverse(self) -> Callable[[Floats], Floats]:
         """A function that nearly solves with the Hessian."""
 
-        def work(block: Block) -> tuple[Floats]:
-            return (self.gathered(block.likely * (1.0 - block.likely) * block.weight, block.z * block.z),)
+        def work(rows: slice) -> tuple[Floats]:
+            z, likely = self.z[:, rows], self.likely[:, rows]
+            return (self.gathered(likely * (1.0 - likely) * self.share[rows], z * z),)
 
-        own = summed(self.blocks, work)[0] + self.penalty
+        own = self.summed(work)[0] + self.penalty
         inverse = 1.0 / np.maximum(own, 1e-12 * max(float(own.max()), 1e-288))
         return lambda gradient: inverse * gradient
 
-    def _product_inverse(self) -> Solve:
+    def _product_inverse(self) -> Callable[[Floats], Floats]:
         """A sum over rows of (diag p - p p') x (f f') taken for a product of two sums.
 
         With the features' sum weighted by the trace of diag p - p p' it has the Hessian's trace. In the bases in which
         both sums are diagonal the penalty is one more diagonal.
         """
 
-        def work(block: Block) -> tuple[Floats, Floats, float]:
-            likely, weight = block.likely, block.weight
-            features = np.concatenate([block.z, np.ones((1, len(weight)))])
-            spread = weight * (likely * (1.0 - likely)).sum(axis=0)
-            between = np.diag(likely @ weight) - (likely * weight) @ likely.T
+        def work(rows: slice) -> tuple[Floats, Floats, float]:
+            likely, share = self.likely[:, rows], self.share[rows]
+            features = np.concatenate([self.z[:, rows], np.ones((1, len(share)))])
+            spread = share * (likely * (1.0 - likely)).sum(axis=0)
+            between = np.diag(likely @ share) - (likely * share) @ likely.T
             return between, (features * spread) @ features.T, float(spread.sum())
 
-        between, within, spread = summed(self.blocks, work)
+        between, within, spread = self.summed(work)
         own, classes = np.linalg.eigh(between)
         other, directions = np.linalg.eigh(within / max(float(spread), 1e-300))
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
         curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
         return lambda gradient: np.asarray(classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T)
 
-    def minimum(self, theta: Floats) -> tuple[Floats, bool]:
-        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
-        longest = [0.0]
 
-        def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
-            length = float(np.linalg.norm(state[1]))
-            if length <= SMALL_GRADIENT:
-                return np.zeros(theta.shape), True
-            small = max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT)
-            near_inverse = self._diagonal_inverse() if self.diagonal else self._product_inverse()
-            step = _conjugate_gradients(self.product, state[1], near_inverse, small)
-            longest.append(float(np.abs(step).max()))
-            return step, False
+class TemperatureScaling(Recalibrator):
+    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
 
-        return descended(self.evaluate, theta, step_at), longest[-1] > LONG_STEP
+    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
+    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
 
+    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
+    is right) or no use of the score at all fits best.
 
-def _conjugate_gradients(product: Solve, gradient: Floats, near_inverse: Solve, small: float) -> Floats:
-    """Solve H step = gradient until the rest is small, given an approximate inverse of H."""
-    step, rest = np.zeros(gradient.shape), gradient.copy()
-    along = near_inverse(rest)
-    squared = float((rest * along).sum())
-    for _ in range(MOST_PRODUCTS):
-        image = product(along)
-        curvature = float((along * image).sum())
-        if curvature <= 0.0:
-            break
-        share = squared / curvature
-        step += share * along
-        rest -= share * image
-        if float(np.linalg.norm(rest)) <= small:
-            break
-        scaled = near_inverse(rest)
-        before, squared = squared, float((rest * scaled).sum())
-        along = scaled + (squared / before) * along
-    return step if step.any() else gradient.copy()
+    Attributes
+    ----------
+    temperature_ : float
+        Above 1: the model was too sure of itself.
 
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> TemperatureScaling().fit(y_prob, y)
+    TemperatureScaling() fitted on 8 rows: temperature 1.26
+    """
 
-def power_derivatives(sample: Sample) -> Callable[[float], tuple[float, float]]:
-    """Slope and curvature, at a power b, of the mean log loss of P_k = p_k^b / sum_j p_j^b."""
-    blocks = blocks_of(sample)
+    always_rises: ClassVar[bool] = True
+    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
 
-    def derivatives(power: float) -> tuple[float, float]:
-        def work(block: Block) -> tuple[float, float]:
-            weighted = softmax(power * block.z, 0)[0] * block.z
-            mean = weighted.sum(axis=0)
-            spread = np.einsum("ij,ij->j", weighted, block.z) - mean * mean
-            return float(block.weight @ (mean - block.z[block.at])), float(block.weight @ spread)
+    inverse_temperature_: float = state("float", low=1e-300)
 
-        slope, curvature = summed(blocks, work)
-        return slope, curvature
+    @property
+    def temperature_(self) -> float:
+        """1 / b."""
+        return 1.0 / self.inverse_temperature_
 
-    return derivatives
+    def _fit(self, sample: Sample) -> None:
+        (power,), without_end = warmed(sample, sample.thinned(), fitted_power, np.ones(1))
+        self.inverse_temperature_ = float(np.clip(power, LOWEST, HIGHEST))
+        if without_end or power != self.inverse_temperature_:
+            warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
 
+    def _map(self, probability: Floats) -> Floats:
+        return powered(probability, self.inverse_temperature_)
 
-def moments(sample: Sample) -> tuple[Floats, Floats]:
-    """Mean of each ln p, and 1 / its standard deviation (0 where it is constant)."""
-    centre, second = summed(blocks_of(sample), lambda each: (each.z @ each.weight, (each.z * each.z) @ each.weight))
-    variance = second - centre * centre
-    moving = variance > 1e-12 * (1.0 + centre * centre)
-    return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+    def _formula(self) -> Formula:
+        return powers(float(self.inverse_temperature_), self.n_classes_)
+
+    def _summary(self) -> str:
+        return f"temperature {self.temperature_:.3g}"
 
 
 class _Softmax(Recalibrator):
@@ -314,16 +327,13 @@ class VectorScaling(_Softmax):
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
-        centre, scale = moments(sample)
         share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
         start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
         nothing = np.zeros(start.shape)
-        theta, separated = SoftmaxFit(sample, nothing, nothing, centre, scale).fitted(start)
+        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
-        self.slopes_ = theta[:, 0] * scale
-        shifts = theta[:, 1] - self.slopes_ * centre
-        self.shifts_ = shifts - shifts[-1]
+        self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:
         return self.slopes_, self.shifts_, None
@@ -383,8 +393,6 @@ class StructuredScaling(_Softmax):
             raise ValueError("the coefficients do not belong to the structure")
 
     def _fit(self, sample: Sample) -> None:
-        from miscal.recalibrate.curves import TemperatureScaling
-
         heat = TemperatureScaling()
         heat._fit(sample)  # noqa: SLF001  # the sample is checked already
         classes, power = sample.n_classes, heat.inverse_temperature_
@@ -395,7 +403,7 @@ class StructuredScaling(_Softmax):
         if self.structure == "vector":
             target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
         penalty[:, -1] = own
-        found, _ = SoftmaxFit(sample, penalty, target, scale=power, normal=True).fitted(target)
+        found, _ = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target, power).fitted, target)
         self.temperature_ = heat.temperature_
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
@@ -464,7 +472,7 @@ class DirichletCalibration(_Softmax):
         start, target = 0.5 * as_is, as_is * (self.towards == "identity")
         penalty = np.full(start.shape, 2.0 * float(self.l2))
         penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
-        theta, separated = SoftmaxFit(sample, penalty, target).fitted(start)
+        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
         full = np.zeros((classes, classes + 1))
