@@ -227,7 +227,7 @@ class _Augmented(ByColumns):
 def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
     """A column's part of the sum."""
     if column.nominal:
-        return [nodes.level_of(column, beta, 0.0)]
+        return [nodes.level_of(column, dict(enumerate(beta)), 0.0)]
     most = 10.0 ** (99.0 / degree)
     scaled: nodes.Node = nodes.Number(column.name, -nodes.LARGEST, nodes.LARGEST, column.mean)
     if column.standard:

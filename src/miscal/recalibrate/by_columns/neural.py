@@ -228,11 +228,9 @@ class NeuralCalibration(ByColumns):
         def work(start: int, stop: int) -> None:
             embedded = [table[codes[start:stop, j]] for j, table in enumerate(tables)]
             x = np.concatenate([*embedded, numbers[start:stop]], axis=1)
-            for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
-                x = np.maximum(x @ weight.T + bias, 0.0)
             place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
-            out[start:stop] = self.probabilities(below + part * (above - below) + (x @ layers[-2].T + layers[-1]))
+            out[start:stop] = self.probabilities(below + part * (above - below) + nodes.through(layers, x))
 
         over_blocks(len(probability), work, BLOCK)
         return out
@@ -254,11 +252,13 @@ class NeuralCalibration(ByColumns):
             raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
         values, tables, layers = parts
         inputs = self._inputs()
-        words = [nodes.level_of(each, range(MISSING, len(each.levels) + 1), OTHER) for each in inputs.embedded]
+        words = [
+            nodes.level_of(each, {i: i + MISSING for i in range(len(each.levels))}, OTHER) for each in inputs.embedded
+        ]
         embedded = tuple(zip(words, tables, strict=True))
         given = [nodes.Number(each.name, -nodes.LARGEST, nodes.LARGEST, np.nan) for each in inputs.numeric]
         numbers = tuple((one, each.mean, 1.0 / each.spread) for one, each in zip(given, inputs.numeric, strict=True))
-        line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
+        line = nodes.line(nodes.logit(), self.knots_, values[0], continued=True)
         network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
 

@@ -57,7 +57,7 @@ def cut_columns(encodings: list[Encoding], missing: Callable[[Encoding], float])
 
     def number_of(each: Encoding) -> nodes.Node:
         if each.nominal:
-            return nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
+            return nodes.level_of(each, {place: float(place) for place in range(len(each.levels))}, each.unseen)
         return nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
 
     return [number_of(each) for each in encodings]
