@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -44,21 +44,19 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     return replace(made, levels=levels, unseen=commonest, ends=(commonest, commonest))
 
 
-def cut_numbers(
-    encodings: list[Encoding], columns: Columns, missing: Callable[[Encoding], float] = lambda _: np.inf
-) -> list[Floats]:
-    """The columns as numbers that trees cut; `missing` says what a missing one becomes."""
-    made = [(each, each.read(columns)) for each in encodings]
-    return [np.where(np.isnan(values), missing(each), values) for each, values in made]
+def cut_numbers(encodings: list[Encoding], columns: Columns) -> list[Floats]:
+    """The columns as numbers that trees cut; missing ones come after the largest."""
+    made = [each.read(columns) for each in encodings]
+    return [np.where(np.isnan(values), np.inf, values) for values in made]
 
 
-def cut_columns(encodings: list[Encoding], missing: Callable[[Encoding], float]) -> list[nodes.Node]:
-    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
+def cut_columns(encodings: list[Encoding]) -> list[nodes.Node]:
+    """Each column as the number that trees cut, in a formula."""
 
     def number_of(each: Encoding) -> nodes.Node:
         if each.nominal:
             return nodes.level_of(each, {place: float(place) for place in range(len(each.levels))}, each.unseen)
-        return nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
+        return nodes.Number(each.name, each.ends[0], each.ends[1], nodes.LARGEST)
 
     return [number_of(each) for each in encodings]
 
@@ -71,14 +69,15 @@ class Tree(NamedTuple):
     left: Integers
     right: Integers
 
-    def parts(self, numbers: list[Floats], rows: Integers, node: int = 0) -> Iterator[tuple[int, Integers]]:
-        """Each leaf below a node with those of the rows that fall in it."""
-        if self.left[node] < 0:
-            yield node, rows
-            return
-        goes_left = numbers[self.column[node]][rows] <= self.threshold[node]
-        yield from self.parts(numbers, rows[goes_left], self.left[node])
-        yield from self.parts(numbers, rows[~goes_left], self.right[node])
+    def parts(
+        self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
+    ) -> Iterator[tuple[int, int, Integers]]:
+        """Each node, the one above it, and those of the rows that pass it, from the root down."""
+        yield node, above, rows
+        if self.left[node] >= 0:
+            goes_left = numbers[self.column[node]][rows] <= self.threshold[node]
+            yield from self.parts(numbers, rows[goes_left], self.left[node], node)
+            yield from self.parts(numbers, rows[~goes_left], self.right[node], node)
 
     def check(self, columns: int) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
@@ -100,40 +99,30 @@ class Tree(NamedTuple):
         return made
 
 
-def grow(
-    sample: Sample, encodings: list[Encoding], *, max_depth: int, min_leaf: float, random_state: Any
-) -> tuple[Tree, Any]:
-    """Grow a tree (Gini, or squared error) on the columns; also which nodes each row passes, (rows, nodes), sparse.
+def codes_between(numbers: Sequence[Floats], most: int | None = None) -> tuple[list[Floats], Array]:
+    """Edges halfway between the values of each column, and how many of them lie below each row's, (rows, columns).
 
-    The tree sees the rank of each value among the distinct ones, so that its cuts do not suffer from being made in
-    single precision; cuts lie halfway between neighbouring values.
+    A tree that sees codes does not suffer from being grown in single precision. Of more than `most` distinct values
+    edges are some of them, with about equally many rows between.
     """
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+    edges = []
+    for values in numbers:
+        distinct = np.unique(values)
+        below, above = distinct[:-1], distinct[1:]
+        between = np.where(np.isinf(above), below, 0.5 * below + 0.5 * above)
+        if most is not None and distinct.size > most:
+            between = np.unique(np.quantile(values, np.arange(1, most) / most, method="lower"))
+        edges.append(between)
+    codes = [np.searchsorted(at, values) for at, values in zip(edges, numbers, strict=True)]
+    return edges, np.stack(codes, axis=1).astype(np.float32)
 
-    numbers = cut_numbers(encodings, sample.columns)
-    distinct, ranks = [], np.empty((sample.rows, len(numbers)), dtype=np.float32)
-    for j, values in enumerate(numbers):
-        found, place = np.unique(values, return_inverse=True)
-        distinct.append(found)
-        ranks[:, j] = place
-    share = isinstance(min_leaf, float) and min_leaf < 1
-    smallest = {"min_samples_leaf": min_leaf if share else int(min_leaf)}
-    if share and sample.weight is not None:
-        smallest = {"min_weight_fraction_leaf": min_leaf}
-    kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
-    grower = kind(max_depth=max_depth, random_state=random_state, **smallest)
-    grown = grower.fit(ranks, sample.outcome, sample_weight=sample.weight).tree_
-    paths = grower.decision_path(ranks)
-    inner = grown.children_left >= 0
-    threshold = np.zeros(grown.node_count)
-    for node in np.flatnonzero(inner):
-        found = distinct[grown.feature[node]]
-        below = int(np.floor(grown.threshold[node]))
-        above = found[below + 1]
-        threshold[node] = found[below] if np.isinf(above) else 0.5 * found[below] + 0.5 * above
-    column = np.where(inner, grown.feature, 0).astype(np.int64)
+
+def tree_of(grown: Any, edges: list[Floats]) -> Tree:
+    """A tree that scikit-learn grew on codes, with cuts at the edges that the codes stand for."""
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
-    return Tree(column, threshold, left, right), paths
+    column = np.where(left >= 0, grown.feature, 0).astype(np.int64)
+    cuts = zip(column, np.floor(grown.threshold).astype(np.int64), left, strict=True)
+    return Tree(column, np.array([edges[j][code] if inner >= 0 else 0.0 for j, code, inner in cuts]), left, right)
 
 
 class CutColumns(ByColumns):
@@ -263,35 +252,42 @@ class VariableTree(CutColumns):
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
             looked = replace(sample, outcome=target, weight=weights)
         encodings = [coded(sample.columns.find(name), target, weights) for name in names]
-        options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
-        tree, paths = grow(looked, encodings, min_leaf=self.min_leaf, **options)
+        numbers = cut_numbers(encodings, sample.columns)
+        tree = self._grown(looked, numbers)
         self._keep_trees(encodings, tree)
-        self.leaves_ = self._fitted_leaves(sample, tree, paths)
+        self.leaves_ = [None] * len(tree.left)
+        learned: dict[int, Array] = {}  # from what rows: with one class only those of the node above
+        for node, above, rows in tree.parts(numbers, np.arange(sample.rows)):
+            fine = sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
+            learned[node] = rows if fine else learned[above]
+            if tree.left[node] < 0:
+                part = sample.take(learned[node])
+                self.leaves_[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
 
-    def _fitted_leaves(self, sample: Sample, tree: Tree, paths: Any) -> list[Recalibrator | None]:
-        """Each leaf's own, or with one class only that of its nearest ancestor with two; parents come first."""
-        inside = paths.tocsc()
-        made: list[Recalibrator | None] = [None] * len(tree.left)
-        for node in np.flatnonzero(tree.left < 0):
-            above = paths[inside[:, [node]].indices[0]].indices
-            rows = (inside[:, [source]].indices for source in sorted(above, reverse=True))
-            fine = sample.response != "binary"
-            part = next(sample.take(each) for each in rows if fine or len(np.unique(sample.outcome[each])) > 1)
-            made[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
-        return made
+    def _grown(self, sample: Sample, numbers: list[Floats]) -> Tree:
+        """Grow a tree (Gini, or squared error)."""
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        edges, codes = codes_between(numbers)
+        smallest = {"min_samples_leaf": self.min_leaf if self.min_leaf < 1 else int(self.min_leaf)}
+        if self.min_leaf < 1 and sample.weight is not None:
+            smallest = {"min_weight_fraction_leaf": self.min_leaf}
+        kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
+        grower = kind(max_depth=int(self.max_depth), random_state=int(self.random_state), **smallest)
+        return tree_of(grower.fit(codes, sample.outcome, sample_weight=sample.weight).tree_, edges)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         numbers = cut_numbers(self._encodings(), columns)
-        leaves: Any = self.leaves_
         out = np.empty((len(probability), self.n_classes_))
-        for node, rows in self._tree().parts(numbers, np.arange(len(probability))):
-            if rows.size:
-                out[rows] = leaves[node].mapped(leaves[node].checked(probability[rows]))
+        for node, _, rows in self._tree().parts(numbers, np.arange(len(probability))):
+            leaf = self.leaves_[node]
+            if leaf is not None and rows.size:
+                out[rows] = leaf.mapped(leaf.checked(probability[rows]))
         return out
 
     def _formula(self) -> nodes.Formula:
         leaves: Any = self.leaves_
-        columns = cut_columns(self._encodings(), lambda _: nodes.LARGEST)
+        columns = cut_columns(self._encodings())
         return self._tree().formulas(columns, lambda node: leaves[node].formula())[0]
 
     @classmethod
