@@ -219,15 +219,14 @@ class GroupWise(ByColumns):
         return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
 
     def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
-        unseen = np.flatnonzero((codes < 0).any(axis=1))
-        if unseen.size:
-            row = int(unseen[0])
-            j = int(np.flatnonzero(codes[row] < 0)[0])
-            name = str(self.names_[j])
-            column = columns.find(name).as_levels()
-            got = f"row {row} has {column.show(int(column.values[row]))}, {unseen.size} such rows in all"
-            what = "must have the levels that fit had"
-            raise refusal(what, where=f"'X' column '{name}'", got=got, hint="use handle_unknown='parent'")
+        for each, places in zip(self._encodings(), codes.T, strict=True):
+            unseen = np.flatnonzero(places < 0)
+            if unseen.size:
+                column = columns.find(each.name).as_levels()
+                level = column.show(int(column.values[unseen[0]]))
+                got = f"row {unseen[0]} has {level}, {unseen.size} such rows in all"
+                what, hint = "must have the levels that fit had", "use handle_unknown='parent'"
+                raise refusal(what, where=f"'X' column '{each.name}'", got=got, hint=hint)
 
     def _summary(self) -> str:
         pooled = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""

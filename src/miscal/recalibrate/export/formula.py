@@ -246,21 +246,18 @@ class Network(Node, eq=False):
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
     embedded : (level, table): the row of the table, for unseen levels, missing values, then the levels in order
-    numbers : (number, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
+    numbers : scaled, NaN where missing; flags of missing ones come after them
     layers : weight, bias, weight, bias, ...
     """
 
     embedded: tuple[tuple[Level, Any], ...]
-    numbers: tuple[tuple[Number, float, float], ...]
-    furthest: float
+    numbers: tuple[Node, ...]
     layers: tuple[Any, ...]
 
     def __call__(self, row: Row, at: Names) -> float:
         parts = [table[int(level(row, at))] for level, table in self.embedded]
-        scaled = [(number(row, at) - centre) * scale for number, centre, scale in self.numbers]
-        # In single precision, as in training.
-        held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
-        x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
+        scaled = np.array([number(row, at) for number in self.numbers], np.float32)  # as in training
+        x = np.concatenate([*parts, np.nan_to_num(scaled), np.isnan(scaled)])
         return float(through(self.layers, x)[0])
 
 
@@ -377,18 +374,9 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Si
     own, other = logs_of_classes(PROBABILITY)
     terms: tuple[tuple[float, Node], ...] = (rest, other), (event, own)
     if power is not None:
-        terms += ((-(rest + event) / power, _log_of_powers(own, other, power)),)
+        parts = [(1.0, Exp(Linear(((power, log),), 0.0))) for log in (own, other)]  # the larger is not small
+        terms += ((-(rest + event) / power, Log(Linear(tuple(parts), 0.0))),)
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
-
-
-def _log_of_powers(own: Node, other: Node, power: float) -> Cut:
-    """Ln(p^power + (1 - p)^power), the larger taken out."""
-
-    def beyond(larger: Node, smaller: Node) -> Linear:
-        share = Log(Sigmoid(Linear(((power, larger), (-power, smaller)), 0.0)))
-        return Linear(((power, larger), (-1.0, share)), 0.0)
-
-    return Cut(PROBABILITY, 0.5, beyond(other, own), beyond(own, other))
 
 
 def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softmax:
@@ -414,6 +402,13 @@ def line(inner: Node, knots: Floats, values: Floats, *, continued: bool = False)
     return Pieces(inner, tuple(knots.tolist()), (low, *pieces, high))
 
 
+def scaled(column: Encoding, missing: float, furthest: float) -> Linear:
+    """A number in units of the spread, so many of them from the mean at most."""
+    low, high = (column.mean + side * furthest * column.spread for side in (-1.0, 1.0))
+    number = Number(column.name, max(low, -LARGEST), min(high, LARGEST), missing)
+    return Linear(((1.0 / column.spread, Linear(((1.0, number),), -column.mean)),), 0.0)
+
+
 def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Level:
     """A category's number, given those of some of its levels by place; without one missing values are unseen."""
     found = {column.levels[place]: value for place, value in values.items()}
@@ -427,18 +422,14 @@ _formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary(
 
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
-    formula = formula_of(recalibrator)
-    mean = recalibrator.is_mean()
-    if mean:
-        y_prob = float(recalibrator.checked([y_prob])[0])
-    if not isinstance(y_prob, (int, float)):
-        checked = recalibrator.checked([list(y_prob)])
+    formula, mean = formula_of(recalibrator), recalibrator.is_mean()
+    score, one = y_prob, isinstance(y_prob, (int, float))
+    if mean or not one or not LEAST_SCORE <= y_prob <= 1.0:
+        checked = recalibrator.checked([y_prob if one else list(y_prob)])
         if checked.ndim == 2:
             return _general(recalibrator, checked, x)
-        y_prob = float(checked[0])
-    if not mean and not 0.0 <= y_prob <= 1.0:
-        raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
-    score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
+        score = checked[0]
+    score = float(score)
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
             event = formula({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score})

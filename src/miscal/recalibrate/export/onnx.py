@@ -184,6 +184,9 @@ class Graph:
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
         return self.add("Sigmoid", [self.write(node.inner)])
 
+    def _exp(self, node: nodes.Exp) -> str:
+        return self.add("Exp", [self.add("Clip", [self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST])])
+
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
         above = self.add("Greater", [self.add("Unsqueeze", [score, COLUMNS]), np.array(node.edges, np.float64)])
@@ -224,12 +227,9 @@ class Graph:
         parts, values, flags = [], [], []
         for level, table in node.embedded:
             parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level)]))
-        for number, centre, scale in node.numbers:
-            column = self.input(number.name, DOUBLE)
-            absent = self.add("IsNaN", [column])
-            off = self.add("Mul", [self.add("Sub", [column, centre]), scale])
-            held = self.add("Clip", [off, -node.furthest, node.furthest])
-            single = self.add("Cast", [self.add("Cast", [held], to=FLOAT)], to=DOUBLE)  # as in training
+        for scaled in map(self.write, node.numbers):
+            absent = self.add("IsNaN", [scaled])
+            single = self.add("Cast", [self.add("Cast", [scaled], to=FLOAT)], to=DOUBLE)  # as in training
             values.append(self.add("Where", [absent, 0.0, single]))
             flags.append(self.add("Cast", [absent], to=DOUBLE))
         parts += [self.add("Unsqueeze", [column, COLUMNS]) for column in values + flags]
