@@ -37,16 +37,15 @@ BINS = 255
 MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
 HESSIAN = 5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
 BEND = 1e-6  # least second derivative that a row is divided by
-Rows = tuple[Floats, Floats, Floats, Floats]  # features (columns, n), outcome, weight, and the link to start from
 Grown = Iterator[Floats]  # trees, each (nodes, 5): column, threshold, left, right and value
+Trees = tuple[Integers, Floats, Integers, Integers, Floats, Integers]  # the same of all nodes, and the roots
 
 
 class _Boosted:
     """Rounds of trees on coded columns and the current link, each followed by a scale; rows asked go along."""
 
     def __init__(self, how: MulticalibrationBoost, sample: Sample, asked: Sample | None = None) -> None:
-        options = {"leaves": int(how.leaves), "min_rows": int(how.min_rows), "seed": int(how.random_state)}
-        self.grower, self.family = partial(grower(how.engine), family=sample.family, **options), sample.family
+        self.grower, self.family = partial(grower(how.engine), how, sample.family), sample.family
         # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
         self.rescale = bool(how.rescale) and sample.response == "binary"
         weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
@@ -66,7 +65,7 @@ class _Boosted:
     def grow(self) -> None:
         """One more round."""
         features, first = np.vstack([self.numbers[0], self.links[0]]), len(self.roots)
-        for tree in self.grower((features, self.outcome, self.weight, self.links[0])):
+        for tree in self.grower(features, self.outcome, self.weight, self.links[0]):
             tree[:, 2:4] += np.where(tree[:, 2:4] >= 0, len(self.table), 0)
             self.roots.append(len(self.table))
             self.table = np.concatenate([self.table, tree])
@@ -76,20 +75,17 @@ class _Boosted:
         self.scales.append(best_scale(self.links[0], self.outcome, self.weight) if self.rescale else 1.0)
         self.links = [link * self.scales[-1] for link in self.links]
 
-    def trees(self) -> tuple[cuts.Tree, Floats, Integers]:
-        """The nodes, the values of the leaves, and the roots."""
+    def trees(self) -> Trees:
+        """All trees so far."""
         column, left, right = self.table[:, [0, 2, 3]].T.astype(np.int64)
         threshold, value = self.table[:, [1, 4]].T.copy()
-        return cuts.Tree(column, threshold, left, right), value, np.array(self.roots, dtype=np.int64)
+        return column, threshold, left, right, value, np.array(self.roots, dtype=np.int64)
 
 
-def advanced(
-    trees: tuple[cuts.Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats
-) -> Floats:
+def advanced(trees: Trees, first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
     result = logits.copy()
-    tree, value, roots = trees
-    add_trees(np.vstack([numbers, logits]), *tree, value, roots, first, last, result)
+    add_trees(np.vstack([numbers, logits]), *trees, first, last, result)
     return result
 
 
@@ -112,16 +108,17 @@ def grower(engine: str) -> Callable[..., Grown]:
     return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
-def by_lightgbm(rows: Rows, *, family: Family, leaves: int, min_rows: int, seed: int) -> Grown:
-    """Grow one round of trees on rows."""
+def by_lightgbm(
+    how: MulticalibrationBoost, family: Family, features: Floats, outcome: Floats, weight: Floats, offset: Floats
+) -> Grown:
+    """Grow one round of trees on features (columns, n), from an offset of the link."""
     import lightgbm
 
-    features, outcome, weight, offset = rows
     options = {
         "objective": family.objective, "poisson_max_delta_step": 1e-9, "learning_rate": LEARNING_RATE,
-        "num_leaves": leaves, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
-        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
+        "num_leaves": how.leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": how.min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": how.random_state,
         "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
     }  # fmt: skip
     most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
@@ -144,7 +141,9 @@ def _append(table: list[list[float]], node: dict[str, Any]) -> None:
             _append(table, node[child])
 
 
-def by_sklearn(rows: Rows, *, family: Family, leaves: int, min_rows: int, seed: int) -> Grown:
+def by_sklearn(
+    how: MulticalibrationBoost, family: Family, features: Floats, outcome: Floats, weight: Floats, offset: Floats
+) -> Grown:
     """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
 
     A column has at most 255 bins.
@@ -152,21 +151,21 @@ def by_sklearn(rows: Rows, *, family: Family, leaves: int, min_rows: int, seed: 
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    features, outcome, weight, offset = rows
     edges, codes = cuts.codes_between(features, BINS)
     link = offset.copy()
+    options = {"max_leaf_nodes": how.leaves, "min_samples_leaf": how.min_rows, "random_state": how.random_state}
     for _ in range(TREES):
         mean = family.mean(link)
         curvature = np.maximum(family.bend(mean), BEND)
-        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
+        regression = DecisionTreeRegressor(**options)
         regression.fit(codes, (outcome - mean) / curvature, sample_weight=weight * curvature)
-        tree, place = cuts.tree_of(regression.tree_, edges), regression.apply(codes)
-        mass = np.bincount(place, weight * curvature, len(tree.left))
-        step = np.bincount(place, weight * (outcome - mean), len(tree.left)) / (mass + L2)
+        tree, place = regression.tree_, regression.apply(codes)
+        mass = np.bincount(place, weight * curvature, tree.node_count)
+        step = np.bincount(place, weight * (outcome - mean), tree.node_count) / (mass + L2)
         step[mass < HESSIAN] = 0.0
         step *= LEARNING_RATE
         link += step[place]
-        yield np.column_stack([*tree, step])
+        yield np.column_stack([*cuts.tree_of(tree, edges), step])
 
 
 def _check_rounds(name: str, value: Any) -> None:
@@ -271,8 +270,8 @@ class MulticalibrationBoost(cuts.CutColumns):
         boosted = _Boosted(self, sample)
         for _ in range(int(rounds)):
             boosted.grow()
-        tree, self.node_value_, self.roots_ = boosted.trees()
-        self._keep_trees(boosted.encodings, tree)
+        *trees, self.node_value_, self.roots_ = boosted.trees()
+        self._keep_trees(boosted.encodings, trees)
         self.rounds_ = len(boosted.ends)
         self.scales_ = np.array(boosted.scales, dtype=np.float64)
         self.ends_ = np.array(boosted.ends, dtype=np.int64)
@@ -312,7 +311,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         family = self.family()
         numbers, logits = _begin(self._encodings(), columns, probability, getattr(self, "rate_", None), family)
         first = 0
-        trees = self._tree(), self.node_value_, self.roots_
+        trees = (*self._nodes(), self.node_value_, self.roots_)
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
             logits, first = advanced(trees, first, last, numbers, logits) * scale, last
         return pairs(family.mean(logits))
@@ -321,15 +320,15 @@ class MulticalibrationBoost(cuts.CutColumns):
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
             return nodes.PROBABILITY
-        columns = cuts.cut_columns(self._encodings())
+        columns = self._cut_columns()
         value: nodes.Node = self.family().before()
         if self.start == "rate":
             columns, value = [*columns, value], nodes.Linear((), self.rate_)
-        tree, values = self._tree(), self.node_value_.tolist()
+        values = self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
-            made = tree.formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
+            made = self._formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
             trees = [(scale, made[root]) for root in self.roots_[ends[i] : ends[i + 1]].tolist()]
             total = nodes.Linear(((scale, so_far), *trees), 0.0)
             value = nodes.Named(so_far.name, value, total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
 
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
+Nodes = tuple[Integers, Floats, Integers, Integers]  # column, threshold, left and right of each node of trees
 PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 
 
@@ -50,55 +51,6 @@ def cut_numbers(encodings: list[Encoding], columns: Columns) -> list[Floats]:
     return [np.where(np.isnan(values), np.inf, values) for values in made]
 
 
-def cut_columns(encodings: list[Encoding]) -> list[nodes.Node]:
-    """Each column as the number that trees cut, in a formula."""
-
-    def number_of(each: Encoding) -> nodes.Node:
-        if each.nominal:
-            return nodes.level_of(each, {place: float(place) for place in range(len(each.levels))}, each.unseen)
-        return nodes.Number(each.name, each.ends[0], each.ends[1], nodes.LARGEST)
-
-    return [number_of(each) for each in encodings]
-
-
-class Tree(NamedTuple):
-    """Nodes of trees: rows whose `column` is at most `threshold` go `left`, others `right`; leaves have left -1."""
-
-    column: Integers
-    threshold: Floats
-    left: Integers
-    right: Integers
-
-    def parts(
-        self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
-    ) -> Iterator[tuple[int, int, Integers]]:
-        """Each node, the one above it, and those of the rows that pass it, from the root down."""
-        yield node, above, rows
-        if self.left[node] >= 0:
-            goes_left = numbers[self.column[node]][rows] <= self.threshold[node]
-            yield from self.parts(numbers, rows[goes_left], self.left[node], node)
-            yield from self.parts(numbers, rows[~goes_left], self.right[node], node)
-
-    def check(self, columns: int) -> None:
-        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
-        size, inner = len(self.left), np.flatnonzero(self.left >= 0)
-        if any(len(part) != size for part in self):
-            raise ValueError("the arrays of the trees differ in length")
-        children = np.stack([self.left[inner], self.right[inner]])
-        if (children <= inner).any() or (children >= size).any() or (self.right[self.left < 0] >= 0).any():
-            raise ValueError("the nodes do not form trees")
-        if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
-            raise ValueError("the trees cut a column that is not there")
-
-    def formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
-        """Each node as cuts, made from the last: children come after their parents."""
-        made: dict[int, nodes.Node] = {}
-        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self, strict=True)))):
-            inner = left >= 0
-            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
-        return made
-
-
 def codes_between(numbers: Sequence[Floats], most: int | None = None) -> tuple[list[Floats], Array]:
     """Edges halfway between the values of each column, and how many of them lie below each row's, (rows, columns).
 
@@ -117,20 +69,21 @@ def codes_between(numbers: Sequence[Floats], most: int | None = None) -> tuple[l
     return edges, np.stack(codes, axis=1).astype(np.float32)
 
 
-def tree_of(grown: Any, edges: list[Floats]) -> Tree:
+def tree_of(grown: Any, edges: list[Floats]) -> Nodes:
     """A tree that scikit-learn grew on codes, with cuts at the edges that the codes stand for."""
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
     column = np.where(left >= 0, grown.feature, 0).astype(np.int64)
     cuts = zip(column, np.floor(grown.threshold).astype(np.int64), left, strict=True)
-    return Tree(column, np.array([edges[j][code] if inner >= 0 else 0.0 for j, code, inner in cuts]), left, right)
+    return column, np.array([edges[j][code] if inner >= 0 else 0.0 for j, code, inner in cuts]), left, right
 
 
 class CutColumns(ByColumns):
     """Base of recalibrators whose trees cut columns.
 
-    Numbers stay numbers, held within the range of fit; missing ones come after the largest. Levels become their place
-    in the order of a mean, missing being a level; levels not seen in fit, and missing values where fit had none, take
-    the place of the commonest level.
+    Rows whose column is at most the threshold go left, others right; leaves have left -1. Numbers stay numbers, held
+    within the range of fit; missing ones come after the largest. Levels become their place in the order of a mean,
+    missing being a level; levels not seen in fit, and missing values where fit had none, take the place of the
+    commonest level.
     """
 
     more_columns: ClassVar[int] = 0  # that trees cut besides
@@ -143,16 +96,41 @@ class CutColumns(ByColumns):
     node_right_: Integers = state("int", "any", low=-1)
 
     def check_state(self) -> None:
-        """Refuse columns that differ in number, and trees that are none."""
+        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         super().check_state()
-        self._tree().check(len(self.names_) + self.more_columns)
+        column, _, left, right = self._nodes()
+        size, inner = len(left), np.flatnonzero(left >= 0)
+        if any(len(part) != size for part in self._nodes()):
+            raise ValueError("the arrays of the trees differ in length")
+        children = np.stack([left[inner], right[inner]])
+        if (children <= inner).any() or (children >= size).any() or (right[left < 0] >= 0).any():
+            raise ValueError("the nodes do not form trees")
+        if ((column[inner] < 0) | (column[inner] >= len(self.names_) + self.more_columns)).any():
+            raise ValueError("the trees cut a column that is not there")
 
-    def _tree(self) -> Tree:
-        return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
+    def _nodes(self) -> Nodes:
+        return self.node_column_, self.node_threshold_, self.node_left_, self.node_right_
 
-    def _keep_trees(self, encodings: list[Encoding], tree: Tree) -> None:
+    def _keep_trees(self, encodings: list[Encoding], trees: Sequence[Any]) -> None:
         self._remember(encodings)
-        self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = tree
+        self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = trees
+
+    def _cut_columns(self) -> list[nodes.Node]:
+        """Each column as the number that trees cut, in a formula."""
+        made: list[nodes.Node] = []
+        for each in self._encodings():
+            places = {place: float(place) for place in range(len(each.levels))}
+            number = nodes.Number(each.name, *each.ends, nodes.LARGEST)
+            made.append(nodes.level_of(each, places, each.unseen) if each.nominal else number)
+        return made
+
+    def _formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
+        """Each node as cuts, made from the last: children come after their parents."""
+        made: dict[int, nodes.Node] = {}
+        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self._nodes(), strict=True)))):
+            inner = left >= 0
+            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
+        return made
 
     def _encodings(self, **more: Any) -> list[Encoding]:
         return [replace(each, unseen=each.ends[1]) for each in super()._encodings(**more)]
@@ -234,9 +212,8 @@ class VariableTree(CutColumns):
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
         super().check_state()
-        tree = self._tree()
-        inner = tree.left >= 0
-        children = np.concatenate([tree.left[inner], tree.right[inner]])
+        inner = self.node_left_ >= 0
+        children = np.concatenate([self.node_left_[inner], self.node_right_[inner]])
         if not len(inner) or sorted(children.tolist()) != list(range(1, len(inner))):
             raise ValueError("the nodes do not form one tree")
         if [leaf is None for leaf in self.leaves_] != inner.tolist():
@@ -253,18 +230,17 @@ class VariableTree(CutColumns):
             looked = replace(sample, outcome=target, weight=weights)
         encodings = [coded(sample.columns.find(name), target, weights) for name in names]
         numbers = cut_numbers(encodings, sample.columns)
-        tree = self._grown(looked, numbers)
-        self._keep_trees(encodings, tree)
-        self.leaves_ = [None] * len(tree.left)
+        self._keep_trees(encodings, self._grown(looked, numbers))
+        self.leaves_ = [None] * len(self.node_left_)
         learned: dict[int, Array] = {}  # from what rows: with one class only those of the node above
-        for node, above, rows in tree.parts(numbers, np.arange(sample.rows)):
+        for node, above, rows in self._parts(numbers, np.arange(sample.rows)):
             fine = sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
             learned[node] = rows if fine else learned[above]
-            if tree.left[node] < 0:
+            if self.node_left_[node] < 0:
                 part = sample.take(learned[node])
                 self.leaves_[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
 
-    def _grown(self, sample: Sample, numbers: list[Floats]) -> Tree:
+    def _grown(self, sample: Sample, numbers: list[Floats]) -> Nodes:
         """Grow a tree (Gini, or squared error)."""
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -276,10 +252,20 @@ class VariableTree(CutColumns):
         grower = kind(max_depth=int(self.max_depth), random_state=int(self.random_state), **smallest)
         return tree_of(grower.fit(codes, sample.outcome, sample_weight=sample.weight).tree_, edges)
 
+    def _parts(
+        self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
+    ) -> Iterator[tuple[int, int, Integers]]:
+        """Each node, the one above it, and those of the rows that pass it, from the root down."""
+        yield node, above, rows
+        if self.node_left_[node] >= 0:
+            goes_left = numbers[self.node_column_[node]][rows] <= self.node_threshold_[node]
+            yield from self._parts(numbers, rows[goes_left], self.node_left_[node], node)
+            yield from self._parts(numbers, rows[~goes_left], self.node_right_[node], node)
+
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         numbers = cut_numbers(self._encodings(), columns)
         out = np.empty((len(probability), self.n_classes_))
-        for node, _, rows in self._tree().parts(numbers, np.arange(len(probability))):
+        for node, _, rows in self._parts(numbers, np.arange(len(probability))):
             leaf = self.leaves_[node]
             if leaf is not None and rows.size:
                 out[rows] = leaf.mapped(leaf.checked(probability[rows]))
@@ -287,8 +273,7 @@ class VariableTree(CutColumns):
 
     def _formula(self) -> nodes.Formula:
         leaves: Any = self.leaves_
-        columns = cut_columns(self._encodings())
-        return self._tree().formulas(columns, lambda node: leaves[node].formula())[0]
+        return self._formulas(self._cut_columns(), lambda node: leaves[node].formula())[0]
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,8 +149,9 @@ class Graph:
         return self.write(node)
 
     def write(self, node: Any) -> str:
-        """Write a node's arithmetic."""
-        return str(getattr(self, f"_{type(node).__name__.lower()}")(node))
+        """Write a node's arithmetic, that of a column once."""
+        written = partial(getattr(self, f"_{type(node).__name__.lower()}"), node)
+        return self.once(node, written) if isinstance(node, (nodes.Number, nodes.Level)) else str(written())
 
     def input(self, name: str, kind: int) -> str:
         """A column as an input, under a name of its own in the graph."""
@@ -198,17 +200,14 @@ class Graph:
         return self.add({"*": "Mul", "/": "Div"}[node.sign], [self.write(node.one), self.write(node.two)])
 
     def _number(self, node: nodes.Number) -> str:
-        def write() -> str:
-            column = self.input(node.name, DOUBLE)
-            held = self.add("Clip", [column, node.low, node.high])
-            return self.add("Where", [self.add("IsNaN", [column]), node.missing, held])
-
-        return self.once(node, write)
+        column = self.input(node.name, DOUBLE)
+        held = self.add("Clip", [column, node.low, node.high])
+        return self.add("Where", [self.add("IsNaN", [column]), node.missing, held])
 
     def _level(self, node: nodes.Level) -> str:
         codes = self.once(("codes", node.name, *node.values), lambda: _codes(self, node))
         table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
-        return self.once(node, lambda: self.add("Gather", [table, codes]))
+        return self.add("Gather", [table, codes])
 
     def _cut(self, node: nodes.Cut) -> str:
         test = self.add("LessOrEqual", [self.write(node.column), node.threshold])
