@@ -57,11 +57,11 @@ def epoch(rows, embedding, batch, device):
     g = network.FieldNetwork(SimpleNamespace(sizes=LEVELS, width=NUMBERS), embedding, HIDDEN, 1)
     shares = np.arange(1, 101) / 101.0
     model = network.Calibration(g, network.LinePlot(np.log(shares / (1.0 - shares)), 1), 1)
-    how = NeuralCalibration(epochs=1, batch=batch)
+    how = NeuralCalibration(epochs=1, batch=batch, progress=False)
     with network.threads(model, batch):
         few = type(rows)(*(part[: 4 * batch] for part in rows))
-        network.train(model, few, None, how, device, lambda *_: None)
-        took = seconds(lambda: network.train(model, rows, None, how, device, lambda *_: None), device)
+        network.train(model, few, None, how, device)
+        took = seconds(lambda: network.train(model, rows, None, how, device), device)
     dense = sum(p.numel() for p in g.layers.parameters())
     return took, dense, sum(p.numel() for p in model.parameters())
 

@@ -110,7 +110,8 @@ class Model:
 
     def fit(self, X, y):
         self.inputs = Inputs.learned(columns_of(X, len(y), "the model"), list(X.columns), set())
-        with network.own_stream(self.seed):
+        with network.torch.random.fork_rng():
+            network.torch.manual_seed(self.seed)
             made = network.FieldNetwork(self.inputs, self.embedding, (200, 200), 1)
             with network.torch.no_grad():
                 made.layers[-1].weight.uniform_(-0.07, 0.07)
@@ -125,15 +126,16 @@ class Model:
     def updated(self, X, y):
         """Model-2: the same model after one more epoch, on other rows."""
         other = copy.deepcopy(self)
-        with network.own_stream(self.seed + 1):
+        with network.torch.random.fork_rng():
+            network.torch.manual_seed(self.seed + 1)
             other.train(X, y, None, 1)
         return other
 
     def train(self, X, y, held, epochs):
         device = network.device_of("auto")
-        how = NeuralCalibration(epochs=epochs, patience=2, random_state=self.seed)
+        how = NeuralCalibration(epochs=epochs, patience=2, random_state=self.seed, progress=False)
         with network.threads(self.net, how.batch):
-            network.train(self.net, self._rows(X, y), held, how, device, lambda *_: None)
+            network.train(self.net, self._rows(X, y), held, how, device)
 
     def _rows(self, X, y):
         codes, numbers = self.inputs.read(columns_of(X, len(y), "the model"), len(y))

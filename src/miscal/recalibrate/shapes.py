@@ -278,7 +278,7 @@ class IsotonicCalibration(_Rising):
         if self.out_of_bounds == "raise":
             hint = "use out_of_bounds='clip'"
             raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
-        return nodes.Line(nodes.PROBABILITY, tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
+        return nodes.line(nodes.PROBABILITY, self.knots_, self.values_)
 
     def _summary(self) -> str:
         return f"{len(self.knots_)} knots"
@@ -370,8 +370,8 @@ class IsotonicLinePlotScaling(_Rising):
         return out
 
     def _formula(self) -> nodes.Formula:
-        knots, values = tuple(self.knots_.tolist()), tuple(self.values_.tolist())
-        return nodes.Sigmoid(nodes.Line(nodes.logit(), knots, values, continued=self.outside == "slope"))
+        continued = self.outside == "slope"
+        return nodes.Sigmoid(nodes.line(nodes.logit(), self.knots_, self.values_, continued=continued))
 
     def _summary(self) -> str:
         steps = np.diff(self.values_)

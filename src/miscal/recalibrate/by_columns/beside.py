@@ -227,12 +227,12 @@ class _Augmented(ByColumns):
 def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
     """A column's part of the sum."""
     if column.nominal:
-        return [nodes.level_of(column, beta, 0.0)]
+        return [nodes.level_of(column, dict(enumerate(beta)), 0.0)]
     most = 10.0 ** (99.0 / degree)
-    scaled: nodes.Node = nodes.Number(column.name, -nodes.LARGEST, nodes.LARGEST, column.mean)
+    number: nodes.Node = nodes.Number(column.name, -most, most, column.mean)
     if column.standard:
-        scaled = nodes.Linear(((1.0 / column.spread, nodes.Linear(((1.0, scaled),), -column.mean)),), 0.0)
-    powers = nodes.polynomial(nodes.Held(scaled, -most, most), beta[:degree])
+        number = nodes.scaled(column, column.mean, most)
+    powers = nodes.polynomial(number, beta[:degree])
     return [powers, nodes.Number(column.name, 0.0, 0.0, beta[-1])] if column.missing else [powers]
 
 
@@ -371,13 +371,11 @@ class Augmentation(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
-        beside = self._beside(sample.columns)
-        current = pairs(sample.probability)
-        share = np.arange(sample.rows) % self.rounds if self.fresh else None
+        beside, current = self._beside(sample.columns), pairs(sample.probability)
         self.estimators_ = []
         for done in range(self.rounds):
-            rows = np.arange(sample.rows) if share is None else np.flatnonzero(share == done)
-            if np.unique(sample.outcome[rows]).size < 2:
+            rows = np.arange(done, sample.rows, self.rounds)
+            if not self.fresh or np.unique(sample.outcome[rows]).size < 2:
                 rows = np.arange(sample.rows)
             features = _features(beside, current)
             fitted = self._made()

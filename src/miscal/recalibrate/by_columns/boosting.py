@@ -18,8 +18,8 @@ from miscal.data.vectors import Floats, Integers
 from miscal.kernels.logistic import add_trees
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Tree, coded, cut_columns, cut_numbers
-from miscal.recalibrate.declared import Field, chosen_names, parameter, state
+from miscal.recalibrate.by_columns import variable_tree as cuts
+from miscal.recalibrate.declared import chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Family, Sample
@@ -37,69 +37,55 @@ BINS = 255
 MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
 HESSIAN = 5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
 BEND = 1e-6  # least second derivative that a row is divided by
-Rows = tuple[Floats, Floats, Floats, Floats]  # features (columns, n), outcome, weight, and the link to start from
-Trees = Iterator[tuple[Any, Callable[[Any], Any]]]  # each with what reads a node: a leaf's value, or a cut and children
+Grown = Iterator[Floats]  # trees, each (nodes, 5): column, threshold, left, right and value
+Trees = tuple[Integers, Floats, Integers, Integers, Floats, Integers]  # the same of all nodes, and the roots
 
 
 class _Boosted:
-    """Rounds of trees on coded columns and the current logit, each followed by a scale."""
+    """Rounds of trees on coded columns and the current link, each followed by a scale; rows asked go along."""
 
-    def __init__(self, sample: Sample, grower: Callable[..., Trees], start: float | None, rescale: bool) -> None:
-        self.rescale, self.family = rescale, sample.family
+    def __init__(self, how: MulticalibrationBoost, sample: Sample, asked: Sample | None = None) -> None:
+        self.grower, self.family = partial(grower(how.engine), how, sample.family), sample.family
+        # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
+        self.rescale = bool(how.rescale) and sample.response == "binary"
         weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
-        self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
+        self.outcome, self.weight, start = sample.outcome.astype(np.float64), weight, getattr(how, "rate_", None)
         given = sample.probability if start is None else np.full(sample.rows, sample.rate)
         looked = self.family.target(given, self.outcome, weight)
         names = chosen_names(sample.columns, None)
-        self.encodings = [coded(sample.columns.find(name), *looked, PRIOR) for name in names]
-        self.numbers, self.logit = _begin(self.encodings, sample.columns, sample.probability, start, self.family)
-        self.table: list[list[float]] = []  # of each node column, threshold, left, right and value
+        self.encodings = [cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names]
+        both = [each for each in (sample, asked) if each is not None]
+        begun = [_begin(self.encodings, each.columns, each.probability, start, self.family) for each in both]
+        self.numbers, self.links = [list(parts) for parts in zip(*begun, strict=True)]
+        self.table = np.empty((0, 5))
         self.roots: list[int] = []  # where each tree starts
         self.ends: list[int] = []
         self.scales: list[float] = []
 
     def grow(self) -> None:
         """One more round."""
-        features = np.vstack([self.numbers, self.logit])
-        for nodes_of_tree in self.grower((features, self.outcome, self.weight, self.logit), self.family):
+        features, first = np.vstack([self.numbers[0], self.links[0]]), len(self.roots)
+        for tree in self.grower(features, self.outcome, self.weight, self.links[0]):
+            tree[:, 2:4] += np.where(tree[:, 2:4] >= 0, len(self.table), 0)
             self.roots.append(len(self.table))
-            _append(self.table, *nodes_of_tree)
+            self.table = np.concatenate([self.table, tree])
         self.ends.append(len(self.roots))
-        self.scales.append(1.0)
-        new = self.advance(self.numbers, self.logit)
-        self.scales[-1] = best_scale(new, self.outcome, self.weight) if self.rescale else 1.0
-        self.logit = new * self.scales[-1]
+        for i, numbers in enumerate(self.numbers):
+            self.links[i] = advanced(self.trees(), first, self.ends[-1], numbers, self.links[i])
+        self.scales.append(best_scale(self.links[0], self.outcome, self.weight) if self.rescale else 1.0)
+        self.links = [link * self.scales[-1] for link in self.links]
 
-    def trees(self) -> tuple[Tree, Floats, Integers]:
-        """The nodes, the values of the leaves, and the roots."""
-        table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
-        column, left, right = table[[0, 2, 3]].astype(np.int64)
-        return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
-
-    def advance(self, numbers: Floats, logits: Floats) -> Floats:
-        """The logit of rows after the last round."""
-        first = self.ends[-2] if len(self.ends) > 1 else 0
-        return advanced(self.trees(), first, self.ends[-1], numbers, logits) * self.scales[-1]
+    def trees(self) -> Trees:
+        """All trees so far."""
+        column, left, right = self.table[:, [0, 2, 3]].T.astype(np.int64)
+        threshold, value = self.table[:, [1, 4]].T.copy()
+        return column, threshold, left, right, value, np.array(self.roots, dtype=np.int64)
 
 
-def _append(table: list[list[float]], node: Any, read: Callable[[Any], Any]) -> None:
-    """Append a node and those below it; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
-    found = read(node)
-    if not isinstance(found, tuple):
-        table.append([0, 0.0, -1, -1, found])
-        return
-    made = [*found[:2], -1, -1, 0.0]
-    table.append(made)
-    for side in (2, 3):
-        made[side] = len(table)
-        _append(table, found[side], read)
-
-
-def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
+def advanced(trees: Trees, first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
     result = logits.copy()
-    tree, value, roots = trees
-    add_trees(np.vstack([numbers, logits]), *tree, value, roots, first, last, result)
+    add_trees(np.vstack([numbers, logits]), *trees, first, last, result)
     return result
 
 
@@ -114,7 +100,7 @@ def best_scale(logits: Floats, outcome: Floats, weight: Floats) -> float:
     return float(np.clip(found[0], 0.5, 2.0))
 
 
-def grower(engine: str) -> Callable[..., Trees]:
+def grower(engine: str) -> Callable[..., Grown]:
     """The function that grows trees: by LightGBM where it is installed, unless one is named."""
     installed = find_spec("lightgbm") is not None
     if engine == "lightgbm" and not installed:
@@ -122,31 +108,42 @@ def grower(engine: str) -> Callable[..., Trees]:
     return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
-def by_lightgbm(rows: Rows, family: Family, *, leaves: int, min_rows: int, seed: int) -> Trees:
-    """Grow one round of trees on rows."""
+def by_lightgbm(
+    how: MulticalibrationBoost, family: Family, features: Floats, outcome: Floats, weight: Floats, offset: Floats
+) -> Grown:
+    """Grow one round of trees on features (columns, n), from an offset of the link."""
     import lightgbm
 
-    features, outcome, weight, offset = rows
     options = {
         "objective": family.objective, "poisson_max_delta_step": 1e-9, "learning_rate": LEARNING_RATE,
-        "num_leaves": leaves, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
-        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
+        "num_leaves": how.leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": how.min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": how.random_state,
         "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
     }  # fmt: skip
-    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
+    most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
+    finite = np.minimum(features, 2.0 * most + 1.0)  # what is missing is one after the largest, or its bins would merge
+    data = lightgbm.Dataset(finite.T, outcome, weight=weight, init_score=offset, params=options)
     grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
-
-    def read(node: dict[str, Any]) -> Any:
-        if "leaf_value" in node:
-            return node["leaf_value"]
-        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
-
     for tree in grown["tree_info"]:
-        yield tree["tree_structure"], read
+        table: list[list[float]] = []
+        _append(table, tree["tree_structure"])
+        yield np.array(table)
 
 
-def by_sklearn(rows: Rows, family: Family, *, leaves: int, min_rows: int, seed: int) -> Trees:
+def _append(table: list[list[float]], node: dict[str, Any]) -> None:
+    """Append a node and those below it."""
+    made = [node.get("split_feature", 0), node.get("threshold", 0.0), -1, -1, node.get("leaf_value", 0.0)]
+    table.append(made)
+    for side, child in ((2, "left_child"), (3, "right_child")):
+        if child in node:
+            made[side] = len(table)
+            _append(table, node[child])
+
+
+def by_sklearn(
+    how: MulticalibrationBoost, family: Family, features: Floats, outcome: Floats, weight: Floats, offset: Floats
+) -> Grown:
     """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
 
     A column has at most 255 bins.
@@ -154,38 +151,21 @@ def by_sklearn(rows: Rows, family: Family, *, leaves: int, min_rows: int, seed: 
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    features, outcome, weight, offset = rows
-    edges = [_edges(values) for values in features]
-    codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
-    codes = codes.astype(np.float32)
+    edges, codes = cuts.codes_between(features, BINS)
     link = offset.copy()
+    options = {"max_leaf_nodes": how.leaves, "min_samples_leaf": how.min_rows, "random_state": how.random_state}
     for _ in range(TREES):
         mean = family.mean(link)
         curvature = np.maximum(family.bend(mean), BEND)
-        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
+        regression = DecisionTreeRegressor(**options)
         regression.fit(codes, (outcome - mean) / curvature, sample_weight=weight * curvature)
         tree, place = regression.tree_, regression.apply(codes)
         mass = np.bincount(place, weight * curvature, tree.node_count)
         step = np.bincount(place, weight * (outcome - mean), tree.node_count) / (mass + L2)
         step[mass < HESSIAN] = 0.0
-        link += LEARNING_RATE * step[place]
-
-        def read(node: int, tree: Any = tree, step: Floats = step) -> Any:
-            if tree.children_left[node] < 0:
-                return LEARNING_RATE * step[node]
-            column = int(tree.feature[node])
-            cut = edges[column][int(np.floor(tree.threshold[node]))]  # codes up to k are values up to edge k
-            return column, cut, int(tree.children_left[node]), int(tree.children_right[node])
-
-        yield 0, read
-
-
-def _edges(values: Floats) -> Floats:
-    """Borders between bins of about equally many rows, halfway between neighbouring distinct values where few."""
-    distinct = np.unique(values)
-    if distinct.size <= BINS:
-        return np.asarray(0.5 * (distinct[1:] + distinct[:-1]))
-    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="lower"))
+        step *= LEARNING_RATE
+        link += step[place]
+        yield np.column_stack([*cuts.tree_of(tree, edges), step])
 
 
 def _check_rounds(name: str, value: Any) -> None:
@@ -193,7 +173,7 @@ def _check_rounds(name: str, value: Any) -> None:
         whole(name, value, 0, 10_000)
 
 
-class MulticalibrationBoost(CutColumns):
+class MulticalibrationBoost(cuts.CutColumns):
     """Gradient boosting on the logit, with the score as a feature and as the offset (after Tax and others, MCGrad).
 
     Each round grows 25 small trees (learning rate .1) on the columns and the current logit, starting from the current
@@ -261,16 +241,12 @@ class MulticalibrationBoost(CutColumns):
     ends_: Integers = state("int", "any", low=0)
     node_value_: Floats = state("float", "any")
     roots_: Integers = state("int", "any", low=0)
-    rate_: float = state("float")
+    rate_: float = state("float", optional=True)
 
     @property
     def more_columns(self) -> int:  # type: ignore[override]
         """The logit so far, and where that does not start from the score the score's."""
         return 1 if self.start == "score" else 2
-
-    def all_fields(self) -> dict[str, Field]:
-        """As others, without the rate where rounds start from the score."""
-        return {name: each for name, each in super().all_fields().items() if name != "rate_" or self.start == "rate"}
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -283,54 +259,41 @@ class MulticalibrationBoost(CutColumns):
         size = len(self.node_left_)
         if len(self.node_value_) != size or ((self.roots_ < 0) | (self.roots_ >= size)).any():
             raise ValueError("a tree starts where there is no node, or a node has no value")
+        if hasattr(self, "rate_") != (self.start == "rate"):
+            raise ValueError("'rate_' belongs to what starts from the rate")
 
     def _fit(self, sample: Sample) -> None:
-        options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
-        grown_by = partial(grower(self.engine), **options)
         self.gain_ = 0.0
-        self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
-        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
-        boosted = _Boosted(sample, grown_by, self._begun(), self._rescales(sample))
+        if self.start == "rate":
+            self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
+        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
+        boosted = _Boosted(self, sample)
         for _ in range(int(rounds)):
             boosted.grow()
-        tree, self.node_value_, self.roots_ = boosted.trees()
-        self._keep_trees(boosted.encodings, tree)
+        *trees, self.node_value_, self.roots_ = boosted.trees()
+        self._keep_trees(boosted.encodings, trees)
         self.rounds_ = len(boosted.ends)
         self.scales_ = np.array(boosted.scales, dtype=np.float64)
         self.ends_ = np.array(boosted.ends, dtype=np.int64)
 
-    def _rescales(self, sample: Sample) -> bool:
-        """A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not."""
-        return bool(self.rescale) and sample.response == "binary"
-
-    def _begun(self) -> float | None:
-        """The logit that rounds start from; None: that of the score."""
-        return None if self.start == "score" else self.rate_
-
-    def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., Trees]) -> int:
+    def _chosen_rounds(self, sample: Sample) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
         folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        start, rescale, family = self._begun(), self._rescales(sample), sample.family
-        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by, start, rescale) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        numbers, outside = [], []
-        for model, part in zip(models, held, strict=True):
-            beside, logits = _begin(model.encodings, part.columns, part.probability, start, family)
-            numbers.append(beside)
-            outside.append(logits)
-        weight = np.concatenate([part.weights for part in held])
+        fitted = [sample.take(np.flatnonzero(place != fold)) for fold in folds]
+        models = [_Boosted(self, *each) for each in zip(fitted, held, strict=True)]
+        family, weight = sample.family, np.concatenate([part.weights for part in held])
         outcome = np.concatenate([1.0 * part.outcome for part in held])
         first = family.link(np.concatenate([part.probability for part in held]))
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
         for done in range(1, MOST_ROUNDS + 1):
-            for f, model in enumerate(models):
+            for model in models:
                 model.grow()
-                outside[f] = model.advance(numbers[f], outside[f])
-            logits = np.concatenate(outside)
+            logits = np.concatenate([model.links[1] for model in models])
             mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
                 best, best_mean, best_logit = done, mean, logits
@@ -346,9 +309,9 @@ class MulticalibrationBoost(CutColumns):
         if not self.rounds_:
             return as_rows(probability)
         family = self.family()
-        numbers, logits = _begin(self._encodings(), columns, probability, self._begun(), family)
+        numbers, logits = _begin(self._encodings(), columns, probability, getattr(self, "rate_", None), family)
         first = 0
-        trees = self._tree(), self.node_value_, self.roots_
+        trees = (*self._nodes(), self.node_value_, self.roots_)
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
             logits, first = advanced(trees, first, last, numbers, logits) * scale, last
         return pairs(family.mean(logits))
@@ -357,15 +320,15 @@ class MulticalibrationBoost(CutColumns):
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
             return nodes.PROBABILITY
-        columns = cut_columns(self._encodings(), _beyond)
+        columns = self._cut_columns()
         value: nodes.Node = self.family().before()
         if self.start == "rate":
             columns, value = [*columns, value], nodes.Linear((), self.rate_)
-        tree, values = self._tree(), self.node_value_.tolist()
+        values = self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
-            made = tree.formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
+            made = self._formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
             trees = [(scale, made[root]) for root in self.roots_[ends[i] : ends[i + 1]].tolist()]
             total = nodes.Linear(((scale, so_far), *trees), 0.0)
             value = nodes.Named(so_far.name, value, total)
@@ -390,15 +353,9 @@ class MulticalibrationBoost(CutColumns):
         return f"{self.rounds_} rounds of trees{saved}"
 
 
-def _beyond(column: Encoding) -> float:
-    """What a missing number becomes: one after the largest."""
-    high = float(column.ends[1])
-    return high + 1.0 + abs(high)
-
-
 def _begin(
     encodings: list[Encoding], columns: Columns, probability: Floats, start: float | None, family: Family
 ) -> tuple[Floats, Floats]:
     """What trees cut besides the logit so far, and the logit that they start from."""
-    numbers, own = np.stack(cut_numbers(encodings, columns, _beyond)), family.link(probability)
+    numbers, own = np.stack(cuts.cut_numbers(encodings, columns)), family.link(probability)
     return (numbers, own) if start is None else (np.vstack([numbers, own]), np.full(len(own), start))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,9 @@ from miscal.recalibrate.sample import HALF, Sample
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
 ANY = -2  # stands for every level of a column in the key of a parent
+Key = tuple[int, ...]
+Maps = dict[Key, tuple[int, Any]]
+Predicted = tuple[Array, int, Floats]  # rows of a group, how many it was fitted on, and what its map predicts
 
 
 def _check_recalibrator(name: str, given: Any) -> None:
@@ -91,6 +94,8 @@ class GroupWise(ByColumns):
             raise ValueError("the columns differ in number")
         if len(self.maps_) != groups or len(self.whole_) != 1:
             raise ValueError("the groups differ in number")
+        if (self.keys_.reshape(-1, len(self.names_)) >= [len(levels) for levels in self.levels_]).any():
+            raise ValueError("a group has a level that is not there")
 
     @property
     def groups_(self) -> int:
@@ -104,34 +109,44 @@ class GroupWise(ByColumns):
         codes = self._codes(sample.columns)
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * float(self.smooth))
-        keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows))
-        self.keys_ = keys.reshape(-1)
+        found = self._fitted(sample, codes, int(self.min_rows))
+        width = len(names)
+        keys = [[*key, *[ANY] * (width - len(key))] for key in found]
+        self.keys_ = np.array(keys, dtype=np.int64).reshape(-1)
+        self.sizes_ = np.array([size for size, _ in found.values()], dtype=np.int64)
+        self.maps_, self.whole_ = [one for _, one in found.values()], [self.recalibrator.quietly_fitted_on(sample)]
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
         return np.stack([each.read(columns) for each in self._encodings()], axis=1)
 
-    def _depths(self, depth: int) -> range:
-        """How many columns of the keys count, at each stage: parents only where they are asked for."""
-        return range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1)
-
-    def _fitted(self, sample: Sample, codes: Array, least: int) -> tuple[Array, Array, list[Any], list[Any]]:
-        keys: list[list[int]] = []
-        sizes: list[int] = []
-        maps: list[Any] = []
-        for depth in self._depths(codes.shape[1]):
-            found, place = np.unique(codes[:, :depth], axis=0, return_inverse=True)
+    def _parts(self, codes: Array) -> Iterator[tuple[Key, Array]]:
+        """Each group's key and rows, parents first, and these only where they are asked for."""
+        depth = codes.shape[1]
+        for used in range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1):
+            found, place = np.unique(codes[:, :used], axis=0, return_inverse=True)
             order = np.argsort(place.reshape(-1), kind="stable")
-            counts = np.bincount(place.reshape(-1), minlength=len(found))
-            for key, rows in zip(found, np.split(order, np.cumsum(counts)[:-1]), strict=True):
-                if rows.size < least or (sample.response == "binary" and np.unique(sample.outcome[rows]).size < 2):
-                    continue
-                keys.append([*key.tolist(), *[ANY] * (codes.shape[1] - depth)])
-                sizes.append(rows.size)
+            ends = np.cumsum(np.bincount(place.reshape(-1), minlength=len(found)))
+            yield from zip(map(tuple, found.tolist()), np.split(order, ends[:-1]), strict=True)
+
+    def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
+        made: Maps = {}
+        for key, rows in self._parts(codes):
+            if rows.size >= least and (sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1):
                 # What a small group cannot learn is not worth a warning each.
-                maps.append(self.recalibrator.quietly_fitted_on(sample.take(rows)))
-        shape = np.array(keys, dtype=np.int64).reshape(-1, codes.shape[1])
-        return shape, np.array(sizes, dtype=np.int64), maps, [self.recalibrator.quietly_fitted_on(sample)]
+                made[key] = rows.size, self.recalibrator.quietly_fitted_on(sample.take(rows))
+        return made
+
+    def _maps(self) -> Maps:
+        """The size and the map of each group, by the places of its levels; a parent's key is shorter."""
+        keys = self.keys_.reshape(-1, len(self.names_)).tolist()
+        short = [tuple(code for code in key if code != ANY) for key in keys]
+        return dict(zip(short, zip(self.sizes_.tolist(), self.maps_, strict=True), strict=True))
+
+    def _predicted(self, maps: Maps, codes: Array, probability: Floats, columns: Columns) -> list[Predicted]:
+        """The rows of each group that has a map, its size and what its map predicts, parents first."""
+        known = [(rows, *maps[key]) for key, rows in self._parts(codes) if key in maps]
+        return [(rows, size, one.mapped(probability[rows], columns.take(rows))) for rows, size, one in known]
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
         """The strength with the smallest loss on the half that was not fitted on."""
@@ -142,60 +157,57 @@ class GroupWise(ByColumns):
             alike = sample.response == "binary" and np.unique(fitted.outcome).size < 2
             if alike or not asked.rows:
                 return STRENGTHS[-1]
-            keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
-            chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
-            beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
+            maps = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
+            everyone = self.recalibrator.quietly_fitted_on(fitted).mapped(asked.probability, asked.columns)
+            parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
             for place, strength in enumerate(STRENGTHS):
-                loss[place] += float(asked.weights @ asked.losses(_mixed(beside, chain, sizes, strength)))
+                loss[place] += float(asked.weights @ asked.losses(_mixed(everyone, parts, strength)))
         best = float(loss.min())
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
 
     # ------------------------------------------------------------------------------------------------ to predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        codes, chain = self._placed(columns)
-        unknown = chain[-1] < 0
+        codes = self._codes(columns)
         if self.handle_unknown == "error":
             self._refuse_unseen(codes, columns)
-        beside = _predicted(self.maps_, self.whole_, chain, probability, columns)
-        out = _mixed(beside, chain, self.sizes_, self.strength_)
-        if self.handle_unknown == "identity" and unknown.any():
+        parts = self._predicted(self._maps(), codes, probability, columns)
+        out = _mixed(self.whole_[0].mapped(probability, columns), parts, self.strength_)
+        if self.handle_unknown == "identity":
+            unknown = self._unknown(codes)
             out[unknown] = as_rows(probability[unknown])
         return out
 
-    def _placed(self, columns: Columns) -> tuple[Array, list[Array]]:
-        """Each row's codes, and the places of its maps."""
-        codes = self._codes(columns)
-        return codes, _chain(self.keys_.reshape(-1, codes.shape[1]), codes, self._depths(codes.shape[1]))
+    def _unknown(self, codes: Array) -> Array:
+        known, maps = np.zeros(len(codes), bool), self._maps()
+        for key, rows in self._parts(codes):
+            known[rows] = key in maps
+        return ~known
 
     def unknown(self, y_prob: Any, X: Any) -> Array:
         """Which rows are of small or unseen groups, (n,) booleans."""
         self.check_fitted()
-        return self._placed(columns_of(X, len(self.checked(y_prob)), "GroupWise"))[1][-1] < 0
+        return self._unknown(self._codes(columns_of(X, len(self.checked(y_prob)), "GroupWise")))
 
     def _formula(self) -> nodes.Formula:
         if self.recalibrator.uses_columns:
             got = f"its groups hold {type(self.recalibrator).__name__}"
             raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
-        names, width = tuple(str(name) for name in self.names_), len(self.names_)
-        kinds = tuple(nodes.kind_of(levels) for levels in self.levels_)
-        keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
+        encodings, maps = self._encodings(), self._maps()
         identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = self.whole_[0].formula()
-        for depth in self._depths(width):
-            at = [i for i, key in enumerate(keys) if key[depth - 1] != ANY and all(c == ANY for c in key[depth:])]
+        for depth in sorted({len(encodings), *map(len, maps)}):
             parent, own = nodes.Name(f"parent_{depth}"), {}
-            for i in at:
-                terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
-                own[tuple(self.levels_[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
-            if at:
-                inside = nodes.Match(names[:depth], kinds[:depth], own, nodes.PROBABILITY if identity else parent)
-                out = nodes.Named(parent.name, out, inside)
-            elif identity:
-                out = nodes.PROBABILITY
+            for key, (size, one) in maps.items():
+                share = size / (size + self.strength_)
+                if len(key) == depth:
+                    own[key] = nodes.Linear(((share, one.formula()), (1.0 - share, parent)), 0.0)
+            otherwise = nodes.PROBABILITY if identity else parent
+            out = nodes.Named(parent.name, out, _matched(encodings, own, otherwise))
         if self.handle_unknown == "error":
-            for each in self._encodings():
-                out = nodes.Cut(nodes.level_of(each, [0.0] * len(each.levels), 1.0), 0.5, out, nodes.Refused())
+            for each in encodings:
+                known = nodes.level_of(each, dict.fromkeys(range(len(each.levels)), 0.0), 1.0)
+                out = nodes.Cut(known, 0.5, out, nodes.Refused())
         return out
 
     @classmethod
@@ -207,15 +219,14 @@ class GroupWise(ByColumns):
         return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
 
     def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
-        unseen = np.flatnonzero((codes < 0).any(axis=1))
-        if unseen.size:
-            row = int(unseen[0])
-            j = int(np.flatnonzero(codes[row] < 0)[0])
-            name = str(self.names_[j])
-            column = columns.find(name).as_levels()
-            got = f"row {row} has {column.show(int(column.values[row]))}, {unseen.size} such rows in all"
-            what = "must have the levels that fit had"
-            raise refusal(what, where=f"'X' column '{name}'", got=got, hint="use handle_unknown='parent'")
+        for each, places in zip(self._encodings(), codes.T, strict=True):
+            unseen = np.flatnonzero(places < 0)
+            if unseen.size:
+                column = columns.find(each.name).as_levels()
+                level = column.show(int(column.values[unseen[0]]))
+                got = f"row {unseen[0]} has {level}, {unseen.size} such rows in all"
+                what, hint = "must have the levels that fit had", "use handle_unknown='parent'"
+                raise refusal(what, where=f"'X' column '{each.name}'", got=got, hint=hint)
 
     def _summary(self) -> str:
         pooled = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
@@ -224,41 +235,21 @@ class GroupWise(ByColumns):
         return f"{self.groups_} groups{pooled}"
 
 
-def _chain(keys: Array, codes: Array, depths: range) -> list[Array]:
-    """For each row the place of its group's map at every depth, -1 where there is none."""
-    found = []
-    for depth in depths:
-        ends = (keys[:, depth:] == ANY).all(axis=1)
-        inside = np.flatnonzero(ends & (keys[:, depth - 1] != ANY))
-        both = np.concatenate([keys[inside][:, :depth], codes[:, :depth]])
-        places = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
-        table = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.int64)
-        table[places[: inside.size]] = inside
-        found.append(table[places[inside.size :]])
-    return found
+def _matched(encodings: list[Encoding], own: dict[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
+    """The node of the key that the levels match, one column after another."""
+    if () in own:
+        return own[()]
+    below: dict[int, dict[Key, nodes.Node]] = {}
+    for key, node in own.items():
+        below.setdefault(key[0], {})[key[1:]] = node
+    level = nodes.level_of(encodings[0], {code: float(1 + i) for i, code in enumerate(below)}, 0.0)
+    return nodes.Match(level, (otherwise, *(_matched(encodings[1:], each, otherwise) for each in below.values())))
 
 
-def _predicted(
-    maps: list[Any], whole: list[Any], chain: list[Array], probability: Floats, columns: Columns
-) -> list[Floats]:
-    """What the map of all rows and then that of each depth predicts; rows without one are left at 0."""
-    made = [whole[0].mapped(probability, columns)]
-    for places in chain:
-        out = np.zeros(made[0].shape)
-        order = np.argsort(places, kind="stable")
-        first = np.searchsorted(places[order], np.arange(len(maps) + 1))
-        for group in np.unique(places[places >= 0]):
-            rows = order[first[group] : first[group + 1]]
-            out[rows] = maps[group].mapped(probability[rows], columns.take(rows))
-        made.append(out)
-    return made
-
-
-def _mixed(predicted: list[Floats], chain: list[Array], sizes: Array, strength: float) -> Floats:
-    """Each depth's prediction drawn towards the one above; a group without a map takes what is above."""
-    out = predicted[0].copy()
-    for places, own in zip(chain, predicted[1:], strict=True):
-        known = np.flatnonzero(places >= 0)
-        share = (sizes[places[known]] / (sizes[places[known]] + strength))[:, None]
-        out[known] = share * own[known] + (1.0 - share) * out[known]
+def _mixed(everyone: Floats, parts: list[Predicted], strength: float) -> Floats:
+    """Each group's prediction drawn towards that of its parent; one without a map takes its parent's."""
+    out = everyone.copy()
+    for rows, size, own in parts:
+        share = size / (size + strength)
+        out[rows] = share * own + (1.0 - share) * out[rows]
     return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 from dataclasses import replace
 from itertools import pairwise
@@ -70,10 +69,6 @@ def _check_widths(name: str, value: Any) -> None:
         whole(name, width, 1, 1 << 16)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 class NeuralCalibration(ByColumns):
     """Add a network of all columns to a monotone map of the score (Neural Calibration; Pan and others 2019).
 
@@ -136,7 +131,7 @@ class NeuralCalibration(ByColumns):
     batch: int = parameter(whole, 1, 1 << 30, default=1024)
     patience: int = parameter(whole, 1, 100_000, default=3)
     module: Any = parameter(such, callable, "must be a torch.nn.Module", default=None)
-    device: str = parameter(such, _is_text, "must be 'auto', 'cpu', 'cuda', ...", default="auto")
+    device: str = "auto"
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
     columns: Any = parameter(check_chosen, default=None)
     nominal: Any = parameter(check_chosen, default=None)
@@ -161,13 +156,14 @@ class NeuralCalibration(ByColumns):
         self.knots_ = np.log(shares / (1.0 - shares)) if outputs == 1 else np.log(shares)
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample)
-        with network.own_stream(int(self.random_state)), network.telling(self.progress) as told:
+        with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
+            network.torch.manual_seed(int(self.random_state))
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
             model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
             with network.threads(model, int(self.batch)):
-                fitted, checked = network.train(model, rows, self._held(sample.rows), self, device, told)
+                fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
@@ -195,18 +191,13 @@ class NeuralCalibration(ByColumns):
         self._model = None
         if self.module is not None:
             self._model = model.eval()  # predicting then changes nothing in it
-            self.weights_ = label_array(["module"])
             return
-        tensors = [model.line.first, model.line.raw]
         for j, table in enumerate(model.network.tables):
             count = np.bincount(rows.codes[:, j], minlength=table.num_embeddings).astype(np.float64)
             weight = table.weight.detach().numpy()
-            mean = (count @ weight / count.sum()).astype(np.float32)
-            weight[count == 0] = mean
-            tensors.append(table.weight)
-        for layer in model.network.layers:
-            tensors += [layer.weight, layer.bias]
-        arrays = [np.ascontiguousarray(tensor.detach().numpy(), dtype="<f4") for tensor in tensors]
+            weight[count == 0] = (count @ weight / count.sum()).astype(np.float32)
+        # The line's first value and increments, the tables, then weight and bias of each layer.
+        arrays = [np.ascontiguousarray(tensor.numpy(), dtype="<f4") for tensor in model.state_dict().values()]
         if not all(np.isfinite(array).all() for array in arrays):
             raise refusal("did not converge", where="NeuralCalibration", hint="lower learning_rate")
         self.weights_ = label_array([base64.b64encode(array.tobytes()).decode() for array in arrays])
@@ -228,11 +219,9 @@ class NeuralCalibration(ByColumns):
         def work(start: int, stop: int) -> None:
             embedded = [table[codes[start:stop, j]] for j, table in enumerate(tables)]
             x = np.concatenate([*embedded, numbers[start:stop]], axis=1)
-            for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
-                x = np.maximum(x @ weight.T + bias, 0.0)
             place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
-            out[start:stop] = self.probabilities(below + part * (above - below) + (x @ layers[-2].T + layers[-1]))
+            out[start:stop] = self.probabilities(below + part * (above - below) + nodes.through(layers, x))
 
         over_blocks(len(probability), work, BLOCK)
         return out
@@ -254,12 +243,11 @@ class NeuralCalibration(ByColumns):
             raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
         values, tables, layers = parts
         inputs = self._inputs()
-        words = [nodes.level_of(each, range(MISSING, len(each.levels) + 1), OTHER) for each in inputs.embedded]
-        embedded = tuple(zip(words, tables, strict=True))
-        given = [nodes.Number(each.name, -nodes.LARGEST, nodes.LARGEST, np.nan) for each in inputs.numeric]
-        numbers = tuple((one, each.mean, 1.0 / each.spread) for one, each in zip(given, inputs.numeric, strict=True))
-        line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
-        network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
+        rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
+        words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
+        numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
+        line = nodes.line(nodes.logit(), self.knots_, values[0], continued=True)
+        network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
 
     def _inputs(self) -> Inputs:
@@ -293,11 +281,7 @@ class NeuralCalibration(ByColumns):
         super().check_state()
         if len(self.knots_) < 2 or (np.diff(self.knots_) <= 0).any():
             raise ValueError("'knots_' must increase")
-        try:
-            tensors = self._tensors()
-        except (binascii.Error, ValueError) as error:
-            raise ValueError("'weights_' do not belong to this network") from error
-        if not all(np.isfinite(tensor).all() and (np.abs(tensor) < 1e15).all() for tensor in tensors):
+        if not all((np.abs(tensor) < 1e15).all() for tensor in self._tensors()):
             raise ValueError("'weights_' must be finite")
 
     def _summary(self) -> str:

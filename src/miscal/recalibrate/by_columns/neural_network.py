@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.progress import track
 from torch import nn
 
 from miscal.data.errors import refusal
@@ -20,7 +22,6 @@ from miscal.kernels.threads import thread_count
 if TYPE_CHECKING:
     from miscal.recalibrate.by_columns.neural import Inputs, NeuralCalibration
 
-Told = Callable[[int, int], None]  # of the rows seen so far, and of all rows to see
 CHUNK = 1 << 18  # rows that are brought to the device at a time
 THREADED = 2e8  # products in a batch from which several threads help
 
@@ -34,6 +35,10 @@ class Rows(NamedTuple):
     part: Array  # (n, maps) float32
     outcome: Array  # (n,) class indices
     weight: Array  # (n,) float32 with mean 1
+
+    def take(self, rows: Array) -> Rows:
+        """Some of the rows."""
+        return Rows(*(part[rows] for part in self))
 
     def chunks(self, rows: Array, device: torch.device, batch: int = CHUNK) -> Iterator[tuple[torch.Tensor, ...]]:
         """Some rows on the device, so many at a time."""
@@ -62,9 +67,9 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
             self.layers[-1].weight.zero_()
             self.layers[-1].bias.zero_()
 
-    def forward(self, numbers: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    def forward(self, numbers: torch.Tensor, *codes: torch.Tensor) -> torch.Tensor:
         """Outputs of a batch, (n, outputs)."""
-        x = torch.cat([*(table(codes[:, j]) for j, table in enumerate(self.tables)), numbers], dim=1)
+        x = torch.cat([*(table(codes[0][:, j]) for j, table in enumerate(self.tables)), numbers], dim=1)
         for layer in self.layers[:-1]:
             x = torch.relu(layer(x))
         return self.layers[-1](x)
@@ -76,8 +81,8 @@ class LinePlot(nn.Module):  # type: ignore[misc]
     def __init__(self, knots: Array, maps: int) -> None:
         super().__init__()
         steps = torch.from_numpy(np.diff(knots)).float()
-        self.raw = nn.Parameter((steps + torch.log(-torch.expm1(-steps))).repeat(maps, 1))
         self.first = nn.Parameter(torch.full((maps,), float(knots[0])))
+        self.raw = nn.Parameter((steps + torch.log(-torch.expm1(-steps))).repeat(maps, 1))
 
     def forward(self, place: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
         """Values of a batch, (n, maps)."""
@@ -93,14 +98,13 @@ class Calibration(nn.Module):  # type: ignore[misc]
 
     def __init__(self, network: nn.Module, line: LinePlot | None, outputs: int) -> None:
         super().__init__()
-        self.network, self.line, self.outputs = network, line, outputs
+        self.line, self.network, self.outputs = line, network, outputs
 
     def forward(
         self, codes: torch.Tensor, numbers: torch.Tensor, place: torch.Tensor, part: torch.Tensor
     ) -> torch.Tensor:
         """Log-odds (binary) or log-weights of the classes, (n, outputs)."""
-        g = self.network(numbers, codes) if codes.shape[1] or isinstance(self.network, FieldNetwork) else None
-        g = self.network(numbers) if g is None else g
+        g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         if g.reshape(len(codes), -1).shape[1] != self.outputs:
             what = f"must give {self.outputs} number{'s' if self.outputs > 1 else ''} a row"
             raise refusal(what, where="'module'", got=f"its output has shape {tuple(g.shape)}")
@@ -117,14 +121,6 @@ def losses(logits: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def own_stream(seed: int) -> Iterator[None]:
-    """Seed torch for a while, and give the user's stream of random numbers back as it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
-
-
-@contextmanager
 def threads(model: nn.Module, batch: int) -> Iterator[None]:
     """Small batches on one thread: beside a busy process, threads that wait for each other cost twenty times more."""
     before = torch.get_num_threads()
@@ -136,22 +132,8 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@contextmanager
-def telling(progress: Any) -> Iterator[Told]:
-    """A bar on the terminal, or nothing."""
-    if progress is not True and not (progress == "auto" and sys.stderr.isatty()):
-        yield lambda seen, total: None  # noqa: ARG005
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True, force_terminal=progress is True or None), transient=True) as bar:
-        task = bar.add_task("Neural Calibration", total=None)
-        yield lambda seen, total: bar.update(task, completed=seen, total=total)
-
-
 def train(
-    model: Calibration, rows: Rows, held: Array | None, how: NeuralCalibration, device: torch.device, told: Told
+    model: Calibration, rows: Rows, held: Array | None, how: NeuralCalibration, device: torch.device
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
@@ -164,44 +146,47 @@ def train(
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
     rng = np.random.default_rng(int(how.random_state))
     own = np.setdiff1d(np.arange(len(rows.outcome)), [] if held is None else held)
+    watched = None if held is None else rows.take(held)
     fitted: list[float] = []
-    checked = [] if held is None else [mean_loss(model, rows, held, device)]
-    best = None if held is None else copy.deepcopy(model.state_dict())
-    for epoch in range(how.epochs):
+    checked = [] if watched is None else [mean_loss(model, watched, device)]
+    best = copy.deepcopy(model.state_dict())
+    for _ in range(how.epochs):
         model.train()
         total = torch.zeros((), device=device)
-        seen = epoch * own.size
-        for batch in rows.chunks(rng.permutation(own), device, int(how.batch)):
+        for batch in shown(rows.chunks(rng.permutation(own), device, int(how.batch)), own.size, how):
             optimizer.zero_grad(set_to_none=True)
             loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
             loss.backward()
             optimizer.step()
             total += loss.detach() * len(batch[4])
-            seen += len(batch[4])
-            told(seen, how.epochs * own.size)
         fitted.append(float(total) / own.size)
-        if held is None:
+        if watched is None:
             continue
-        checked.append(mean_loss(model, rows, held, device))
+        checked.append(mean_loss(model, watched, device))
         place = int(np.argmin(checked))
         if place == len(checked) - 1:
             best = copy.deepcopy(model.state_dict())
         elif len(checked) - 1 - place >= how.patience:
             break
-    if best is not None:
+    if watched is not None:
         model.load_state_dict(best)
     return fitted, checked
 
 
-def mean_loss(model: Calibration, rows: Rows, which: Array, device: torch.device) -> float:
-    """Weighted mean loss of some rows."""
-    model.eval()
-    total = weight = 0.0
-    with torch.no_grad():
-        for chunk in rows.chunks(which, device):
-            total += float((losses(model(*chunk[:4]), chunk[4]) * chunk[5]).double().sum())
-            weight += float(chunk[5].double().sum())
-    return total / weight
+def shown(
+    batches: Iterator[tuple[torch.Tensor, ...]], rows: int, how: NeuralCalibration
+) -> Iterable[tuple[torch.Tensor, ...]]:
+    """Batches of an epoch, with a bar on the terminal where it is wanted."""
+    if how.progress is False or (how.progress == "auto" and not sys.stderr.isatty()):
+        return batches
+    console = Console(stderr=True, force_terminal=how.progress is True or None)
+    return track(batches, "Neural Calibration", -(-rows // int(how.batch)), console=console, transient=True)
+
+
+def mean_loss(model: Calibration, rows: Rows, device: torch.device) -> float:
+    """Weighted mean loss of rows."""
+    found = losses(torch.from_numpy(outputs_of(model, rows, device)), torch.from_numpy(rows.outcome))
+    return float(np.average(found.numpy(), weights=rows.weight))
 
 
 def outputs_of(model: Calibration, rows: Rows, device: torch.device) -> Array:
@@ -219,7 +204,7 @@ def device_of(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         got = str(error).splitlines()[0][:100]
         raise refusal("must be a device that torch can use", where="'device'", got=got, hint="'cpu'") from error
     return device

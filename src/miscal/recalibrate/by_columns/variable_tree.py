@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
 
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
+Nodes = tuple[Integers, Floats, Integers, Integers]  # column, threshold, left and right of each node of trees
 PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 
 
@@ -44,104 +45,45 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     return replace(made, levels=levels, unseen=commonest, ends=(commonest, commonest))
 
 
-def cut_numbers(
-    encodings: list[Encoding], columns: Columns, missing: Callable[[Encoding], float] = lambda _: np.inf
-) -> list[Floats]:
-    """The columns as numbers that trees cut; `missing` says what a missing one becomes."""
-    made = [(each, each.read(columns)) for each in encodings]
-    return [np.where(np.isnan(values), missing(each), values) for each, values in made]
+def cut_numbers(encodings: list[Encoding], columns: Columns) -> list[Floats]:
+    """The columns as numbers that trees cut; missing ones come after the largest."""
+    made = [each.read(columns) for each in encodings]
+    return [np.where(np.isnan(values), np.inf, values) for values in made]
 
 
-def cut_columns(encodings: list[Encoding], missing: Callable[[Encoding], float]) -> list[nodes.Node]:
-    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
+def codes_between(numbers: Sequence[Floats], most: int | None = None) -> tuple[list[Floats], Array]:
+    """Edges halfway between the values of each column, and how many of them lie below each row's, (rows, columns).
 
-    def number_of(each: Encoding) -> nodes.Node:
-        if each.nominal:
-            return nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
-        return nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
-
-    return [number_of(each) for each in encodings]
-
-
-class Tree(NamedTuple):
-    """Nodes of trees: rows whose `column` is at most `threshold` go `left`, others `right`; leaves have left -1."""
-
-    column: Integers
-    threshold: Floats
-    left: Integers
-    right: Integers
-
-    def parts(self, numbers: list[Floats], rows: Integers, node: int = 0) -> Iterator[tuple[int, Integers]]:
-        """Each leaf below a node with those of the rows that fall in it."""
-        if self.left[node] < 0:
-            yield node, rows
-            return
-        goes_left = numbers[self.column[node]][rows] <= self.threshold[node]
-        yield from self.parts(numbers, rows[goes_left], self.left[node])
-        yield from self.parts(numbers, rows[~goes_left], self.right[node])
-
-    def check(self, columns: int) -> None:
-        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
-        size, inner = len(self.left), np.flatnonzero(self.left >= 0)
-        if any(len(part) != size for part in self):
-            raise ValueError("the arrays of the trees differ in length")
-        children = np.stack([self.left[inner], self.right[inner]])
-        if (children <= inner).any() or (children >= size).any() or (self.right[self.left < 0] >= 0).any():
-            raise ValueError("the nodes do not form trees")
-        if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
-            raise ValueError("the trees cut a column that is not there")
-
-    def formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
-        """Each node as cuts, made from the last: children come after their parents."""
-        made: dict[int, nodes.Node] = {}
-        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self, strict=True)))):
-            inner = left >= 0
-            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
-        return made
-
-
-def grow(
-    sample: Sample, encodings: list[Encoding], *, max_depth: int, min_leaf: float, random_state: Any
-) -> tuple[Tree, Any]:
-    """Grow a tree (Gini, or squared error) on the columns; also which nodes each row passes, (rows, nodes), sparse.
-
-    The tree sees the rank of each value among the distinct ones, so that its cuts do not suffer from being made in
-    single precision; cuts lie halfway between neighbouring values.
+    A tree that sees codes does not suffer from being grown in single precision. Of more than `most` distinct values
+    edges are some of them, with about equally many rows between.
     """
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+    edges = []
+    for values in numbers:
+        distinct = np.unique(values)
+        below, above = distinct[:-1], distinct[1:]
+        between = np.where(np.isinf(above), below, 0.5 * below + 0.5 * above)
+        if most is not None and distinct.size > most:
+            between = np.unique(np.quantile(values, np.arange(1, most) / most, method="lower"))
+        edges.append(between)
+    codes = [np.searchsorted(at, values) for at, values in zip(edges, numbers, strict=True)]
+    return edges, np.stack(codes, axis=1).astype(np.float32)
 
-    numbers = cut_numbers(encodings, sample.columns)
-    distinct, ranks = [], np.empty((sample.rows, len(numbers)), dtype=np.float32)
-    for j, values in enumerate(numbers):
-        found, place = np.unique(values, return_inverse=True)
-        distinct.append(found)
-        ranks[:, j] = place
-    share = isinstance(min_leaf, float) and min_leaf < 1
-    smallest = {"min_samples_leaf": min_leaf if share else int(min_leaf)}
-    if share and sample.weight is not None:
-        smallest = {"min_weight_fraction_leaf": min_leaf}
-    kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
-    grower = kind(max_depth=max_depth, random_state=random_state, **smallest)
-    grown = grower.fit(ranks, sample.outcome, sample_weight=sample.weight).tree_
-    paths = grower.decision_path(ranks)
-    inner = grown.children_left >= 0
-    threshold = np.zeros(grown.node_count)
-    for node in np.flatnonzero(inner):
-        found = distinct[grown.feature[node]]
-        below = int(np.floor(grown.threshold[node]))
-        above = found[below + 1]
-        threshold[node] = found[below] if np.isinf(above) else 0.5 * found[below] + 0.5 * above
-    column = np.where(inner, grown.feature, 0).astype(np.int64)
+
+def tree_of(grown: Any, edges: list[Floats]) -> Nodes:
+    """A tree that scikit-learn grew on codes, with cuts at the edges that the codes stand for."""
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
-    return Tree(column, threshold, left, right), paths
+    column = np.where(left >= 0, grown.feature, 0).astype(np.int64)
+    cuts = zip(column, np.floor(grown.threshold).astype(np.int64), left, strict=True)
+    return column, np.array([edges[j][code] if inner >= 0 else 0.0 for j, code, inner in cuts]), left, right
 
 
 class CutColumns(ByColumns):
     """Base of recalibrators whose trees cut columns.
 
-    Numbers stay numbers, held within the range of fit; missing ones come after the largest. Levels become their place
-    in the order of a mean, missing being a level; levels not seen in fit, and missing values where fit had none, take
-    the place of the commonest level.
+    Rows whose column is at most the threshold go left, others right; leaves have left -1. Numbers stay numbers, held
+    within the range of fit; missing ones come after the largest. Levels become their place in the order of a mean,
+    missing being a level; levels not seen in fit, and missing values where fit had none, take the place of the
+    commonest level.
     """
 
     more_columns: ClassVar[int] = 0  # that trees cut besides
@@ -154,16 +96,41 @@ class CutColumns(ByColumns):
     node_right_: Integers = state("int", "any", low=-1)
 
     def check_state(self) -> None:
-        """Refuse columns that differ in number, and trees that are none."""
+        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         super().check_state()
-        self._tree().check(len(self.names_) + self.more_columns)
+        column, _, left, right = self._nodes()
+        size, inner = len(left), np.flatnonzero(left >= 0)
+        if any(len(part) != size for part in self._nodes()):
+            raise ValueError("the arrays of the trees differ in length")
+        children = np.stack([left[inner], right[inner]])
+        if (children <= inner).any() or (children >= size).any() or (right[left < 0] >= 0).any():
+            raise ValueError("the nodes do not form trees")
+        if ((column[inner] < 0) | (column[inner] >= len(self.names_) + self.more_columns)).any():
+            raise ValueError("the trees cut a column that is not there")
 
-    def _tree(self) -> Tree:
-        return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
+    def _nodes(self) -> Nodes:
+        return self.node_column_, self.node_threshold_, self.node_left_, self.node_right_
 
-    def _keep_trees(self, encodings: list[Encoding], tree: Tree) -> None:
+    def _keep_trees(self, encodings: list[Encoding], trees: Sequence[Any]) -> None:
         self._remember(encodings)
-        self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = tree
+        self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = trees
+
+    def _cut_columns(self) -> list[nodes.Node]:
+        """Each column as the number that trees cut, in a formula."""
+        made: list[nodes.Node] = []
+        for each in self._encodings():
+            places = {place: float(place) for place in range(len(each.levels))}
+            number = nodes.Number(each.name, *each.ends, nodes.LARGEST)
+            made.append(nodes.level_of(each, places, each.unseen) if each.nominal else number)
+        return made
+
+    def _formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
+        """Each node as cuts, made from the last: children come after their parents."""
+        made: dict[int, nodes.Node] = {}
+        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self._nodes(), strict=True)))):
+            inner = left >= 0
+            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
+        return made
 
     def _encodings(self, **more: Any) -> list[Encoding]:
         return [replace(each, unseen=each.ends[1]) for each in super()._encodings(**more)]
@@ -245,9 +212,8 @@ class VariableTree(CutColumns):
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
         super().check_state()
-        tree = self._tree()
-        inner = tree.left >= 0
-        children = np.concatenate([tree.left[inner], tree.right[inner]])
+        inner = self.node_left_ >= 0
+        children = np.concatenate([self.node_left_[inner], self.node_right_[inner]])
         if not len(inner) or sorted(children.tolist()) != list(range(1, len(inner))):
             raise ValueError("the nodes do not form one tree")
         if [leaf is None for leaf in self.leaves_] != inner.tolist():
@@ -263,36 +229,51 @@ class VariableTree(CutColumns):
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
             looked = replace(sample, outcome=target, weight=weights)
         encodings = [coded(sample.columns.find(name), target, weights) for name in names]
-        options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
-        tree, paths = grow(looked, encodings, min_leaf=self.min_leaf, **options)
-        self._keep_trees(encodings, tree)
-        self.leaves_ = self._fitted_leaves(sample, tree, paths)
+        numbers = cut_numbers(encodings, sample.columns)
+        self._keep_trees(encodings, self._grown(looked, numbers))
+        self.leaves_ = [None] * len(self.node_left_)
+        learned: dict[int, Array] = {}  # from what rows: with one class only those of the node above
+        for node, above, rows in self._parts(numbers, np.arange(sample.rows)):
+            fine = sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
+            learned[node] = rows if fine else learned[above]
+            if self.node_left_[node] < 0:
+                part = sample.take(learned[node])
+                self.leaves_[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
 
-    def _fitted_leaves(self, sample: Sample, tree: Tree, paths: Any) -> list[Recalibrator | None]:
-        """Each leaf's own, or with one class only that of its nearest ancestor with two; parents come first."""
-        inside = paths.tocsc()
-        made: list[Recalibrator | None] = [None] * len(tree.left)
-        for node in np.flatnonzero(tree.left < 0):
-            above = paths[inside[:, [node]].indices[0]].indices
-            rows = (inside[:, [source]].indices for source in sorted(above, reverse=True))
-            fine = sample.response != "binary"
-            part = next(sample.take(each) for each in rows if fine or len(np.unique(sample.outcome[each])) > 1)
-            made[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
-        return made
+    def _grown(self, sample: Sample, numbers: list[Floats]) -> Nodes:
+        """Grow a tree (Gini, or squared error)."""
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        edges, codes = codes_between(numbers)
+        smallest = {"min_samples_leaf": self.min_leaf if self.min_leaf < 1 else int(self.min_leaf)}
+        if self.min_leaf < 1 and sample.weight is not None:
+            smallest = {"min_weight_fraction_leaf": self.min_leaf}
+        kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
+        grower = kind(max_depth=int(self.max_depth), random_state=int(self.random_state), **smallest)
+        return tree_of(grower.fit(codes, sample.outcome, sample_weight=sample.weight).tree_, edges)
+
+    def _parts(
+        self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
+    ) -> Iterator[tuple[int, int, Integers]]:
+        """Each node, the one above it, and those of the rows that pass it, from the root down."""
+        yield node, above, rows
+        if self.node_left_[node] >= 0:
+            goes_left = numbers[self.node_column_[node]][rows] <= self.node_threshold_[node]
+            yield from self._parts(numbers, rows[goes_left], self.node_left_[node], node)
+            yield from self._parts(numbers, rows[~goes_left], self.node_right_[node], node)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         numbers = cut_numbers(self._encodings(), columns)
-        leaves: Any = self.leaves_
         out = np.empty((len(probability), self.n_classes_))
-        for node, rows in self._tree().parts(numbers, np.arange(len(probability))):
-            if rows.size:
-                out[rows] = leaves[node].mapped(leaves[node].checked(probability[rows]))
+        for node, _, rows in self._parts(numbers, np.arange(len(probability))):
+            leaf = self.leaves_[node]
+            if leaf is not None and rows.size:
+                out[rows] = leaf.mapped(leaf.checked(probability[rows]))
         return out
 
     def _formula(self) -> nodes.Formula:
         leaves: Any = self.leaves_
-        columns = cut_columns(self._encodings(), lambda _: nodes.LARGEST)
-        return self._tree().formulas(columns, lambda node: leaves[node].formula())[0]
+        return self._formulas(self._cut_columns(), lambda node: leaves[node].formula())[0]
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, dataclass_transform
 from weakref import WeakKeyDictionary
 
@@ -65,9 +64,6 @@ def columns_of(part: Any) -> Iterator[str]:
         node = waiting.pop()
         if isinstance(node, (Number, Level)):
             yield node.name
-        elif isinstance(node, Match):
-            yield from node.names
-            waiting += [*node.cases.values(), node.otherwise]
         elif isinstance(node, tuple):
             waiting += node
         elif isinstance(node, Node):
@@ -151,35 +147,17 @@ class Exp(Node):
         return math.exp(min(max(self.inner(row, at), -FARTHEST), FARTHEST))
 
 
-class Steps(Node):
-    """values[number of edges strictly below the node]; None leaves the node as it is."""
+class Pieces(Node):
+    """value + slope · (node - start) of the piece that the node lies on; a piece ends at an edge and holds it."""
 
     inner: Node
     edges: tuple[float, ...]
-    values: tuple[float | None, ...]
+    pieces: tuple[tuple[float, float, float], ...]  # start, value, slope
 
     def __call__(self, row: Row, at: Names) -> float:
-        score = self.inner(row, at)
-        found = self.values[bisect_left(self.edges, score)]
-        return score if found is None else found
-
-
-class Line(Node):
-    """Linear between knots; beyond them constant, or along the end slopes."""
-
-    inner: Node
-    knots: tuple[float, ...]
-    values: tuple[float, ...]
-    continued: bool = False
-
-    def __call__(self, row: Row, at: Names) -> float:
-        score, knots, values, last = self.inner(row, at), self.knots, self.values, len(self.knots) - 1
-        place = bisect_right(knots, score) - 1
-        if last == 0 or (not self.continued and not 0 <= place < last):
-            return values[0 if place < 0 else last]
-        place = min(max(place, 0), last - 1)
-        slope = (values[place + 1] - values[place]) / (knots[place + 1] - knots[place])
-        return values[place] + slope * (score - knots[place])
+        x = self.inner(row, at)
+        start, value, slope = self.pieces[bisect_left(self.edges, x)]
+        return value + slope * (x - start)
 
 
 class Both(Node):
@@ -215,6 +193,7 @@ class Level(Node, eq=False):
     """A number for each level of a column, for missing values and for levels not among them."""
 
     name: str
+    kind: type | None  # the one type that all levels of the column have in a row
     values: Mapping[Any, float]
     missing: float
     unseen: float
@@ -227,10 +206,10 @@ class Level(Node, eq=False):
             raise General
         return self.values.get(given, self.unseen)
 
-    @cached_property
-    def kind(self) -> type | None:
-        """The one type that its levels have in a row."""
-        return kind_of(self.values)
+    def beyond(self, threshold: float) -> Level:
+        """1 where the number is above a threshold, else 0."""
+        values = {level: float(value > threshold) for level, value in self.values.items()}
+        return Level(self.name, self.kind, values, float(self.missing > threshold), float(self.unseen > threshold))
 
 
 class Cut(Node):
@@ -246,20 +225,14 @@ class Cut(Node):
         return chosen(row, at)
 
 
-class Match(Node, eq=False):
-    """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
+class Match(Node):
+    """The node whose place is the number of a column's level."""
 
-    names: tuple[str, ...]
-    kinds: tuple[type | None, ...]  # the type that the levels of each column have in a row
-    cases: Mapping[tuple[Any, ...], Node]
-    otherwise: Node
+    level: Level
+    cases: tuple[Node, ...]
 
     def __call__(self, row: Row, at: Names) -> float:
-        key = tuple([row[name] for name in self.names])
-        for given, kind in zip(key, self.kinds, strict=True):
-            if given is not None and type(given) is not kind:
-                raise General
-        return self.cases.get(key, self.otherwise)(row, at)
+        return self.cases[int(self.level(row, at))](row, at)
 
 
 class Refused(Node):
@@ -273,24 +246,26 @@ class Network(Node, eq=False):
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
     embedded : (level, table): the row of the table, for unseen levels, missing values, then the levels in order
-    numbers : (number, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
+    numbers : scaled, NaN where missing; flags of missing ones come after them
     layers : weight, bias, weight, bias, ...
     """
 
     embedded: tuple[tuple[Level, Any], ...]
-    numbers: tuple[tuple[Number, float, float], ...]
-    furthest: float
+    numbers: tuple[Node, ...]
     layers: tuple[Any, ...]
 
     def __call__(self, row: Row, at: Names) -> float:
         parts = [table[int(level(row, at))] for level, table in self.embedded]
-        scaled = [(number(row, at) - centre) * scale for number, centre, scale in self.numbers]
-        # In single precision, as in training.
-        held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
-        x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
-        for weight, bias in zip(self.layers[0:-2:2], self.layers[1:-2:2], strict=True):
-            x = np.maximum(weight @ x + bias, 0.0)
-        return float((self.layers[-2] @ x + self.layers[-1])[0])
+        scaled = np.array([number(row, at) for number in self.numbers], np.float32)  # as in training
+        x = np.concatenate([*parts, np.nan_to_num(scaled), np.isnan(scaled)])
+        return float(through(self.layers, x)[0])
+
+
+def through(layers: Sequence[Floats], x: Floats) -> Floats:
+    """What layers (weight, bias, weight, bias, ...) with ReLU between them make of a row, or of rows."""
+    for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
+        x = np.maximum(x @ weight.T + bias, 0.0)
+    return x @ layers[-2].T + layers[-1]
 
 
 class Named(Node):
@@ -399,18 +374,9 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Si
     own, other = logs_of_classes(PROBABILITY)
     terms: tuple[tuple[float, Node], ...] = (rest, other), (event, own)
     if power is not None:
-        terms += ((-(rest + event) / power, _log_of_powers(own, other, power)),)
+        parts = [(1.0, Exp(Linear(((power, log),), 0.0))) for log in (own, other)]  # the larger is not small
+        terms += ((-(rest + event) / power, Log(Linear(tuple(parts), 0.0))),)
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
-
-
-def _log_of_powers(own: Node, other: Node, power: float) -> Cut:
-    """Ln(p^power + (1 - p)^power), the larger taken out."""
-
-    def beyond(larger: Node, smaller: Node) -> Linear:
-        share = Log(Sigmoid(Linear(((power, larger), (-power, smaller)), 0.0)))
-        return Linear(((power, larger), (-1.0, share)), 0.0)
-
-    return Cut(PROBABILITY, 0.5, beyond(other, own), beyond(own, other))
 
 
 def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softmax:
@@ -420,16 +386,33 @@ def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softma
     return Sigmoid(Linear(log_terms(held_score(), power, power), shift))
 
 
-def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
+def steps(inner: Node, edges: Floats, values: Floats) -> Pieces:
     """The values of right-closed bins; a negative one leaves the node as it is."""
-    kept = tuple(None if value < 0 else value for value in values.tolist())
-    return Steps(inner, tuple(edges[1:-1].tolist()), kept)
+    pieces = [(0.0, 0.0, 1.0) if value < 0 else (0.0, value, 0.0) for value in values.tolist()]
+    return Pieces(inner, tuple(edges[1:-1].tolist()), tuple(pieces))
 
 
-def level_of(column: Encoding, values: Iterable[float], unseen: float) -> Level:
-    """A category's number, given one for each of its levels; without a level of their own missing values are unseen."""
-    found = dict(zip(column.levels, values, strict=True))
-    return Level(column.name, found, found.pop(None, unseen), unseen)
+def line(inner: Node, knots: Floats, values: Floats, *, continued: bool = False) -> Pieces:
+    """Linear between knots; beyond them constant, or along the end slopes."""
+    columns = knots[:-1], values[:-1], np.diff(values) / np.diff(knots)
+    pieces = list(zip(*(column.tolist() for column in columns), strict=True))
+    if continued:
+        return Pieces(inner, tuple(knots[1:-1].tolist()), tuple(pieces))
+    low, high = (0.0, float(values[0]), 0.0), (0.0, float(values[-1]), 0.0)
+    return Pieces(inner, tuple(knots.tolist()), (low, *pieces, high))
+
+
+def scaled(column: Encoding, missing: float, furthest: float) -> Linear:
+    """A number in units of the spread, so many of them from the mean at most."""
+    low, high = (column.mean + side * furthest * column.spread for side in (-1.0, 1.0))
+    number = Number(column.name, max(low, -LARGEST), min(high, LARGEST), missing)
+    return Linear(((1.0 / column.spread, Linear(((1.0, number),), -column.mean)),), 0.0)
+
+
+def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Level:
+    """A category's number, given those of some of its levels by place; without one missing values are unseen."""
+    found = {column.levels[place]: value for place, value in values.items()}
+    return Level(column.name, kind_of(column.levels), found, found.pop(None, unseen), unseen)
 
 
 # ----------------------------------------------------------------------------------------------------------- one row
@@ -439,18 +422,14 @@ _formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary(
 
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
-    formula = formula_of(recalibrator)
-    mean = recalibrator.is_mean()
-    if mean:
-        y_prob = float(recalibrator.checked([y_prob])[0])
-    if not isinstance(y_prob, (int, float)):
-        checked = recalibrator.checked([list(y_prob)])
+    formula, mean = formula_of(recalibrator), recalibrator.is_mean()
+    score, one = y_prob, isinstance(y_prob, (int, float))
+    if mean or not one or not LEAST_SCORE <= y_prob <= 1.0:
+        checked = recalibrator.checked([y_prob if one else list(y_prob)])
         if checked.ndim == 2:
             return _general(recalibrator, checked, x)
-        y_prob = float(checked[0])
-    if not mean and not 0.0 <= y_prob <= 1.0:
-        raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
-    score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
+        score = checked[0]
+    score = float(score)
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
             event = formula({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score})

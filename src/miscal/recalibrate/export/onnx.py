@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
 
 OPSET = 17
-MOST_KEYS = 1_000_000  # combinations of levels
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
+KINDS: dict[Any, int] = {bool: BOOL, float: DOUBLE, int: INT64, str: STRING}  # of columns of levels
 DROPPED = 1e-4  # onnxruntime takes a factor of 1 + 1e-6 for 1, and a summand of 1e-9 for 0
 LARGE = 2.0**40
 COLUMNS = np.array([1], dtype=np.int64)  # the second axis
@@ -148,8 +149,9 @@ class Graph:
         return self.write(node)
 
     def write(self, node: Any) -> str:
-        """Write a node's arithmetic."""
-        return str(getattr(self, f"_{type(node).__name__.lower()}")(node))
+        """Write a node's arithmetic, that of a column once."""
+        written = partial(getattr(self, f"_{type(node).__name__.lower()}"), node)
+        return self.once(node, written) if isinstance(node, (nodes.Number, nodes.Level)) else str(written())
 
     def input(self, name: str, kind: int) -> str:
         """A column as an input, under a name of its own in the graph."""
@@ -166,12 +168,6 @@ class Graph:
     def side_by_side(self, columns: list[str]) -> str:
         """Columns (n,) as a matrix."""
         return self.add("Concat", [self.add("Unsqueeze", [column, COLUMNS]) for column in columns], axis=1)
-
-    def count_below(self, edges: np.ndarray, score: str, kind: str) -> str:
-        """How many edges lie below each score ("Greater"), or at or below it ("GreaterOrEqual")."""
-        wide = self.add("Unsqueeze", [score, COLUMNS])
-        above = self.add("Cast", [self.add(kind, [wide, edges])], to=INT64)
-        return self.add("ReduceSum", [above, COLUMNS], keepdims=0)
 
     def _held(self, node: nodes.Held) -> str:
         return self.add("Clip", [self.write(node.inner), node.low, node.high])
@@ -190,57 +186,38 @@ class Graph:
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
         return self.add("Sigmoid", [self.write(node.inner)])
 
-    def _steps(self, node: nodes.Steps) -> str:
-        score = self.write(node.inner)
-        place = self.count_below(np.array(node.edges, dtype=np.float64), score, "Greater")
-        values = np.array([-1.0 if value is None else value for value in node.values])
-        found = self.add("Gather", [values, place])
-        empty = self.add("Less", [found, 0.0])
-        return self.add("Where", [empty, score, found])
+    def _exp(self, node: nodes.Exp) -> str:
+        return self.add("Exp", [self.add("Clip", [self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST])])
 
-    def _line(self, node: nodes.Line) -> str:
+    def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
-        knots, values = np.array(node.knots), np.array(node.values)
-        if knots.size == 1:
-            return self.add("Add", [self.add("Mul", [score, 0.0]), values[0]])
-        if not node.continued:
-            score = self.add("Clip", [score, knots[0], knots[-1]])
-        place = self.count_below(knots[1:-1], score, "GreaterOrEqual")
-        slope = self.add("Gather", [np.diff(values) / np.diff(knots), place])
-        start = self.add("Sub", [score, self.add("Gather", [knots[:-1], place])])
-        return self.add("Add", [self.add("Gather", [values[:-1], place]), self.add("Mul", [slope, start])])
+        above = self.add("Greater", [self.add("Unsqueeze", [score, COLUMNS]), np.array(node.edges, np.float64)])
+        place = self.add("ReduceSum", [self.add("Cast", [above], to=INT64), COLUMNS], keepdims=0)
+        start, value, slope = (self.add("Gather", [part, place]) for part in np.array(node.pieces).T)
+        return self.add("Add", [value, self.add("Mul", [slope, self.add("Sub", [score, start])])])
 
     def _both(self, node: nodes.Both) -> str:
         return self.add({"*": "Mul", "/": "Div"}[node.sign], [self.write(node.one), self.write(node.two)])
 
     def _number(self, node: nodes.Number) -> str:
-        def write() -> str:
-            column = self.input(node.name, DOUBLE)
-            held = self.add("Clip", [column, node.low, node.high])
-            return self.add("Where", [self.add("IsNaN", [column]), node.missing, held])
-
-        return self.once(node, write)
+        column = self.input(node.name, DOUBLE)
+        held = self.add("Clip", [column, node.low, node.high])
+        return self.add("Where", [self.add("IsNaN", [column]), node.missing, held])
 
     def _level(self, node: nodes.Level) -> str:
-        def write() -> str:
-            codes = _codes(self, node.name, node.kind, list(node.values))
-            table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
-            return self.add("Gather", [table, codes])
-
-        return self.once(node, write)
+        codes = self.once(("codes", node.name, *node.values), lambda: _codes(self, node))
+        table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
+        return self.add("Gather", [table, codes])
 
     def _cut(self, node: nodes.Cut) -> str:
         test = self.add("LessOrEqual", [self.write(node.column), node.threshold])
         return self.add("Where", [test, self.write(node.left), self.write(node.right)])
 
     def _match(self, node: nodes.Match) -> str:
-        """The place of each row's key among the cases, then the value of that case."""
-        keys = list(node.cases)
-        place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node, keys))
-        values = [node.otherwise, *node.cases.values()]
-        wide = [self.add("Unsqueeze", [_each_row(self, value), COLUMNS]) for value in values]
-        all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, COLUMNS])
-        return self.add("Squeeze", [self.add("GatherElements", [all_values, places], axis=1), COLUMNS])
+        wide = [self.add("Unsqueeze", [_each_row(self, value), COLUMNS]) for value in node.cases]
+        place = self.add("Unsqueeze", [self.add("Cast", [self.write(node.level)], to=INT64), COLUMNS])
+        found = self.add("GatherElements", [self.add("Concat", wide, axis=1), place], axis=1)
+        return self.add("Squeeze", [found, COLUMNS])
 
     def _refused(self, _: nodes.Refused) -> str:
         return self.constant(math.nan)
@@ -248,14 +225,10 @@ class Graph:
     def _network(self, node: nodes.Network) -> str:
         parts, values, flags = [], [], []
         for level, table in node.embedded:
-            codes = _codes(self, level.name, level.kind, list(level.values))
-            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), codes]))
-        for number, centre, scale in node.numbers:
-            column = self.input(number.name, DOUBLE)
-            absent = self.add("IsNaN", [column])
-            off = self.add("Mul", [self.add("Sub", [column, centre]), scale])
-            held = self.add("Clip", [off, -node.furthest, node.furthest])
-            single = self.add("Cast", [self.add("Cast", [held], to=FLOAT)], to=DOUBLE)  # as in training
+            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level)]))
+        for scaled in map(self.write, node.numbers):
+            absent = self.add("IsNaN", [scaled])
+            single = self.add("Cast", [self.add("Cast", [scaled], to=FLOAT)], to=DOUBLE)  # as in training
             values.append(self.add("Where", [absent, 0.0, single]))
             flags.append(self.add("Cast", [absent], to=DOUBLE))
         parts += [self.add("Unsqueeze", [column, COLUMNS]) for column in values + flags]
@@ -284,57 +257,26 @@ def _each_row(graph: Graph, node: Any) -> str:
     return graph.add("Expand", [graph.write(node), shape])
 
 
-def _codes(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
+def _codes(graph: Graph, node: nodes.Level) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
-    levels = [level for level in levels if level is not None]
-    return graph.once(("codes", name, tuple(levels)), lambda: _coded(graph, name, kind, levels))
-
-
-def _coded(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
-    got, hint = "its levels are of mixed types", ""
-    if kind is bool:
-        return _equal_codes(graph, graph.add("Cast", [graph.input(name, BOOL)], to=INT64), np.array(levels, np.int64))
-    if kind is float:
-        column = graph.input(name, DOUBLE)
-        code = _equal_codes(graph, column, np.array(levels, np.float64))
-        return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
-    if kind is int:  # whole numbers that doubles would merge: an input that has no missing values
-        if all(isinstance(level, int) and -nodes.WHOLE <= level < nodes.WHOLE for level in levels):
-            return _equal_codes(graph, graph.input(name, INT64), np.array(levels, np.int64))
-        got, hint = "its levels are not all 64-bit integers", "fit it as text"
-    if kind is str:
-        if "" not in levels:
-            codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *range(FIRST, FIRST + len(levels))]}
-            return graph.add(
-                "LabelEncoder", [graph.input(name, STRING)], **codes, default_int64=UNSEEN, domain="ai.onnx.ml"
-            )
-        got = "the empty string, which stands for missing in ONNX, is a level"
-    raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint=hint)
-
-
-def _equal_codes(graph: Graph, column: str, levels: np.ndarray) -> str:
-    equal = graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), levels])
+    kind, levels = node.kind, list(node.values)
     places = np.arange(FIRST, FIRST + len(levels), dtype=np.int64)
-    coded = graph.add("Mul", [graph.add("Cast", [equal], to=INT64), places])
-    return graph.add("ReduceSum", [coded, COLUMNS], keepdims=0)
-
-
-def _place(graph: Graph, node: nodes.Match, keys: list[tuple[Any, ...]]) -> str:
-    """1 + the place of each row's key, 0 where it is none of them."""
-    names = node.names
-    levels = [list(dict.fromkeys(key[j] for key in keys if key[j] is not None)) for j in range(len(names))]
-    sizes = [FIRST + len(each) for each in levels]
-    if math.prod(sizes) > MOST_KEYS:
-        got = f"{math.prod(sizes):,} combinations of levels"
-        raise refusal("is too large for ONNX", where="GroupWise", got=got, hint="use its JSON, or to_sql")
-    codes = [{None: MISSING} | {level: FIRST + i for i, level in enumerate(each)} for each in levels]
-    table = np.zeros(sizes, dtype=np.int64)
-    for i, key in enumerate(keys):
-        table[tuple(codes[j][level] for j, level in enumerate(key))] = i + 1
-    place = ""
-    for j, name in enumerate(names):
-        code = _codes(graph, name, node.kinds[j], levels[j])
-        if j:
-            code = graph.add("Add", [graph.add("Mul", [place, np.int64(sizes[j])]), code])
-        place = code
-    return graph.add("Gather", [table.reshape(-1), place])
+    got, hint = "", ""
+    if kind is None:
+        got = "its levels are of mixed types"
+    elif kind is int and not all(isinstance(each, int) and -nodes.WHOLE <= each < nodes.WHOLE for each in levels):
+        got, hint = "its levels are not all 64-bit integers", "fit it as text"
+    elif kind is str and "" in levels:
+        got = "the empty string, which stands for missing in ONNX, is a level"
+    if got:
+        raise refusal("cannot be written in ONNX", where=f"the column '{node.name}'", got=got, hint=hint)
+    column = graph.input(node.name, KINDS[kind])
+    if kind is str:
+        codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}
+        return graph.add("LabelEncoder", [column], **codes, domain="ai.onnx.ml")
+    # Whole numbers that doubles would merge are an input that has no missing values.
+    column = column if kind is int else graph.add("Cast", [column], to=DOUBLE)
+    known = np.array(levels, np.int64 if kind is int else np.float64)
+    equal = graph.add("Cast", [graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), known])], to=INT64)
+    code = graph.add("ReduceSum", [graph.add("Mul", [equal, places]), COLUMNS], keepdims=0)
+    return code if kind is int else graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,8 @@ def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[
     recalibrator.check_fitted()
     several = recalibrator.n_classes_ > 2
     names = [column] if isinstance(column, str) else list(column)
-    for name in names:
-        if not isinstance(name, str) or not name or "\x00" in name:
-            raise refusal("must be the name of a column", where="'column'", got=f"it is {name!r}")
-    if several != (not isinstance(column, str)) or (several and len(names) != recalibrator.n_classes_):
+    fine = all(isinstance(name, str) for name in names)
+    if not fine or several == isinstance(column, str) or (several and len(names) != recalibrator.n_classes_):
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
     found = recalibrator.formula()
@@ -126,7 +124,7 @@ class Dialect:
 
     def quoted(self, name: str) -> str:
         """A column's name, which must be one."""
-        if not isinstance(name, str) or not name or "\x00" in name:
+        if not name or "\x00" in name:
             raise refusal("must be the name of a column", where="in SQL a column", got=f"it is {name!r}")
         for plain, written in self.within:
             name = name.replace(plain, written)
@@ -210,61 +208,55 @@ class Dialect:
     def _exp(self, node: nodes.Exp) -> str:
         return self.exp(self.write(node.inner))
 
-    def _steps(self, node: nodes.Steps) -> str:
+    def _pieces(self, node: nodes.Pieces) -> str:
         inner = self.write(node.inner)
-        values = [inner if value is None else self.digits(value) for value in node.values]
+        values = [self.piece(inner, *each) for each in node.pieces]
         tests = [f"{inner} <= {self.digits(edge)}" for edge in node.edges]
         return _case(zip(tests, values[:-1], strict=True), values[-1]) if tests else values[-1]
 
-    def _line(self, node: nodes.Line) -> str:
-        inner, knots, values = self.write(node.inner), node.knots, node.values
-        last = len(knots) - 1
-        if last == 0:
-            return self.digits(values[0])
-        pieces = [_piece(self, inner, knots, values, place) for place in range(last)]
-        low, high = (pieces[0], pieces[-1]) if node.continued else (self.digits(values[0]), self.digits(values[last]))
-        tests = [f"{inner} < {self.digits(knot)}" for knot in knots]
-        return _case(zip(tests, [low, *pieces], strict=True), high)
+    def piece(self, inner: str, start: float, value: float, slope: float) -> str:
+        """The line through a point."""
+        rise = f" + {self.digits(slope)} * ({inner} - {self.digits(start)})"
+        return f"({self.digits(value)}{rise})" if slope else self.digits(value)
 
     def _both(self, node: nodes.Both) -> str:
         return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
 
     def _number(self, node: nodes.Number) -> str:
         value = self.as_double(self.quoted(node.name))
-        if node.low == node.high:
-            value = self.digits(node.low)
-        elif node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
+        if node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
             value = self.between(value, node.low, node.high)
         return _case([(self.absent(node.name), self.digits(node.missing))], value)
 
     def _level(self, node: nodes.Level) -> str:
-        name = self.quoted(node.name)
-        known = [(f"{name} = {self.level(level)}", self.digits(value)) for level, value in node.values.items()]
-        missing = self.gone(node.name, node.kind), self.digits(node.missing)
-        return _case([missing, *known], self.digits(node.unseen))
+        return self.by_level(node, self.digits)
+
+    def _match(self, node: nodes.Match) -> str:
+        return self.by_level(node.level, lambda place: self.write(node.cases[int(place)]))
+
+    def by_level(self, node: nodes.Level, written: Callable[[float], str]) -> str:
+        """What is written for the number of each row's level; levels that do as unseen ones need no mention."""
+        name, absent = self.quoted(node.name), f"{self.quoted(node.name)} IS NULL"
+        alike: dict[float, list[str]] = {}
+        for level, value in node.values.items():
+            if value != node.unseen:
+                alike.setdefault(value, []).append(self.level(level))
+        known = [(f"{name} IN ({', '.join(levels)})", written(value)) for value, levels in alike.items()]
+        gone = self.absent(node.name) if node.kind in (float, int) else absent
+        return _case([(gone, written(node.missing)), *known], written(node.unseen))
 
     def absent(self, name: str) -> str:
         """Whether a number is missing; NaN counts, which some databases sort above all numbers and others nowhere."""
         return f"({self.quoted(name)} IS NULL OR NOT ({self.quoted(name)} <= {self.digits(nodes.LARGEST)}))"
 
-    def gone(self, name: str, kind: type | None) -> str:
-        """Whether a column of levels of a type is missing."""
-        return self.absent(name) if kind in (float, int) else f"{self.quoted(name)} IS NULL"
-
     def _cut(self, node: nodes.Cut) -> str:
-        test = _test(node.column, node.threshold, self)
-        if test in ("TRUE", "FALSE"):
-            return self.write(node.left if test == "TRUE" else node.right)
+        column, threshold = node.column, node.threshold
+        if isinstance(column, nodes.Level):
+            column, threshold = column.beyond(threshold), 0.5
+        test = f"{self.write(column)} <= {self.digits(threshold)}"
+        if isinstance(column, nodes.Number) and column.low <= threshold < min(column.high, column.missing):
+            test = f"{self.quoted(column.name)} <= {self.digits(threshold)}"  # of a missing one NULL or false
         return _case([(test, self.write(node.left))], self.write(node.right))
-
-    def _match(self, node: nodes.Match) -> str:
-        gone = [self.gone(name, kind) for name, kind in zip(node.names, node.kinds, strict=True)]
-
-        def same(j: int, level: Any) -> str:
-            return gone[j] if level is None else f"{self.quoted(node.names[j])} = {self.level(level)}"
-
-        tests = [" AND ".join(same(j, level) for j, level in enumerate(key)) for key in node.cases]
-        return _case(zip(tests, map(self.write, node.cases.values()), strict=True), self.write(node.otherwise))
 
     def _refused(self, _: nodes.Refused) -> str:
         return "NULL"
@@ -323,42 +315,3 @@ def _softmax(parts: nodes.Softmax, writers: Sequence[Dialect]) -> Iterator[str]:
     for k in range(len(writers)):
         rest = [against(j, k) for j in range(len(writers)) if j != k]
         yield f"(1.0 / (1.0 + {' + '.join(rest)}))"
-
-
-def _piece(sql: Dialect, inner: str, knots: tuple[float, ...], values: tuple[float, ...], place: int) -> str:
-    slope = (values[place + 1] - values[place]) / (knots[place + 1] - knots[place])
-    return f"({sql.digits(values[place])} + {sql.digits(slope)} * ({inner} - {sql.digits(knots[place])}))"
-
-
-def _test(column: Any, threshold: float, sql: Dialect) -> str:
-    """Whether a row goes left. A test that is NULL counts as no."""
-    if isinstance(column, nodes.Number):
-        return _number_test(column, threshold, sql)
-    if isinstance(column, nodes.Level):
-        return _level_test(column, threshold, sql)
-    return f"{sql.write(column)} <= {sql.digits(threshold)}"
-
-
-def _number_test(column: nodes.Number, threshold: float, sql: Dialect) -> str:
-    name, absent = sql.quoted(column.name), sql.absent(column.name)
-    if threshold >= column.high:
-        return "TRUE" if column.missing <= threshold else f"NOT {absent}"
-    below = f"{name} <= {sql.digits(threshold)}"
-    if column.missing <= threshold:
-        return absent if threshold < column.low else f"({absent} OR {below})"
-    return "FALSE" if threshold < column.low else below
-
-
-def _level_test(column: nodes.Level, threshold: float, sql: Dialect) -> str:
-    name, gone = sql.quoted(column.name), sql.gone(column.name, column.kind)
-    here = [sql.level(level) for level, place in column.values.items() if place <= threshold]
-    rest = [sql.level(level) for level, place in column.values.items() if place > threshold]
-    if column.unseen <= threshold:
-        known = f"(NOT ({gone}) AND {name} NOT IN ({', '.join(rest)}))" if rest else f"NOT ({gone})"
-    else:
-        known = f"{name} IN ({', '.join(here)})" if here else "FALSE"
-    if column.missing > threshold:
-        return known
-    if known == "FALSE":
-        return gone
-    return "TRUE" if not rest and column.unseen <= threshold else f"({gone} OR {known})"
