@@ -32,7 +32,8 @@ STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin t
 # Beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out.
 ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes")
 LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "comparison")
-FINER = ("histogram", "density", "differences", "too_small", "grid")  # the same rows, cut otherwise than in the table
+FINER = ("histogram", "density", "differences", "too_small", "grid", "certain")  # rows cut otherwise than in the table
+PICKED = ("worst", "curve")  # what tells of single cells
 
 
 def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
@@ -104,24 +105,15 @@ def _result(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -
     table, extra = made["table"], made["extra"]
     hidden = np.array([(kind, number, cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
     running = extra.pop("cumulative", None)
-    for name in (*FINER, "certain"):
+    for name in (*FINER, *(PICKED if hidden.any() else ())):
         extra.pop(name, None)
-    if isinstance(extra.get("worst"), list):
-        named = {label for label, hide in zip(table.get("label", []), hidden, strict=True) if not hide}
-        extra["worst"] = [item for item in extra["worst"] if item.get("label") in named]
-    if not hidden.any():
-        if isinstance(running, Mapping):
-            extra["cumulative"] = between_ranges(table, running)
-        return made
+    if isinstance(running, Mapping) and not hidden.any():
+        extra["cumulative"] = between_ranges(table, running)
     for name, values in table.items():
         if name not in KEPT:
             table[name] = _masked(values, hidden)
-    if kind == KIND:  # what a period says of the one before it, where that one is hidden
-        steps = [name for name in table if name.startswith(STEPS)]
-        table |= {name: _masked(table[name], np.append(False, hidden[:-1])) for name in steps}
-    for name in ("worst", "curve"):
-        if not isinstance(extra.get(name), list):
-            extra.pop(name, None)
+        if kind == KIND and name.startswith(STEPS):  # what a period says of the one before it, where that one is hidden
+            table[name] = _masked(table[name], np.append(False, hidden[:-1]))
     return made
 
 
