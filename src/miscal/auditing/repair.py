@@ -324,8 +324,6 @@ def repair_table(
     whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
     rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
-    for name in allowed or ():
-        whole.columns.find(name)
     usable = list(audited if allowed is None else allowed)
     if whole.rows < LEAST:
         raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")

@@ -17,7 +17,8 @@ from miscal.auditing.column_choice import left_out
 from miscal.auditing.disclosure import Blocks, Shown
 from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.checks import whole
+from miscal.data.errors import MiscalError
 from miscal.page.json import Columns, floats
 from miscal.page.words import KIND, finite, plural
 from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below, level_text
@@ -44,10 +45,9 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     differences. Findings come first: a table hides another cell rather than one that is a finding. What cuts the same
     rows otherwise (histograms, maps, running totals between the ranges) is left out.
     """
-    if not isinstance(below, (int, np.integer)) or isinstance(below, bool) or below < 1:
-        raise refusal("must be a whole number of at least 1", where="'suppress_below'", got=f"it is {below!r}")
+    below = whole("suppress_below", below, 1)
     made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
-    kept = Places(document).kept(int(below))
+    kept = Places(document).kept(below)
     made["findings"] = _findings(document["findings"], kept)
     made["sections"] = {
         kind: [_result(one, kind, number, kept) for number, one in enumerate(results)]
@@ -65,7 +65,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
-    made["settings"] = {**made["settings"], "suppress_below": int(below)}
+    made["settings"] = {**made["settings"], "suppress_below": below}
     return made
 
 
