@@ -120,7 +120,7 @@ def test_a_field_of_too_many_levels_is_set_aside_with_the_reason(
 
 
 def test_max_levels_is_a_whole_number(table: Path) -> None:
-    with pytest.raises(MiscalError, match="'max_levels' must be a whole number above 0"):
+    with pytest.raises(MiscalError, match="'max_levels' must be a whole number of at least 1"):
         audit(table, outcome="y", probability="p", memory="600MB", max_levels=0)
 
 

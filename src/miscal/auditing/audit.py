@@ -25,7 +25,7 @@ from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pair
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
 from miscal.carriers.tally import Tally
-from miscal.data.checks import check_seed
+from miscal.data.checks import check_seed, number, one_of, whole
 from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.frames import expanded
@@ -121,12 +121,9 @@ def audit(
     >>> [finding.where for finding in found.findings if finding.real][:1]
     ['the whole table']
     """
-    if effort not in EFFORTS:
-        raise refusal("must be 'quick', 'normal' or 'deep'", where="'effort'", got=f"it is {effort!r}")
-    if not (isinstance(level, float) and 0.0 < level < 1.0):
-        raise refusal("must lie between 0 and 1", where="'level'", got=f"it is {level!r}")
-    if not (isinstance(max_levels, int) and max_levels >= 1):
-        raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
+    one_of("effort", effort, EFFORTS)
+    number("level", level, 0.0, 1.0, above=True, below=True)
+    whole("max_levels", max_levels, 1)
     check_seed(random_state)
     check_every(every, time)
     probability = one_prediction(probability, prediction, response, exposure)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
+from miscal.data.frames import named_by
 from miscal.data.predictions import Predictions
 from miscal.engines.source import Source
 from miscal.pairs import Pair
@@ -169,10 +169,10 @@ def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | No
 
 
 def _same_labels(column: Column, labels: np.ndarray) -> bool:
-    if column.nominal:
-        shown = np.array([str(level) for level in column.levels], object)
-        return bool(np.array_equal(shown[column.values], labels))
-    return column.integer and bool(np.array_equal(column.values.astype(np.int64).astype(str), labels.astype(str)))
+    if not (column.nominal or column.integer):
+        return False
+    levels = column.as_levels()
+    return bool(np.array_equal(np.array([str(level) for level in levels.levels], object)[levels.values], labels))
 
 
 def _rises(score: np.ndarray, values: np.ndarray) -> bool:
@@ -213,29 +213,31 @@ def _judged(column: Column, one: Pair) -> tuple[bool, int, str] | None:
     """Whether it is uncertain that rows of one value are not independent, how many values it has, what they share."""
     if not (column.nominal or column.integer) or not one.binary:
         return None
-    values = column.values[: one.rows]
-    known = values >= 0 if column.nominal else ~np.isnan(values)
-    _, code = np.unique(values[known], return_inverse=True)
-    many = np.bincount(code)
-    several = np.flatnonzero(many >= 2)
-    within = np.isin(code, several) if several.size < many.size else slice(None)
-    if several.size < LEAST_KEYS or many[several].sum() < 0.5 * one.rows or many[several].mean() > LARGEST:
+    known = ~column.missing[: one.rows]
+    _, code = np.unique(column.values[: one.rows][known], return_inverse=True)
+    several = np.bincount(code) >= 2
+    many = np.bincount(code)[several]
+    if many.size < LEAST_KEYS or many.sum() < 0.5 * one.rows or many.mean() > LARGEST:
         return None
-    _, code = np.unique(code[within], return_inverse=True)
-    predicted, observed = (each[known][within] for each in (one.predicted, one.observed.astype(np.float64)))
-    shared = _outcomes(code, predicted, observed)
+
+    def sums(values: np.ndarray) -> np.ndarray:
+        return np.bincount(code, values[known])[several]
+
+    shared = _outcomes(many, sums(one.observed), one.predicted, sums)
     uncertain = not shared
-    if uncertain and several.size >= LEAST_ERRING and (column.nominal or NAMED.search(column.name)):
-        shared = _errors(code, predicted, observed)
-    return (uncertain, int(several.size), shared) if shared else None
+    if uncertain and many.size >= LEAST_ERRING and (column.nominal or NAMED.search(column.name)):
+        off, noise = sums(one.observed - one.predicted), sums(one.predicted * (1.0 - one.predicted))
+        shared = _errors(off / many, noise / many**2)
+    return (uncertain, many.size, shared) if shared else None
 
 
-def _outcomes(code: np.ndarray, predicted: np.ndarray, observed: np.ndarray) -> str:
+def _outcomes(
+    many: np.ndarray, events: np.ndarray, predicted: np.ndarray, sums: Callable[[np.ndarray], np.ndarray]
+) -> str:
     """What the outcomes of a key have in common: all the same, or exactly one event; empty where that is chance."""
-    many, events = np.bincount(code), np.bincount(code, observed)
     inside = np.clip(predicted, 1e-9, 1.0 - 1e-9)
-    all_, none = np.exp(np.bincount(code, np.log(inside))), np.exp(np.bincount(code, np.log1p(-inside)))
-    one = none * np.bincount(code, inside / (1.0 - inside))
+    all_, none = np.exp(sums(np.log(inside))), np.exp(sums(np.log1p(-inside)))
+    one = none * sums(inside / (1.0 - inside))
     for agree, chance, words in (
         ((events == 0) | (events == many), all_ + none, "have the same outcome"),
         (events == 1, np.minimum(one, 1.0), "have exactly one event"),
@@ -245,26 +247,20 @@ def _outcomes(code: np.ndarray, predicted: np.ndarray, observed: np.ndarray) -> 
     return ""
 
 
-def _errors(code: np.ndarray, predicted: np.ndarray, observed: np.ndarray) -> str:
+def _errors(mean: np.ndarray, variance: np.ndarray) -> str:
     """Whether mean errors of one key and the next differ by more than those of independent rows would.
 
     Neighbours are compared, so that an error along a column of numbers is not taken for one that keys share.
     """
-    many = np.bincount(code)
-    mean = np.bincount(code, observed - predicted) / many
-    variance = np.bincount(code, predicted * (1.0 - predicted)) / many**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        square = np.diff(mean) ** 2 / (variance[1:] + variance[:-1])
-    square = square[np.isfinite(square)]
+    both = variance[1:] + variance[:-1]
+    square = np.diff(mean)[both > 0] ** 2 / both[both > 0]
     if square.size < LEAST_ERRING - 1:
         return ""
     ratio, error = float(square.mean()), float(square.std()) * math.sqrt(1.5 / square.size)
-    return (
-        f"err together, {ratio:.1f} times as much as independent rows" if ratio > max(LARGER, 1 + FAR * error) else ""
-    )
+    beyond = ratio > max(LARGER, 1 + FAR * error)
+    return f"err together, {ratio:.1f} times as much as independent rows" if beyond else ""
 
 
-MOST_CLASSES = 1000
 CERTAINLY = 0.999  # rows that name the class predicted, from which a column is that and not the outcome
 SUM_OF_ONE = 1e-3  # how far the classes' probabilities of a row may be from 1 in all
 # A name that settles it where several columns could be meant.
@@ -284,12 +280,12 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
         outcome, probability = _classes(usable, chances, outcome) or (outcome, None)
     if probability is None:
         probability = _one(chances, _PROBABILITY, "probability", columns)
-    taken = [probability] if isinstance(probability, str) else list(probability)
+    taken = named(probability)
     if outcome is None:
         events = [name for name, values in inside.items() if name not in taken and np.unique(values).tolist() == [0, 1]]
         scores = [usable[name] for name in taken if name in chances]
         free = [name for name in events if not any(separated(usable[name] > 0, score) for score in scores)]
-        outcome = _one(_distinct(free or events, usable), _OUTCOME, "outcome", columns)
+        outcome = _one(free or events, _OUTCOME, "outcome", columns)
     shown = ", ".join(taken[:4]) + (f" and {len(taken) - 4} more" if len(taken) > 4 else "")
     return outcome, probability, f"Taken as outcome: {outcome}; as probability: {shown}. Name others if they are meant."
 
@@ -306,9 +302,14 @@ def _values(column: Any) -> np.ndarray | None:
     return np.array(column.cast(pa.string()).to_pylist(), object) if pa.types.is_string(text) else None
 
 
+def _settled(found: list[str], pattern: re.Pattern[str]) -> list[str]:
+    """The only one, or those of a telling name."""
+    return found if len(found) == 1 else [name for name in found if pattern.fullmatch(name)]
+
+
 def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping[str, Any]) -> str:
     """The only one, or the only one of that name."""
-    settled = found if len(found) == 1 else [name for name in found if pattern.fullmatch(name)]
+    settled = _settled(found, pattern)
     if len(settled) == 1:
         return settled[0]
     what = {"outcome": "whole numbers 0 and 1", "probability": "numbers from 0 to 1"}[role]
@@ -320,37 +321,23 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
     raise refusal(needs, where="audit", got=several if found else none, hint=hint)
 
 
-def _distinct(names: list[str], usable: Mapping[str, np.ndarray]) -> list[str]:
-    """Columns that are not one of the others once more; the one with a telling name stays, else the first."""
-    kept: list[str] = []
-    for name in sorted(names, key=lambda each: _OUTCOME.fullmatch(each) is None):
-        if not any(np.array_equal(usable[name], usable[other]) for other in kept):
-            kept.append(name)
-    return [name for name in names if name in kept]
-
-
 def _classes(usable: Mapping[str, np.ndarray], chances: list[str], outcome: str | None) -> tuple[str, Any] | None:
     """Columns `name_<label>` that add up to 1, one for each label of a column; the second of two where labels are 0, 1.
 
     None where there are no such columns, or where no column or several could have these labels.
     """
-    groups: dict[str, list[str]] = {}
-    for name in chances:
-        head, mark, _ = name.rpartition("_")
-        if mark:
-            groups.setdefault(f"{head}_", []).append(name)
-    found = []
-    for head, names in groups.items():
-        table = np.stack([usable[name] for name in names], axis=1)
-        if not 2 <= len(names) <= MOST_CLASSES or np.abs(table.sum(axis=1) - 1.0).max() > SUM_OF_ONE:
+    found: list[tuple[str, Any]] = []
+    for head in {name.rpartition("_")[0]: name for name in chances if "_" in name}:
+        names = named_by(head, chances)
+        if len(names) < 2 or np.abs(sum(usable[name] for name in names) - 1.0).max() > SUM_OF_ONE:
             continue
-        labels = [name[len(head) :] for name in names]
-        said = np.array(labels, object)[np.argmax(table, axis=1)]
-        fit = [name for name in usable if name not in names and _labelled(usable[name], labels)]
-        free = [name for name in fit if np.mean(_words(usable[name]) == said) < CERTAINLY] or fit
-        free = [outcome] if outcome in fit else _distinct(free, usable)
-        settled = free if len(free) == 1 else [name for name in free if _OUTCOME.fullmatch(name)]
-        found += [(name, _ordered(names, labels)) for name in settled]
+        labels = np.array([name[len(head) + 1 :] for name in names], object)
+        words = {name: _words(values) for name, values in usable.items() if name not in names}
+        fit = [name for name, each in words.items() if len(set(each)) > 1 and set(each) <= set(labels)]
+        said = labels[np.argmax([usable[name] for name in names], axis=0)]
+        free = [name for name in fit if np.mean(words[name] == said) < CERTAINLY] or fit
+        settled = [outcome] if outcome in fit else _settled(free, _OUTCOME)
+        found += [(name, names[1] if labels.tolist() == ["0", "1"] else names) for name in settled]
     return found[0] if len(found) == 1 else None
 
 
@@ -358,21 +345,5 @@ def _words(values: np.ndarray) -> np.ndarray:
     """Values as labels are written in the names of columns."""
     if values.dtype == object:
         return values
-    return np.array([f"{value:.0f}" if value % 1 == 0 else str(value) for value in values.tolist()], object)
-
-
-def _labelled(values: np.ndarray, labels: list[str]) -> bool:
-    """Whether every value is one of the labels, and two at least occur."""
-    if values.dtype != object and np.any(values % 1):
-        return False
-    words = set(_words(np.unique(values) if values.dtype != object else values).tolist())
-    return len(words) > 1 and words <= set(labels)
-
-
-def _ordered(names: list[str], labels: list[str]) -> Any:
-    """Columns of numbered classes by their numbers; of the classes 0 and 1 the column of 1."""
-    if not all(label.isdecimal() for label in labels):
-        return names
-    numbers, listed = zip(*sorted(zip(map(int, labels), names, strict=True)), strict=True)
-    whole = all(two == one + 1 for one, two in pairwise(numbers))
-    return listed[1] if numbers == (0, 1) else list(listed) if whole else names
+    distinct, code = np.unique(values, return_inverse=True)
+    return np.array([f"{value:g}" for value in distinct.tolist()], object)[code]

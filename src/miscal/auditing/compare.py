@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -18,15 +19,16 @@ from miscal.inference.adjust import holm
 from miscal.page import words
 from miscal.page.json import floats, parts
 from miscal.page.words import finite, span
-from miscal.pooling.cells import Ranges, fingerprint
+from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
 COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
-SUMS = ("rows", "weight", "predicted", "observed", "variance", "residual2")
+NOISE = ("variance", "residual2")
+SUMS = ("rows", "weight", "predicted", "observed", *NOISE)
 WHOLE = "the whole table"
 SCORES = ("expected", "kuiper", "smooth", "gap", "ratio", "slope", "brier", "log_loss", "auc")
 SHARE, LEAST_ROWS = 0.1, 30  # of a range that is joined from narrower ones
-Sums = Mapping[str, np.ndarray]
+Cells = dict[str, Any]  # edges, labels and sums, and under "fine" the same of narrower ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,25 +109,27 @@ def compare(before: Any, after: Any) -> Comparison:
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
     data = [audit.document["data"] for audit in (before, after)]
+    kinds = [str(one.get("response", "")) for one in data]
+    if kinds[0] != kinds[1]:
+        got = " and ".join(kind or "binary" for kind in kinds)
+        raise refusal("must predict the same kind of outcome", where="the two audits", got=f"their responses are {got}")
     prints = [each.get("rows_fingerprint") for each in data]  # not of tables that were not held in memory
     same = prints[0] is not None and prints[0] == prints[1]
     level = float(after.document["settings"].get("level", 0.05))
-    both = [name for name in before.carriers if name in after.carriers]
-    parts = [_cells(name, *_alike(before.carriers[name], after.carriers[name]), paired=same) for name in both]
-    seen = {_column(name) for name, part in zip(both, parts, strict=True) if part and part["where"].size}
+    both = {name: (cells, after.carriers[name]) for name, cells in before.carriers.items() if name in after.carriers}
+    parts = {_column(name): [] for name in both}  # type: dict[str, list[dict[str, np.ndarray]]]
     if "score" in both:  # first of all, all rows
-        parts.insert(0, _cells("score", *(_joined(a.carriers["score"]) for a in (before, after)), paired=same))
-    parts = [part for part in parts if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+        parts["score"].append(_cells("", *map(_joined, both["score"]), paired=same))
+    for name, pair in both.items():
+        parts[_column(name)].append(_cells(_column(name), *_alike(*pair), paired=same))
+    listed = [part for some in parts.values() for part in some if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
+    rows = {name: np.concatenate([part[name] for part in listed]) for name in COLUMNS}
     change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
     adjusted = holm(rows["p_value"])
     verdict = np.where(adjusted <= level, np.where(change < 0, "better", "worse"), "same")
     table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
     summed = bool(before.carriers and after.carriers)
-    kinds = [str(one.get("response", "")) for one in data]
-    if kinds[0] != kinds[1]:
-        got = " and ".join(kind or "binary" for kind in kinds)
-        raise refusal("must predict the same kind of outcome", where="the two audits", got=f"their responses are {got}")
+    seen = {column for column, some in parts.items() if any(part and part["where"].size for part in some)}
     left = [name for name in _columns(before) if summed and name in _columns(after) and name not in seen]
     places = ([str(where) for where in rows["where"][verdict == word]] for word in ("better", "worse"))
     found = *_findings(before, after), _scores(before, after)
@@ -142,71 +146,69 @@ def _columns(audit: Any) -> list[str]:
     return list(dict.fromkeys(str(one["settings"]["column"]) for one in results))
 
 
-def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> dict[str, Any] | None:
-    """The sums of a result's cells as plain lists, for a comparison; None where their noise is not known.
+def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> Cells | None:
+    """The sums of a result's cells, for a comparison; None where their noise is not known.
 
     fine : sums of narrow ranges of the same column, some of whose edges any other audit has (`shared_edges`)
 
     With clusters the sums that are noise are as much larger as rows of one cluster err together, which the standard
     errors of the table tell: sqrt(ΣD²)/Σw, D a cluster's residual. Rows alone would promise too much.
     """
-    sums, spread = _sums(result.extra["tally"], result), np.ones(1)
+    own, spread = _sums(result.extra["tally"], result), np.ones(1)
     if clustered:
         error = result.table["error"] if "error" in result.table else np.empty(0)
-        if error.size != sums["weight"].size:
+        if error.size != own["weight"].size:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = (error * sums["weight"]) ** 2 / sums["residual2"]
+            ratio = (error * own["weight"]) ** 2 / own["residual2"]
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
-    cells: Any = result.extra["tally"].cells
-    if "scale" in result.extra and result.kind == "score":
-        cells = replace(cells, edges=cells.edges * result.extra["scale"] + result.extra.get("low", 0.0))
-    made = _listed(cells, sums, spread)
+    made = own | {name: own[name] * spread for name in NOISE}
     if fine is not None:  # rows of a cluster lie in several narrow ranges: those joined err together as the widest do
-        made["fine"] = _listed(fine.cells, _sums(fine, result), spread.max())
+        narrow = _sums(fine, result)
+        made["fine"] = narrow | {name: narrow[name] * spread.max() for name in NOISE}
     return made
 
 
-def _sums(tally: Tally, result: Result) -> dict[str, np.ndarray]:
-    """The sums of cells in the units of the data."""
-    scale, low = result.extra.get("scale", 1.0), result.extra.get("low", 0.0)
+def _sums(tally: Tally, result: Result) -> Cells:
+    """Edges, labels and sums of cells, in the units of the data."""
+    cells: Any = tally.cells
+    edges = cells.edges if isinstance(cells, Ranges) else np.empty(0)
     sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
     if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
+        scale, low = result.extra["scale"], result.extra.get("low", 0.0)
         sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
-        sums |= dict.fromkeys(("variance", "residual2"), sums["residual2"] * scale**2)
-    return sums
+        sums |= dict.fromkeys(NOISE, sums["residual2"] * scale**2)
+        edges = edges * scale + low if result.kind == "score" else edges
+    return {"edges": floats(edges), "label": cells.labels(), **sums}
 
 
-def _listed(cells: Any, sums: Mapping[str, np.ndarray], spread: Any) -> dict[str, Any]:
-    """Cells and their sums as plain lists; those that are noise as much larger as `spread`."""
-    sums = {**sums, **{name: sums[name] * spread for name in ("variance", "residual2")}}
-    rule = None if cells.describe()["kind"] == "levels" else fingerprint(cells)
-    edges = cells.edges.tolist() if isinstance(cells, Ranges) else []
-    return {"rule": rule, "edges": edges, "label": cells.labels()} | {name: sums[name].tolist() for name in SUMS}
-
-
-def read_cells(value: Mapping[str, Any]) -> dict[str, Any]:
+def read_cells(value: Mapping[str, Any]) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
-    lists = {name: list(value[name]) for name in ("label", *SUMS)}
-    if len({len(each) for each in lists.values()}) > 1:
+    made = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
+    made |= {name: floats(value[name]) for name in SUMS}
+    if len({len(made[name]) for name in ("label", *SUMS)}) > 1:
         raise ValueError("the sums of its cells differ in number")
-    fine = {"fine": read_cells(value["fine"])} if "fine" in value else {}
-    return {"rule": value["rule"], "edges": floats(value.get("edges", [])).tolist(), **lists, **fine}
+    return made | ({"fine": read_cells(value["fine"])} if "fine" in value else {})
 
 
-def _joined(cells: Mapping[str, Any]) -> dict[str, Any]:
-    """All cells as one."""
-    return {"rule": None, "label": [WHOLE], **{name: [float(np.sum(floats(cells[name])))] for name in SUMS}}
+def _joined(cells: Cells, cell: Any = 0, label: Sequence[str] = (WHOLE,), edges: Any = ()) -> Cells:
+    """Cells added up to fewer, whose number each of them is given; all as one if not."""
+    place = np.broadcast_to(np.asarray(cell, np.int64), len(cells["label"]))
+    sums = {name: np.bincount(place, cells[name], len(label)) for name in SUMS}
+    return {"edges": np.asarray(edges), "label": list(label), **sums}
 
 
-def _alike(one: Mapping[str, Any], two: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _same_edges(one: Cells, two: Cells) -> bool:
+    return np.array_equal(one["edges"], two["edges"], equal_nan=True)
+
+
+def _alike(one: Cells, two: Cells) -> tuple[Cells, Cells]:
     """The same ranges of both: neighbours that only one of them cuts apart are joined, and such as have few rows."""
-    if one["rule"] == two["rule"] or not (one.get("edges") and two.get("edges")):
+    if _same_edges(one, two) or not (one["edges"].size and two["edges"].size):
         return one, two
     one, two = one.get("fine", one), two.get("fine", two)
     inner = np.intersect1d(one["edges"][1:-1], two["edges"][1:-1])
-    rows = [floats(_cut(each, inner)["rows"])[: inner.size + 1] for each in (one, two)]
-    inner = inner[_useful(*rows)]
+    inner = inner[_useful(*(_cut(each, inner)["rows"][: inner.size + 1] for each in (one, two)))]
     return (_cut(one, inner), _cut(two, inner)) if inner.size else (one, two)
 
 
@@ -227,39 +229,33 @@ def _useful(one: np.ndarray, two: np.ndarray) -> list[int]:
     return kept
 
 
-def _cut(cells: Mapping[str, Any], inner: np.ndarray) -> dict[str, Any]:
+def _cut(cells: Cells, inner: np.ndarray) -> Cells:
     """Ranges joined to those between some of their own edges; missing values stay apart."""
-    known = len(cells["edges"]) - 1
-    place = np.append(0, np.searchsorted(inner, np.asarray(cells["edges"][1:-1]), side="right"))
-    ends = [None, *inner.tolist(), None]
-    label = [span(finite(low), finite(high)) for low, high in pairwise(ends)] + list(cells["label"][known:])
-    place = np.append(place, len(ends) - 1 + np.arange(len(cells["label"]) - known)).astype(np.int64)
-    sums = {name: np.bincount(place, floats(cells[name]), len(label)).tolist() for name in SUMS}
-    return {"rule": inner.tolist(), "label": label, **sums}
+    ends = [math.nan, *inner.tolist(), math.nan]
+    missing = cells["label"][cells["edges"].size - 1 :]
+    place = np.append(0, np.searchsorted(inner, cells["edges"][1:-1], side="right"))
+    place = np.append(place, inner.size + 1 + np.arange(len(missing)))
+    return _joined(cells, place, [*(span(low, high) for low, high in pairwise(ends)), *missing], inner)
 
 
-def _cells(name: str, one: Mapping[str, Any], two: Mapping[str, Any], *, paired: bool) -> dict[str, np.ndarray]:
+def _cells(column: str, one: Cells, two: Cells, *, paired: bool) -> dict[str, np.ndarray]:
     """The cells of one result that both audits have, matched by name; ranges only where their edges are the same."""
-    if one["rule"] != two["rule"]:
+    if not _same_edges(one, two):
         return {}
-    column = _column(name)
-    full, own_full = floats(two["weight"]) > 0, floats(one["weight"]) > 0
-    place = {label: index for index, label in enumerate(two["label"]) if full[index]}
-    own = [index for index, label in enumerate(one["label"]) if label in place and own_full[index]]
+    place = {label: index for index, label in enumerate(two["label"]) if two["weight"][index] > 0}
+    own = [index for index, label in enumerate(one["label"]) if label in place and one["weight"][index] > 0]
     named = [one["label"][index] for index in own]
-    where = np.array([label if label == WHOLE else f"{column} {label}".strip() for label in named], dtype=object)
-    sums = [
-        {name: floats(each[name])[chosen] for name in SUMS}
-        for each, chosen in ((one, own), (two, [place[label] for label in named]))
-    ]
+    chosen = ((one, own), (two, [place[label] for label in named]))
+    sums = [{name: each[name][some] for name in SUMS} for each, some in chosen]
     gaps = [(each["predicted"] - each["observed"]) / each["weight"] for each in sums]
     unpaired = sum(each["residual2"] / each["weight"] ** 2 for each in sums)  # the gap is the same on two sets of rows
     p_value = paired_p(*sums) if paired else _normal_p(gaps[0] - gaps[1], unpaired)
+    where = np.array([f"{column} {label}".strip() for label in named], dtype=object)
     values = (where, *(part["rows"].astype(np.int64) for part in sums), *gaps, p_value)
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def paired_p(one: Sums, two: Sums) -> np.ndarray:
+def paired_p(one: Cells, two: Cells) -> np.ndarray:
     """P-values that two models are equally far from the truth on the same rows.
 
     The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.

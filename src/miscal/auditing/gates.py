@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,11 @@ LIMITS = {
     "kuiper": "the Kuiper range along the score",
     "gap": "the gap over all rows",
 }  # errors between probabilities, which are at most 1
+KINDS: dict[str, tuple[Any, str]] = {
+    "max_field": (Mapping, "a table such as {state = 0.02}"),
+    "ignore": ((list, tuple), 'a list such as ["MC301"]'),
+    "no_new_findings": (str, "the path of a baseline"),
+}  # gates that are no numbers
 
 
 @dataclass(frozen=True)
@@ -85,42 +90,37 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
     most : the largest error that could fail: 1 between probabilities, infinite for other means
     """
     for candidate in [path] if path else [folder / name for name in FILES]:
-        if path is None and not candidate.is_file():
-            continue
-        check_file(candidate)
-        try:
-            content = tomllib.loads(candidate.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise refusal("cannot be read", where=f"'{candidate}'", got=str(error.strerror or error)) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise refusal("is not TOML", where=f"'{candidate}'", got=str(error)) from error
+        content = _toml(candidate) if path or candidate.is_file() else {}
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
-        given = {name.replace("-", "_"): (name, value) for name, value in content.items()}
-        unknown = [name for key, (name, _) in given.items() if key not in GATES]
+        unknown = [name for name in content if name.replace("-", "_") not in GATES]
         if unknown:
-            raise refusal(
-                f"has no gate '{unknown[0]}'", where=f"'{candidate}'", hint=nearest(unknown[0], GATES.values())
-            )
-        if content or path:
-            return {key: gate_value(key, each, f"'{candidate}': {name}", most) for key, (name, each) in given.items()}
+            hint = nearest(unknown[0], GATES.values())
+            raise refusal(f"has no gate '{unknown[0]}'", where=f"'{candidate}'", hint=hint)
+        if content:
+            keys = {name: name.replace("-", "_") for name in content}
+            return {key: gate_value(key, content[name], f"'{candidate}': {name}", most) for name, key in keys.items()}
     return {}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    check_file(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # no file, no text, no TOML
+        got = str(getattr(error, "strerror", None) or error)
+        raise refusal("cannot be read as TOML", where=f"'{path}'", got=got) from error
 
 
 def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
     """The value of one gate, checked: of a file or of an option."""
+    kind, words = KINDS.get(key, (object, ""))
+    if not isinstance(value, kind):
+        raise refusal(f"must be {words}", where=where, got=f"it is {value!r}")
     if key == "max_field":
-        if not isinstance(value, Mapping):
-            raise refusal("must be a table such as {state = 0.02}", where=where, got=f"it is {value!r}")
         return {str(column): _number(limit, f"{where} {column}", most) for column, limit in value.items()}
-    if key == "ignore":
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            raise refusal('must be a list such as ["MC301"]', where=where, got=f"it is {value!r}")
-        return tuple(str(item) for item in value)
-    if key == "no_new_findings":
-        if not isinstance(value, str):
-            raise refusal("must be the path of a baseline", where=where, got=f"it is {value!r}")
-        return value
+    if key in KINDS:
+        return value if isinstance(value, str) else tuple(str(item) for item in value)
     return _number(value, where, most if key.removeprefix("max_") in LIMITS else math.inf)
 
 
@@ -145,7 +145,7 @@ def judge(
 
     shown : the document without what is hidden; by default everything may be named
     """
-    hidden = Hidden(audit, read_document(shown) if shown else audit)
+    hidden = {} if shown is None else _hidden(audit, read_document(shown))
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
         for key, label in LIMITS.items()
@@ -173,7 +173,7 @@ def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
     return Outcome(name, value <= limit, text)
 
 
-def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
+def _multicalibration(audit: Document, limit: float, hidden: Mapping[str, str]) -> Outcome:
     name = "max-multicalibration-sigma"
     tables = [result.table for result in audit.of("subpopulation")]
     if not tables:
@@ -181,7 +181,7 @@ def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
     sizes = [float(np.nanmax(floats(table["deviations"]), initial=0.0)) for table in tables]
     value = max(sizes)
     label = next(iter(tables[sizes.index(value)]["label"]), None)
-    where = hidden.word if label in hidden.labels else label
+    where = hidden.get(str(label), label)
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, value <= limit, text)
 
@@ -193,7 +193,7 @@ def _column(audit: Document, name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
-def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Hidden) -> list[Outcome]:
+def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Mapping[str, str]) -> list[Outcome]:
     name = "no-new-findings"
     least = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
     old = baseline.real
@@ -203,21 +203,18 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Hidd
     if not fresh:
         seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
-    said = [f"a place {hidden.word}" if each.where in hidden.findings else str(each) for each in fresh]
+    said = [f"a place {hidden[each.where]}" if each.where in hidden else str(each) for each in fresh]
     return [Outcome(name, False, f"new {each.code}: {text}") for each, text in zip(fresh, said, strict=True)]
 
 
-class Hidden:
-    """The places of an audit that may not be named: small ones, and those that would give them away."""
-
-    def __init__(self, audit: Document, shown: Document) -> None:
-        below = shown.settings.get("suppress_below", 0)
-        self.word = f"of fewer than {below} rows, or beside such"
-        every, named = ({finding.where for finding in each.real} for each in (audit, shown))
-        self.findings = every - named if below else set()
-        tables = [result.table for result in shown.of("subpopulation") if below]
-        rows = [pair for table in tables for pair in zip(table["label"], table.get("rows", ()), strict=False)]
-        self.labels = {str(label) for label, many in rows if many is None}
+def _hidden(audit: Document, shown: Document) -> dict[str, str]:
+    """What is said of the places that may not be named: small ones, and those that would give them away."""
+    below = shown.settings.get("suppress_below")
+    tables = [result.table for result in shown.of("subpopulation") if below]
+    cells = [cell for table in tables for cell in zip(table["label"], table["rows"], strict=True)]
+    small = {str(label) for label, rows in cells if rows is None}
+    gone = {finding.where for finding in audit.real} - {finding.where for finding in shown.real}
+    return dict.fromkeys(small | gone, f"of fewer than {below} rows, or beside such")
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:

@@ -13,15 +13,16 @@ import numpy as np
 from miscal.auditing.search.looking import Wanted
 from miscal.auditing.search.parts import MONTHS_OF, calendar_edges, monday
 from miscal.carriers.tally import Tally
+from miscal.data.checks import one_of
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import tally
 from miscal.engines.requests import LevelCells, RangeCells
 from miscal.inference.aggregates import seminorm_interval
-from miscal.inference.changes import Changes, changes, day_noise, judged_by_days
+from miscal.inference.changes import Changes, DayNoise, changes, day_noise, judged_by_days
 from miscal.inference.residual import Noise
-from miscal.inference.sums import CellRows, Sums
+from miscal.inference.sums import CellRows
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
 from miscal.page.words import KIND, showing, step_words
 from miscal.pairs import Pair
@@ -38,12 +39,10 @@ MOST_DAYS = 40_000  # that are added up one by one
 
 def check_every(every: str | None, time: str | None) -> None:
     """Refuse what is no period, and a period without a column of times."""
-    if every is not None and every not in EVERY:
-        raise refusal(f"must be one of {', '.join(map(repr, EVERY))}", where="'every'", got=f"it is {every!r}")
-    if every is not None and time is None:
-        raise refusal(
-            "needs the column of the time", where="'every'", got="'time' is not given", hint="add time=COLUMN"
-        )
+    if every is not None:
+        one_of("every", every, EVERY)
+        if time is None:
+            raise refusal("needs the column of the time", where="'every'", hint="add time=COLUMN")
 
 
 def time_column(predictions: Predictions, time: str) -> Column:
@@ -135,26 +134,12 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     return np.asarray(year if every == "year" else np.char.add(year, quarter))
 
 
-def by_period(
-    compared: Pair, column: Column, *, every: str | None = None, level: float = 0.05, random_state: int = 0
-) -> Result:
-    """Judge every week or month, and every change from one to the next."""
-    known = ~np.isnan(column.values)
-    if not known.any():
-        raise _no_dates(column.name, "all values are missing")
-    word = chosen_every(column.values, every)
+def by_period(compared: Pair, column: Column, *, every: str | None = None, **judged: Any) -> Result:
+    """Judge every week or month, and every change from one to the next; at a `level` and by a `random_state`."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
-    days = days[~np.isnan(days)]
-    names, period = np.unique(period_names(days, word), return_inverse=True)
-    levels = Levels(tuple(map(str, names)), not known.all(), column.name)
-    pooling = LevelPooling(np.append(period, -1)[day], levels)
-    found = pooled(compared, pooling, level=level, random_state=random_state)
-    daily = None
-    if compared.cluster is None:
-        sums = found.noise.sums(tally(compared, LevelPooling(day, Numbered(days.size + 1))))
-        daily = sums.map(lambda values: values[: days.size]), period
-    return period_result(found, column.name, word, daily, level=level, random_state=random_state)
+    daily = tally(compared, LevelPooling(day, Numbered(days.size)))
+    return _periods(daily, days, column.name, every, (compared, day), **judged)
 
 
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
@@ -174,61 +159,81 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     cells: Any = tally.cells  # a period ends just before the one that follows
     known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
     days = np.append(known, [np.nan] * cells.missing)
-    word = chosen_every(days[tally.counts > 0], wanted.every)
-    options: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    full = (tally.counts > 0) & ~np.isnan(days)
+    return _periods(tally, days, time, wanted.every, noise, level=wanted.level, random_state=wanted.random_state)
+
+
+def _periods(
+    daily: Tally,
+    days: np.ndarray,
+    column: str,
+    every: str | None,
+    rows: Any,
+    *,
+    level: float = 0.05,
+    random_state: int = 0,
+) -> Result:
+    """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
+
+    Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
+
+    rows : the rows and the day of each; or the noise of the sums, where they are not at hand
+    """
+    full = (daily.counts > 0) & ~np.isnan(days)
+    if not full.any():
+        raise _no_dates(column, "all values are missing")
+    word = chosen_every(days[full], every)
     names, period = np.unique(period_names(days[full], word), return_inverse=True)
-    missing = bool((tally.counts[np.isnan(days)] > 0).any())
+    missing = bool((daily.counts[np.isnan(days)] > 0).any())
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
-    found = pooled_of(tally.coarsen(groups, Levels(tuple(map(str, names)), missing, time)), noise, **options)
-    sums = noise.sums(tally).map(lambda values: values[full])
-    # Text has the day, or only the period: days are told apart where there are more of them than periods.
-    return period_result(found, time, word, (sums, period), **options)
+    levels, judged = Levels(tuple(map(str, names)), missing, column), {"level": level, "random_state": random_state}
+    if isinstance(rows, Noise):
+        found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
+    else:
+        found = pooled(rows[0], LevelPooling(groups[rows[1]], levels), **judged)
+    clustered = found.rows is not None and found.rows.cluster is not None
+    noisy = None if clustered else day_noise(found.noise.sums(daily).map(lambda values: values[full]), period)
+    times = None if noisy is None else noisy.times(np.bincount(period).astype(np.float64))
+    return _result_of(found, column, word, noisy, times, judged)
 
 
-def period_result(
-    found: Pooled, column: str, every: str, daily: tuple[Sums, np.ndarray] | None, **judged: Any
+def _result_of(
+    found: Pooled, column: str, every: str, days: DayNoise | None, times: np.ndarray | None, judged: Mapping[str, Any]
 ) -> Result:
-    """The record of periods in time, from their tally and, for clusters, their rows, at a level and by a seed.
+    """The record of periods in time.
 
-    daily : sums of the days, and the period of each: where days vary more than independent rows, that is the noise
+    days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
     """
-    names, level = found.tally.cells.names, float(judged["level"])  # type: ignore[attr-defined]
-    noise, days = found.noise, None if daily is None else day_noise(*daily)
-    wide: dict[str, Any] = {}
-    if daily is not None and days is not None:
-        wide = {"wider": days.times(np.bincount(daily[1]).astype(np.float64)), "freedom": days.freedom}
+    names, level, noise = found.tally.cells.names, float(judged["level"]), found.noise  # type: ignore[attr-defined]
     how = replace(found.how, rows=_first_rows(found.rows, len(names)))
-    stepped = changes(found.sums.map(lambda values: values[: len(names)]), how, level, **wide)
-    stepped = stepped.scaled(noise.units.scale)
+    sums = found.sums.map(lambda values: values[: len(names)])
+    stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(noise.units.scale)
     columns: dict[str, Any] = dict(found.columns)
-    if days is not None:
-        columns |= noise.units.of_cells(judged_by_days(found.sums, wide["wider"], days.freedom, level))
-    with showing("" if noise.binary else "real"):
-        table = _table(Table(columns), stepped, names, every, level)
-    settings = {"column": column, "every": every, "null": noise.null, **judged}
-    words = "" if days is None else "Judged by the noise of days, of which neighbours vary together. "
-    words += (
-        f"Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, "
-        "Student's t over residuals"
-        f"{' summed over clusters' if found.rows is not None and found.rows.cluster is not None else ''}, Holm over "
-        f"{int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
-    )
     extra: dict[str, Any] = {"column": column, "every": every, "tally": found.tally}
-    if days is not None:
-        times = float(np.median(wide["wider"]))
+    words = ""
+    if days is not None and times is not None:
+        words = "Judged by the noise of days, of which neighbours vary together. "
+        columns |= noise.units.of_cells(judged_by_days(found.sums, times, days.freedom, level))
+        typical, known = float(np.median(times)), found.summary
         extra["note"] = (
             f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "
-            f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {times:.1f} times. "
+            f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {typical:.1f} times. "
             "Periods and steps are judged by that noise."
         )
         summary = replace(
-            found.summary, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
-            noise_floor=found.summary.noise_floor * math.sqrt(times),
-            interval=seminorm_interval(found.summary.value, found.summary.quantile * math.sqrt(times)),
+            known, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
+            noise_floor=known.noise_floor * math.sqrt(typical),
+            interval=seminorm_interval(known.value, known.quantile * math.sqrt(typical)),
         )  # fmt: skip
         found = replace(found, summary=summary)
+    with showing("" if noise.binary else "real"):
+        table = _table(Table(columns), stepped, names, every, level)
+    summed = " summed over clusters" if found.rows is not None and found.rows.cluster is not None else ""
+    words += (
+        f"Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, Student's t over "
+        f"residuals{summed}, Holm over {int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
+    )
+    settings = {"column": column, "every": every, "null": noise.null, **judged}
     return found.result(f"Calibration by {every}", KIND, settings, extra, words=words, table=table)
 
 

@@ -169,20 +169,21 @@ def _places(
         return _judged(compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level)
 
     again = {finding.where: finding for finding in flat(after.findings)}
+    early = [finding for finding in flat(before.findings) if finding.real]
+    known = {finding.where for finding in early}
     found = []
-    for finding in (one for one in flat(before.findings) if one.real):
+    for finding in early:
         late, two = again.get(finding.where), judge(finding, recalibrated, predictions)
         if finding.whole and late is not None:
             two["p_value"] = late.p_value
         within, still = two["interval"][0] <= 0.0 <= two["interval"][1], late is not None and late.real
         verdict = _verdict(finding.gap, two["gap"], within, still, finding.whole)
-        found.append(_place(finding, verdict, _numbers(finding), two))
-    known = {place["where"] for place in found}
-    for finding in flat(after.findings):
-        if finding.real and finding.where not in known:
-            one = judge(finding, predictions, recalibrated)
-            found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
-    return found
+        found.append((finding, verdict, _numbers(finding), two))
+    for finding in (one for one in flat(after.findings) if one.real and one.where not in known):
+        one = judge(finding, predictions, recalibrated)
+        found.append((finding, _late_verdict(one, finding), one, _numbers(finding)))
+    names = ("where", "kind", "verdict", "before", "after")
+    return [dict(zip(names, (each.where, each.kind, *told), strict=True)) for each, *told in found]
 
 
 def _verdict(before: float, after: float, within: bool, still: bool, whole: bool) -> str:
@@ -206,10 +207,6 @@ def _late_verdict(before: dict[str, Any], finding: Finding) -> str:
     return "new" if low <= 0.0 <= high else _verdict(before["gap"], finding.gap, False, True, False)
 
 
-def _place(finding: Finding, verdict: str, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    return {"where": finding.where, "kind": finding.kind, "verdict": verdict, "before": before, "after": after}
-
-
 def _numbers(finding: Finding) -> dict[str, Any]:
     names = ("rows", "predicted", "observed", "gap", "p_value")
     return {**{name: getattr(finding, name) for name in names}, "interval": list(finding.interval)}
@@ -229,9 +226,9 @@ def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[st
 def _about(
     recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions
 ) -> dict[str, Any]:
-    table = getattr(recalibrator, "table", None)
-    one, two = before.score, after.score
-    change, error = _loss_change(predictions, recalibrated)
+    table, one, two = getattr(recalibrator, "table", None), before.score, after.score
+    losses = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
+    change, error = difference(*losses, predictions)  # of means: deviance; paired over rows or clusters
     loss = "log_loss" if predictions.response == "binary" else "deviance"
     return {
         "name": getattr(recalibrator, "name", type(recalibrator).__name__),
@@ -244,15 +241,6 @@ def _about(
         f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
         "candidates": None if table is None else table.to_dict(),
     }
-
-
-def _loss_change(predictions: Predictions, recalibrated: Predictions) -> tuple[float, float]:
-    """Mean of log loss (of means: deviance) after minus before, paired over rows (clusters), and its standard error."""
-    before, after = (
-        row_loss(pairs(each.probability) if each.probability.ndim == 1 else each.probability, each)
-        for each in (predictions, recalibrated)
-    )
-    return difference(after, before, predictions)
 
 
 NEW = "recalibrated"
@@ -282,16 +270,14 @@ class Repaired:
         """Write some of the files: all of them, or none if one cannot be written."""
         from miscal.page.html import to_html
 
-        wanted = [
-            (table, lambda path: _table_bytes(self.table, path)),
-            (model, lambda _: self.model.to_json().encode()),
-            (page, lambda _: to_html(plain(self.record.document)).encode("utf-8", "replace")),
-            (json, lambda _: (dumps(self.record.document) + "\n").encode()),
-        ]
-        asked = [(Path(path), made) for path, made in wanted if path is not None]
-        if len({path for path, _ in asked}) < len(asked):
-            raise refusal("must be files of their own", where="the outputs", got="one is named twice")
-        write_together({path: made(path) for path, made in asked})
+        made: dict[File, bytes] = {
+            model: self.model.to_json().encode(),
+            page: to_html(plain(self.record.document)).encode("utf-8", "replace"),
+            json: f"{dumps(self.record.document)}\n".encode(),
+        }
+        if table is not None:
+            made[table] = _table_bytes(self.table, Path(table))
+        write_together({Path(path): content for path, content in made.items() if path is not None})
 
 
 def repair_table(
@@ -330,15 +316,14 @@ def repair_table(
     candidates, progress : as in `miscal.recalibrate.choose`
     """
     table = _arrow(data)
-    _check(table, folds)
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
+        raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
     probability = one_prediction(probability, prediction, options.get("response", "binary"))
     names = named(probability := expanded(probability, table.column_names))
     numbered = table.append_column(ROW, [np.arange(table.num_rows)])
     whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
     rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
-    for name in allowed or ():
-        whole.columns.find(name)
     usable = list(audited if allowed is None else allowed)
     if whole.rows < LEAST:
         raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
@@ -371,17 +356,13 @@ def repair_table(
     return Repaired(record, model, out.append_column(PART, [words]))
 
 
-def _check(table: pa.Table, folds: Any) -> None:
+def _arrow(data: Any) -> pa.Table:
+    """The table, which must not have the columns that are added to it."""
+    loaded = TableFile(fspath(data)).load() if isinstance(data, (str, PathLike)) else data
+    table = loaded if isinstance(loaded, pa.Table) else pa.table(dict(frame_of(loaded, "the table")))
     if PART in table.column_names or NEW in table.column_names:
         raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
-        raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
-
-
-def _arrow(data: Any) -> pa.Table:
-    if isinstance(data, (str, PathLike)):
-        return TableFile(fspath(data)).load()
-    return data if isinstance(data, pa.Table) else pa.table(dict(frame_of(data, "the table")))
+    return table
 
 
 def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:

@@ -1,28 +1,31 @@
 """Small cells kept out of everything that is written: page, JSON and CSV are made of the same dictionary.
 
-The places that it gives numbers of are boxes, whose sums and differences can be followed (`disclosure`).
+Which of the places that it gives numbers of may be shown beside one another is for `disclosure` to say.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.disclosure import EVERY_VALUE, EVERYTHING, MISSING, Box, Shown, box_of, joined_ends
+from miscal.auditing.disclosure import Blocks, Shown
 from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
-from miscal.auditing.search.parts import MONTHS_OF
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.checks import whole
+from miscal.data.errors import MiscalError
 from miscal.page.json import Columns, floats
 from miscal.page.words import KIND, finite, plural
-from miscal.pooling.condition import LARGEST, Conjunction, just_below
+from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below, level_text
 from miscal.pooling.parsing import parse
 
+Conditions = Sequence[Condition] | None
+MISSING_LABEL = "(missing)"
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
@@ -30,7 +33,8 @@ STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin t
 # Beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out.
 ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes")
 LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "comparison")
-FINER = ("histogram", "density", "differences", "too_small", "grid")  # the same rows, cut otherwise than in the table
+FINER = ("histogram", "density", "differences", "too_small", "grid", "certain")  # rows cut otherwise than in the table
+PICKED = ("worst", "curve")  # what tells of single cells
 
 
 def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
@@ -41,17 +45,14 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     differences. Findings come first: a table hides another cell rather than one that is a finding. What cuts the same
     rows otherwise (histograms, maps, running totals between the ranges) is left out.
     """
-    if not isinstance(below, (int, np.integer)) or isinstance(below, bool) or below < 1:
-        raise refusal("must be a whole number of at least 1", where="'suppress_below'", got=f"it is {below!r}")
+    below = whole("suppress_below", below, 1)
     made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
-    sections, places = document["sections"], Places(document)
-    shown = Shown(int(below), places.levels, places.named)
-    shown.show(EVERYTHING, places.rows)
-    made["findings"] = _findings(made["findings"], shown, places)  # before any table
-    # The tables of columns first, then subpopulations.
-    order = sorted(sections, key=lambda kind: (kind not in OF_COLUMNS, kind == "subpopulation"))
-    tables = {kind: [_result(one, _hidden(kind, one, shown, places)) for one in sections[kind]] for kind in order}
-    made["sections"] = {kind: tables[kind] for kind in sections}
+    kept = Places(document).kept(below)
+    made["findings"] = _findings(document["findings"], kept)
+    made["sections"] = {
+        kind: [_result(one, kind, number, kept) for number, one in enumerate(results)]
+        for kind, results in document["sections"].items()
+    }
     for entry in made["too_small"]:
         if entry.get("rows") != document["data"].get("rows"):
             entry["rows"] = None
@@ -64,35 +65,21 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
-    made["settings"] = {**made["settings"], "suppress_below": int(below)}
+    made["settings"] = {**made["settings"], "suppress_below": below}
     return made
 
 
-def _findings(
-    findings: Sequence[Mapping[str, Any]], shown: Shown, places: Places, parent: str | None = None
-) -> list[dict[str, Any]]:
+def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str | None = None) -> list[dict[str, Any]]:
     """The findings that may be shown, in their order; what a hidden one explained stands alone.
 
     The ranges of the score within a place are counts that no rule follows: they are left out.
     """
     made: list[dict[str, Any]] = []
     for each in findings:
-        kept = shown.show(places.of_finding(each), int(each["rows"]))
-        under = _findings(each.get("explained", ()), shown, places, each["where"] if kept else parent)
-        made += [{**each, "parent": parent, "score_ranges": (), "explained": under}] if kept else under
+        under = _findings(each.get("explained", ()), kept, each["where"] if id(each) in kept else parent)
+        alone = copy.deepcopy({**each, "parent": parent, "score_ranges": (), "explained": ()})
+        made += [{**alone, "explained": under}] if id(each) in kept else under
     return made
-
-
-def _hidden(kind: str, result: Mapping[str, Any], shown: Shown, places: Places) -> np.ndarray:
-    """Which cells of a table to hide; of a column the largest are shown first."""
-    counts = np.array([finite(rows) for rows in result["table"].get("rows", [])])
-    if kind != "subpopulation" and kind not in OF_COLUMNS:
-        return hidden_cells(counts.tolist(), shown.below)
-    boxes, hidden = places.of_table(kind, result), np.zeros(counts.size, bool)
-    first = np.arange(counts.size) if kind == "subpopulation" else np.argsort(-counts, kind="stable")
-    for cell in first.tolist():
-        hidden[cell] = not shown.show(boxes[cell], int(counts[cell]))
-    return hidden
 
 
 def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int) -> dict[str, Any]:
@@ -113,28 +100,20 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
     return {**compared, **places, "table": cells}
 
 
-def _result(result: Mapping[str, Any], hidden: np.ndarray) -> dict[str, Any]:
+def _result(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> dict[str, Any]:
     made = copy.deepcopy(dict(result))
     table, extra = made["table"], made["extra"]
+    hidden = np.array([(kind, number, cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
     running = extra.pop("cumulative", None)
-    for name in (*FINER, "certain"):
+    for name in (*FINER, *(PICKED if hidden.any() else ())):
         extra.pop(name, None)
-    if isinstance(extra.get("worst"), list):
-        named = {label for label, hide in zip(table.get("label", []), hidden, strict=True) if not hide}
-        extra["worst"] = [item for item in extra["worst"] if item.get("label") in named]
-    if not hidden.any():
-        if isinstance(running, Mapping):
-            extra["cumulative"] = between_ranges(table, running)
-        return made
+    if isinstance(running, Mapping) and not hidden.any():
+        extra["cumulative"] = between_ranges(table, running)
     for name, values in table.items():
         if name not in KEPT:
             table[name] = _masked(values, hidden)
-    if made.get("kind") == KIND:  # what a period says of the one before it, where that one is hidden
-        steps = [name for name in table if name.startswith(STEPS)]
-        table |= {name: _masked(table[name], np.append(False, hidden[:-1])) for name in steps}
-    for name in ("worst", "curve"):
-        if not isinstance(extra.get(name), list):
-            extra.pop(name, None)
+        if kind == KIND and name.startswith(STEPS):  # what a period says of the one before it, where that one is hidden
+            table[name] = _masked(table[name], np.append(False, hidden[:-1]))
     return made
 
 
@@ -156,120 +135,100 @@ def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:
     return [None if hide else value for value, hide in zip(values, hidden, strict=True)]
 
 
-def hidden_cells(rows: list[float], below: int) -> np.ndarray:
-    """Which cells to hide of a table that nothing else tells of: the small ones, and enough beside them.
-
-    >>> hidden_cells([3, 40, 12, 100], 10).tolist()
-    [True, False, True, False]
-    """
-    counts = np.asarray(rows, dtype=float)
-    hidden = (counts > 0) & (counts < below)
-    if hidden.any():
-        order = np.argsort(np.where(counts > 0, counts, np.inf), kind="stable")[: np.count_nonzero(counts > 0)]
-        enough = int(np.searchsorted(np.cumsum(counts[order]), below)) + 1
-        hidden[order[: max(enough, 2, np.count_nonzero(hidden))]] = True
-    return hidden
-
-
-OF_COLUMNS = ("field", "variable", KIND)
-MISSING_LABEL = "(missing)"
-Span = tuple[float, float, int]
-
-
 class Places:
-    """Boxes of findings, of the cells of tables and of subpopulations; ends without a row between them are one."""
+    """The places that a dictionary tells the rows of, each as values of columns.
+
+    The values of a column are its levels or, of numbers, one of every range between two ends that any place names; the
+    missing ones come last. The score, and whatever else cuts rows, are columns of their own, called as none can be.
+    """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        self.sections = document["sections"]
-        self.rows = int(finite(document["data"].get("rows")) or 0)
-        fields, variables = (
-            {str(result["settings"].get("column")): result for result in self.sections.get(kind, [])}
-            for kind in ("field", "variable")
-        )
-        self.kinds = dict.fromkeys(fields, "category")
-        self.kinds |= {name: str(each["extra"].get("column_kind", "numeric")) for name, each in variables.items()}
-        self.levels = {name: frozenset().union(*(one[1] for one in _levels(each))) for name, each in fields.items()}
-        self.joined: dict[str, dict[float, float]] = {}
-        self.joined = {column: joined_ends(spans) for column, spans in self._spans(document).items()}
-        self.named = {place for box, _ in self._told(document) if box is not None and len(box) > 1 for place in box}
+        self.sections, self.rows = document["sections"], int(finite(document["data"].get("rows")) or 0)
+        looked_at = [*self.sections.get("field", []), *self.sections.get("variable", [])]
+        self.kinds = {_column(one): str(one["extra"].get("column_kind", "category")) for one in looked_at}
+        dated = {_column(one) for one in self.sections.get(KIND, [])}
+        # Text and years that are read as dates are shown as periods alone.
+        self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
+        self.levels: dict[str, dict[str, int]] = {}
+        self.totals: dict[str, int] = {}
+        heads = document["findings"]
+        findings = [*heads, *(one for head in heads for one in listed(head.get("explained", ())))]
+        self.told = [(id(one), int(one["rows"]), self._of_finding(one)) for one in findings]
+        for kind in sorted(self.sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
+            for number, result in enumerate(self.sections[kind]):
+                self.told += self._of_table(kind, number, result)
 
-    def _spans(self, document: Mapping[str, Any]) -> dict[str, list[Span]]:
-        """The ranges of each column alone, with their rows."""
-        made: dict[str, list[Span]] = {}
-        for box, rows in self._told(document):
-            if box is not None and len(box) == 1:
-                column, piece = next(iter(box))
-                if piece[0] == "span":
-                    made.setdefault(column, [(-math.inf, math.inf, self.rows)]).append((*piece[1:], int(rows)))
-        return made
+    def kept(self, below: int) -> set[Any]:
+        """What may be shown: findings by their identity, cells by the kind and the number of their table."""
+        ranged = [one for *_, some in self.told for one in some or () if one.column not in self.levels]
+        ends: dict[str, set[float]] = {one.column: set() for one in ranged}
+        for one in ranged:
+            ends[one.column].update(end for end in (one.low, one.high) if end is not None)
+        points = {column: np.array([*sorted(some), LARGEST, np.nan]) for column, some in ends.items()}
+        sizes = {column: len(each) for column, each in points.items()}
+        sizes |= {column: len(each) + 1 for column, each in self.levels.items()}
+        blocks = {column: Blocks(size, self.totals.get(column, self.rows), below) for column, size in sizes.items()}
+        shown = Shown(below, self.rows, blocks)
+        places = [(key, rows, self._place(some, points)) for key, rows, some in self.told]
+        places.sort(key=lambda told: len(told[2] or ()) > 1)  # single columns first
+        return {key for key, rows, place in places if shown.show(place, rows)}
 
-    def _told(self, document: Mapping[str, Any]) -> Iterator[tuple[Box | None, Any]]:
-        """Every place with its rows."""
-        for finding in listed(document["findings"]):
-            yield self.of_finding(finding), finding["rows"]
-        for kind in (*OF_COLUMNS, "subpopulation"):
-            for result in self.sections.get(kind, []):
-                yield from zip(self.of_table(kind, result), result["table"]["rows"], strict=True)
+    def _place(self, conditions: Conditions, points: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        made: dict[str, np.ndarray] = {}
+        for one in conditions or ():
+            levels = self.levels.get(one.column)
+            if levels is None:
+                values = np.flatnonzero(one.numbers(points[one.column]))
+            elif one.levels is None:
+                values = np.flatnonzero(np.append(one.slots(list(levels)), one.missing))
+            else:
+                known = [levels[name] for name in map(level_text, one.levels) if name in levels]
+                values = np.array([*known, *[len(levels)] * one.missing], np.int64)
+            if not values.size or one.column in self.silent or one.column in made:
+                return None
+            made[one.column] = values
+        return None if conditions is None else made
 
-    def of_finding(self, finding: Mapping[str, Any]) -> Box | None:
-        """The box of a finding; one without conditions that is not of the whole table (of an old audit) has none."""
-        conditions = finding.get("condition") or ()
-        if not conditions and finding.get("kind") != "score":
-            return None
-        return self._joined(box_of(Conjunction.from_dict(conditions).conditions))
+    def _of_finding(self, finding: Mapping[str, Any]) -> Conditions:
+        """The conditions of a finding; one without any that is not of the whole table (of an old audit) says none."""
+        made = Conjunction.from_dict(finding.get("condition") or ()).conditions
+        if finding.get("kind") != "score":
+            return made or None
+        names = [str(result["name"]).partition(", class ")[2] for result in self.sections["score"]]
+        scope = str(finding.get("scope", "")).removeprefix("class ")
+        return [replace(one, column=f"\0score{names.index(scope)}") for one in made] if scope in names else None
 
-    def of_table(self, kind: str, result: Mapping[str, Any]) -> list[Box | None]:
-        """The box of each row of a table."""
+    def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Conditions]]:
+        """Each cell with its rows and conditions, the largest first; the ranges of a column have no end."""
+        table, column = result["table"], _column(result)
+        rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
+        labels = [str(label) for label in table.get("label", range(rows.size))]
+        known = [label for label in labels if label != MISSING_LABEL]
+        if kind not in ("field", "variable", KIND) or (kind == KIND and column in self.silent):
+            column = f"\0{kind}{number}"
+            self.totals[column] = int(rows.sum())
+        made: list[Conditions]
         if kind == "subpopulation":
-            return [self._of_words(label) for label in result["table"].get("label", [])]
-        column = str(result["settings"].get("column"))
-        if kind == KIND and self.kinds.get(column, "date") != "date":  # text read as dates: nothing else tells of it so
-            column = f"{column} as time"
-        pieces = _levels(result) if kind == "field" else _ranges(result, kind)
-        return [self._joined(frozenset({(column, piece)} if piece != EVERY_VALUE else ())) for piece in pieces]
+            made = [self._of_words(label) for label in labels]
+        elif kind == "field":
+            self.levels[column] = {label: place for place, label in enumerate(known)}
+            made = [[Condition(column, "category", levels=(label,))] for label in known]
+        else:
+            starts: Any = table.get("low", range(rows.size))
+            if kind == KIND:
+                starts = [just_below(day) for day in level_days(tuple(known), KIND).tolist()]
+            ends = [None, *starts[1 : len(known)], None]
+            made = [[Condition(column, low=low, high=high)] for low, high in pairwise(ends)]
+        made += [[Condition(column, levels=(), missing=True)]] * (len(labels) - len(made))
+        first = range(rows.size) if kind == "subpopulation" else np.argsort(-rows, kind="stable").tolist()
+        return [((kind, number, cell), int(rows[cell]), made[cell]) for cell in first]
 
-    def _of_words(self, label: str) -> Box | None:
+    def _of_words(self, label: str) -> Conditions:
         try:
-            return self._joined(box_of(parse(label, self.kinds).conditions))
+            return parse(label, self.kinds).conditions
         except MiscalError:
             return None
 
-    def _joined(self, box: Box | None) -> Box | None:
-        """The box with each end replaced by the one that stands for it; a range of every row is no condition."""
-        if box is None or not self.joined:
-            return box
-        made = set()
-        for column, piece in box:
-            same = self.joined.get(column, {})
-            now = ("span", *(same.get(end, end) for end in piece[1:])) if piece[0] == "span" else piece
-            if now != EVERY_VALUE:
-                made.add((column, now))
-        return frozenset(made)
 
-
-def _levels(result: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    for label in result["table"].get("label", []):
-        yield ("set", frozenset({MISSING if label == MISSING_LABEL else str(label)}))
-
-
-def _ranges(result: Mapping[str, Any], kind: str) -> Iterator[tuple[Any, ...]]:
-    """The ranges of a table; the first begins, and the last ends, where the column does."""
-    table = result["table"]
-    ends = _periods(table["label"], result) if kind == KIND else list(zip(table["low"], table["high"], strict=True))
-    known = [place for place, (low, _) in enumerate(ends) if not math.isnan(finite(low))]
-    for place, (low, high) in enumerate(ends):
-        start = LARGEST if place not in known else -math.inf if place == known[0] else float(low)
-        end = math.inf if place not in known else LARGEST if place == known[-1] else float(high)
-        yield ("span", start, end)
-
-
-def _periods(labels: Sequence[str], result: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """The days of each week, month, quarter or year, closed on the right as ranges are."""
-    months = MONTHS_OF.get(str(result["settings"].get("every")), 0)
-    made = []
-    for day in level_days(tuple(label if label[:1].isdigit() else "" for label in labels), KIND).tolist():
-        end = day + 7
-        if months and not math.isnan(day):
-            end = float(((np.datetime64(int(day), "D").astype("M8[M]") + months).astype("M8[D]")).astype(np.int64))
-        made.append((just_below(day), just_below(end)))
-    return made
+def _column(result: Mapping[str, Any]) -> str:
+    return str(result["settings"].get("column"))
