@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.data.libraries import special
+from miscal.engines.subpopulations import Lists
 from miscal.engines.walks import DISTINCT, Walk
 from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
-from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
-from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws
+from miscal.inference.clusters import ClusterDraws
+from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
 from miscal.inference.residual import STOP, TOO_SMALL
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, seed_of
-from miscal.kernels.simulate import draw_walks
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums
 
 # metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,).
 Metric = Callable[[Floats, Floats, Floats], Any]
@@ -402,14 +403,14 @@ def kuiper_p_value(
     deviation = math.sqrt(max(variance, 0.0)) / walk.weight
     clustered = how.null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
-    affordable = rows is not None and rows.probability.size * draws <= ROW_DRAWS
+    affordable = rows is not None and rows.rows * draws <= ROW_DRAWS
     if not clustered and enough and walk.distinct >= DISTINCT:
         return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and how.null == "bernoulli":
         return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
-            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.probability.size))
+            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
         found = simulated_walk(value, rows, how, draws)
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
@@ -432,26 +433,8 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
-    seed, flips = seed_of(how.random_state), how.null == "residual"
-    total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
-    if flips and how.model_variance and drawn_by_cluster(rows, draws):
-        still = np.zeros(rows.cells)
-        stream, unit_weight = ClusterDraws.of(rows, still, int(seed)), np.array([total])
-
-        def drawn(first: int, count: int) -> Floats:
-            return walk_range(still, stream.block(first, count), unit_weight)
-
-        return max_statistic_p(value, drawn, draws, block=4 * CLUSTER_CHUNK, method=stream.words)
-    nothing = np.empty(0)
-    weight = nothing if rows.weight is None else rows.weight
-    size, probability = (rows.residuals(), nothing) if flips else (weight, rows.probability)
-    unit = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
-    ends = rows.offsets[1:]
-
-    def block(first: int, count: int) -> Floats:
-        out = np.empty(count)
-        draw_walks(size, probability, unit, ends, first, count, seed, out)
-        return out / total
-
-    method = "sign flips" if flips else "simulation"
-    return max_statistic_p(value, block, draws, method=method)
+    steps, words = steps_of(rows, how, draws)
+    total = float(rows.rows if rows.weight is None else rows.weight.sum())
+    walk = rows.codes().astype(np.float64), Lists.of([np.arange(rows.rows)]), np.array([1.0 / total])
+    block = 4 * CLUSTER_CHUNK if words == ClusterDraws.words else 50
+    return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)

@@ -202,7 +202,7 @@ def _unweighted(sums: Sums, cells: Integers, rows: CellRows | None, made: CellPV
     if rows is not None and exact.any():
         lower, upper = np.empty((2, int(exact.sum())))
         counts = events[exact].astype(np.int64)
-        exact_tails(rows.offsets, rows.probability, rows.repeats(), counts, cells[exact], lower, upper)
+        exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, cells[exact], lower, upper)
         p_value[cells[exact]] = two_sided(lower, upper)
         method[cells[exact]] = "exact"
     if matched.any():
@@ -236,12 +236,12 @@ def _weighted(
 def _simulated(
     rows: CellRows, cells: Integers, observed: Floats, weight: Floats, draws: int, seed: np.uint64
 ) -> Floats:
-    weights = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
+    weights = rows.weight if rows.weight is not None else np.ones(rows.rows)
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
     most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
     most = np.minimum(most, draws)
-    sorted_rows = rows.offsets, rows.probability, weights, rows.repeats()
+    sorted_rows = rows.offsets, rows.predicted, weights, rows.repeats()
     simulated_cell_tails(*sorted_rows, observed, 1e-12 * weight, cells, most, STOP, seed, counts)
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
