@@ -25,7 +25,6 @@ Metric = Callable[[Floats, Floats, Floats], Any]
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
-CHUNK = 9973  # cells whose share of an error is summed at once; a prime: powers of two would share places in the cache
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
 CACHED_VALUES = 1 << 15
 
@@ -207,8 +206,6 @@ def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS)
 def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:
     """The metric of each draw."""
     predicted, weight = sums.predicted, sums.weight
-    if isinstance(metric, PooledError) and isinstance(stream, Draws) and stream.kernel == "draw_cells":
-        return metric.of_draws(stream.block, draws, predicted, weight)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty(draws)
     for first in range(0, draws, step):
@@ -247,49 +244,25 @@ def as_happened(sums: Sums, *, weighted: bool) -> Sums:
 
 @dataclass(frozen=True)
 class PooledError:
-    """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite.
-
-    The sum is one over CHUNK cells, added up: what the cells give can then be drawn some cells at a time, all draws
-    of a cell together, so that the masses of a cell's numbers are worked out once, and has the same bits.
-    """
+    """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite."""
 
     norm: float
 
     def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
-        """Of draws (draws, cells)."""
-        return self.of_draws(
-            lambda first, count, cells: observed[first : first + count, cells], len(observed), predicted, weight
-        )
-
-    def of_draws(
-        self, block: Callable[[int, int, slice], Floats], draws: int, predicted: Floats, weight: Floats
-    ) -> Floats:
-        """Of draws that are made a block at a time, ``block(first, count, cells)``."""
-        total, values = weight.sum(), np.zeros(draws)
-        step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
-        for start in range(0, weight.size, CHUNK):
-            cells = slice(start, start + CHUNK)
-            own = weight[cells]
-            filled = own > 0.0
-            for first in range(0, draws, step):
-                made = block(first, min(step, draws - first), cells)
-                for some in few_at_a_time(made):
-                    kept = made[some] if filled.all() else np.compress(filled, made[some], axis=1)
-                    self._add(kept - predicted[cells][filled], own[filled], total, values[first:][some])
+        """Of draws (draws, cells); empty cells count for nothing."""
+        filled = np.flatnonzero(weight > 0.0)
+        size, share = weight[filled], weight[filled] / weight.sum()
+        values = np.empty(len(observed))
+        for some in few_at_a_time(observed):
+            gap = observed[some][:, filled] - predicted[filled]
+            np.abs(gap, out=gap)
+            gap /= size
+            if math.isinf(self.norm):
+                values[some] = gap.max(axis=1, initial=0.0)
+                continue
+            # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+            values[some] = ((gap if self.norm == 1.0 else gap**self.norm) * share).sum(axis=1)
         return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
-
-    def _add(self, gap: Floats, weight: Floats, total: float, values: Floats) -> None:
-        """Add what some cells give to the values of some draws; `gap`, (draws, cells), is written over."""
-        np.abs(gap, out=gap)
-        gap /= weight
-        if math.isinf(self.norm):
-            np.maximum(values, gap.max(axis=1, initial=0.0), out=values)
-            return
-        if self.norm != 1.0:
-            gap **= self.norm
-        gap *= weight / total
-        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-        values += gap.sum(axis=1)
 
 
 def few_at_a_time(draws: Floats) -> Iterator[slice]:

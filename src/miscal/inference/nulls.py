@@ -49,14 +49,11 @@ class Draws:
     changed: Callable[[int, Floats], Floats] | None = None
     together: float | None = None
 
-    def block(self, first: int, count: int, cells: slice = slice(None)) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells); of matched binomials also some cells'."""
-        out = np.empty((count, self.mean[cells].size))
-        if self.kernel == "draw_cells":
-            units = (values[cells] for values in self.inputs)
-            simulate.draw_cells(*units, cells.start or 0, first, count, self.seed, WIDE, out)
-        else:
-            getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, out)
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        out = np.empty((count, self.mean.size))
+        wide = (WIDE,) if self.kernel == "draw_cells" else ()
+        getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, *wide, out)
         return out if self.changed is None else self.changed(first, out)
 
 
@@ -171,7 +168,7 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
     if sparse.any():
         _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
-    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
+    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, 0)
     return Draws("simulation", "draw_cells", inputs, sums.predicted, seed)
 
 
