@@ -156,7 +156,7 @@ FAULTS = [
     ),
     (
         "inference/nulls.py",
-        "return ClusterDraws.of(rows, sums.predicted, int(seed))",
+        "return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)",
         "return _flips(sums, cluster_blocks(rows), draws, seed)",
         "tests/unit/test_field_false_alarms.py",
     ),

@@ -36,7 +36,7 @@ def rare_levels(seed, levels, rows):
     y = (rng.random(p.size) < p).astype(np.uint8)
     codes = np.repeat(np.arange(levels), rows)
     sums: Tally = tally(Pair(p, y), LevelPooling(codes, Numbered(levels)))
-    sorted_rows = CellRows(np.arange(0, p.size + 1, rows), p, y.astype(np.float64))
+    sorted_rows = CellRows(p, y.astype(np.float64), offsets=np.arange(0, p.size + 1, rows))
     exact = holm(cell_p_values(sums, Judging(rows=sorted_rows)).p_value)
     z = np.abs(sums.events_off) / np.sqrt(sums.variance)
     normal = holm(np.minimum(1.0, 2 * ndtr(-z)))

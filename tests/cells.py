@@ -12,7 +12,7 @@ def sums_of_rows(rows: CellRows) -> Sums:
     codes, cells = rows.codes(), rows.cells
     times = np.ones(codes.size) if rows.count is None else rows.count.astype(np.float64)
     weight = np.ones(codes.size) if rows.weight is None else rows.weight
-    p, y = rows.probability, rows.outcome
+    p, y = rows.predicted, rows.observed
 
     def add(values: Floats) -> Floats:
         return np.asarray(np.bincount(codes, times * values, cells), dtype=np.float64)

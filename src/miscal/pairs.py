@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class Pair:
             return self.first
         return locked(self.weight * self.first)
 
-    def take(self, rows: np.ndarray | slice) -> Pair:
+    def take(self, rows: np.ndarray | slice) -> Self:
         """The pair of some rows (indices, a mask or a slice)."""
         kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
         return replace(self, **kept)

@@ -34,7 +34,7 @@ from tests.cells import sums_of_rows
 
 def span(rows):
     walk = np.cumsum(rows.residuals())[rows.offsets[1:] - 1]
-    total = rows.probability.size if rows.weight is None else rows.weight.sum()
+    total = rows.rows if rows.weight is None else rows.weight.sum()
     return (max(walk.max(), 0.0) - min(walk.min(), 0.0)) / total
 
 

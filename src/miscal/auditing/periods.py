@@ -241,9 +241,7 @@ def _first_rows(rows: CellRows | None, known: int) -> CellRows | None:
     """The rows of the first cells: those whose period is known."""
     if rows is None:
         return None
-    end = int(rows.offsets[known])
-    parts = (rows.probability, rows.outcome, rows.weight, rows.cluster, rows.count)
-    return CellRows(rows.offsets[: known + 1], *(None if part is None else part[:end] for part in parts))  # type: ignore[arg-type]
+    return replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
 
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.data.libraries import special
+from miscal.engines.subpopulations import Lists
 from miscal.engines.walks import DISTINCT, Walk
 from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
-from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
-from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws
+from miscal.inference.clusters import ClusterDraws
+from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
 from miscal.inference.residual import STOP, TOO_SMALL
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, seed_of
-from miscal.kernels.simulate import draw_walks
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums
 
 # metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,).
 Metric = Callable[[Floats, Floats, Floats], Any]
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
-CHUNK = 9973  # cells whose share of an error is summed at once; a prime: powers of two would share places in the cache
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
 CACHED_VALUES = 1 << 15
 
@@ -206,8 +206,6 @@ def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS)
 def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:
     """The metric of each draw."""
     predicted, weight = sums.predicted, sums.weight
-    if isinstance(metric, PooledError) and isinstance(stream, Draws) and stream.kernel == "draw_cells":
-        return metric.of_draws(stream.block, draws, predicted, weight)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty(draws)
     for first in range(0, draws, step):
@@ -246,49 +244,25 @@ def as_happened(sums: Sums, *, weighted: bool) -> Sums:
 
 @dataclass(frozen=True)
 class PooledError:
-    """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite.
-
-    The sum is one over CHUNK cells, added up: what the cells give can then be drawn some cells at a time, all draws
-    of a cell together, so that the masses of a cell's numbers are worked out once, and has the same bits.
-    """
+    """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite."""
 
     norm: float
 
     def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
-        """Of draws (draws, cells)."""
-        return self.of_draws(
-            lambda first, count, cells: observed[first : first + count, cells], len(observed), predicted, weight
-        )
-
-    def of_draws(
-        self, block: Callable[[int, int, slice], Floats], draws: int, predicted: Floats, weight: Floats
-    ) -> Floats:
-        """Of draws that are made a block at a time, ``block(first, count, cells)``."""
-        total, values = weight.sum(), np.zeros(draws)
-        step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
-        for start in range(0, weight.size, CHUNK):
-            cells = slice(start, start + CHUNK)
-            own = weight[cells]
-            filled = own > 0.0
-            for first in range(0, draws, step):
-                made = block(first, min(step, draws - first), cells)
-                for some in few_at_a_time(made):
-                    kept = made[some] if filled.all() else np.compress(filled, made[some], axis=1)
-                    self._add(kept - predicted[cells][filled], own[filled], total, values[first:][some])
+        """Of draws (draws, cells); empty cells count for nothing."""
+        filled = np.flatnonzero(weight > 0.0)
+        size, share = weight[filled], weight[filled] / weight.sum()
+        values = np.empty(len(observed))
+        for some in few_at_a_time(observed):
+            gap = observed[some][:, filled] - predicted[filled]
+            np.abs(gap, out=gap)
+            gap /= size
+            if math.isinf(self.norm):
+                values[some] = gap.max(axis=1, initial=0.0)
+                continue
+            # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+            values[some] = ((gap if self.norm == 1.0 else gap**self.norm) * share).sum(axis=1)
         return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
-
-    def _add(self, gap: Floats, weight: Floats, total: float, values: Floats) -> None:
-        """Add what some cells give to the values of some draws; `gap`, (draws, cells), is written over."""
-        np.abs(gap, out=gap)
-        gap /= weight
-        if math.isinf(self.norm):
-            np.maximum(values, gap.max(axis=1, initial=0.0), out=values)
-            return
-        if self.norm != 1.0:
-            gap **= self.norm
-        gap *= weight / total
-        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-        values += gap.sum(axis=1)
 
 
 def few_at_a_time(draws: Floats) -> Iterator[slice]:
@@ -402,14 +376,14 @@ def kuiper_p_value(
     deviation = math.sqrt(max(variance, 0.0)) / walk.weight
     clustered = how.null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
-    affordable = rows is not None and rows.probability.size * draws <= ROW_DRAWS
+    affordable = rows is not None and rows.rows * draws <= ROW_DRAWS
     if not clustered and enough and walk.distinct >= DISTINCT:
         return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and how.null == "bernoulli":
         return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
-            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.probability.size))
+            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
         found = simulated_walk(value, rows, how, draws)
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
@@ -432,26 +406,8 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
-    seed, flips = seed_of(how.random_state), how.null == "residual"
-    total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
-    if flips and how.model_variance and drawn_by_cluster(rows, draws):
-        still = np.zeros(rows.cells)
-        stream, unit_weight = ClusterDraws.of(rows, still, int(seed)), np.array([total])
-
-        def drawn(first: int, count: int) -> Floats:
-            return walk_range(still, stream.block(first, count), unit_weight)
-
-        return max_statistic_p(value, drawn, draws, block=4 * CLUSTER_CHUNK, method=stream.words)
-    nothing = np.empty(0)
-    weight = nothing if rows.weight is None else rows.weight
-    size, probability = (rows.residuals(), nothing) if flips else (weight, rows.probability)
-    unit = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
-    ends = rows.offsets[1:]
-
-    def block(first: int, count: int) -> Floats:
-        out = np.empty(count)
-        draw_walks(size, probability, unit, ends, first, count, seed, out)
-        return out / total
-
-    method = "sign flips" if flips else "simulation"
-    return max_statistic_p(value, block, draws, method=method)
+    steps, words = steps_of(rows, how, draws)
+    total = float(rows.rows if rows.weight is None else rows.weight.sum())
+    walk = rows.codes().astype(np.float64), Lists.of([np.arange(rows.rows)]), np.array([1.0 / total])
+    block = 4 * CLUSTER_CHUNK if words == ClusterDraws.words else 50
+    return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)

@@ -23,10 +23,9 @@ NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewn
 
 
 class Matched(NamedTuple):
-    """The matched binomial of each cell: trials, probability, complement, and where the outcomes were swapped."""
+    """The matched binomial of each cell: trials, 1 - probability, and where the outcomes were swapped."""
 
     trials: Floats
-    probability: Floats
     complement: Floats
     swapped: NDArray[np.bool_]
     poisson: NDArray[np.bool_]
@@ -45,75 +44,62 @@ def match(mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool
         trials = np.where(poisson, np.inf, rare * rare / np.where(poisson, 1.0, squares))
         # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
         trials = np.where(~poisson & (trials > size * (1.0 - 1e-9)), size, trials)
-        probability = np.where(poisson, 0.0, rare / trials)
         complement = np.where(trials == size, (size - rare) / size, variance / rare)
-    return Matched(trials, probability, complement, swapped, poisson)
+    return Matched(trials, complement, swapped, poisson)
 
 
 def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)
-    count = np.where(swapped, size - events, events)
+    normal = (rare > NORMAL_EVENTS) & (np.abs(events - mean) <= NORMAL_REACH * np.sqrt(variance))
+    lower, upper = np.empty((2, mean.size))
+    k, mu, sigma2 = events[normal], mean[normal], variance[normal]
+    skewed = np.where(swapped, -1.0, 1.0)[normal] * (2.0 * sigma2 / rare[normal] - 1.0)
+    lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
+    upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
+    far = [values[~normal] for values in (events, mean, variance, size, swapped)]
+    lower[~normal], upper[~normal] = (binomial_tail(*far, upper=side) for side in (False, True))
+    return lower, upper, normal
+
+
+def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -> Floats:
+    """Normal with one skewness term, that of the matched binomial: (1 - 2π)/sd with 1 - π = σ²/μ."""
     deviation = np.sqrt(variance)
-    normal = (rare > NORMAL_EVENTS) & (np.abs(count - rare) <= NORMAL_REACH * deviation)
-    lower, upper = np.empty_like(mean), np.empty_like(mean)
-    far = ~normal
-    lower[normal], upper[normal] = _normal_tails(count[normal], rare[normal], variance[normal])
-    lower[far], upper[far] = _binomial_tails(count[far], rare[far], variance[far], size[far])
-    return np.where(swapped, upper, lower), np.where(swapped, lower, upper), normal
+    z = (edge - mean) / deviation
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    return np.asarray(special.ndtr(-z) + skewed / deviation * (z * z - 1.0) * density / 6.0)
 
 
 def binomial_tail(
     events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_], *, upper: bool
 ) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
-    rare = np.where(swapped, size - mean, mean)
-    count = np.where(swapped, size - events, events)
+    fit = match(mean, variance, size, swapped)
+    trials = np.where(fit.poisson, size + 1.0, fit.trials)
+    units = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean), fit.poisson, trials
     made = np.empty_like(mean)
-    for cells, side in ((np.flatnonzero(~swapped), upper), (np.flatnonzero(swapped), not upper)):
-        if cells.size:
-            parts = (values[cells] for values in (count, rare, variance, size))
-            made[cells] = _binomial_tails(*parts, lower=not side, upper=side)[int(side)]
+    for tail, other, cells in ((_above, size, swapped != upper), (_below, fit.complement, swapped == upper)):
+        if cells.any():
+            made[cells] = tail(*(values[cells] for values in (*units, other)))
     return made
 
 
-def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Normal with continuity correction and one skewness term (that of the matched binomial)."""
-    deviation = np.sqrt(variance)
-    skewness = (2.0 * variance / mean - 1.0) / deviation  # (1 - 2π)/sd with 1 - π = σ²/μ
-
-    def upper(edge: Floats) -> Floats:
-        z = (edge - mean) / deviation
-        density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-        return np.asarray(special.ndtr(-z) + skewness * (z * z - 1.0) * density / 6.0)
-
-    return 1.0 - upper(count + 0.5), upper(count - 0.5)
+def _below(count: Floats, mean: Floats, poisson: NDArray[np.bool_], trials: Floats, complement: Floats) -> Floats:
+    inside = count < trials
+    safe = np.where(inside, count, 0.0)
+    made = np.where(inside, special.betainc(trials - safe, safe + 1.0, complement), 1.0)
+    return np.where(poisson, special.gammaincc(count + 1.0, mean), made) if poisson.any() else made
 
 
-def _binomial_tails(
-    count: Floats, mean: Floats, variance: Floats, size: Floats, *, lower: bool = True, upper: bool = True
-) -> tuple[Floats, Floats]:
-    """Both tails; one that is not asked for is empty."""
-    fit = match(mean, variance, size, np.zeros(mean.size, dtype=bool))
-    poisson = fit.poisson
-    trials = np.where(poisson, size + 1.0, fit.trials)
-    below = above = np.empty(0)
-    if lower:
-        inside = count < trials
-        safe = np.where(inside, count, 0.0)
-        below = np.where(inside, special.betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
-        if poisson.any():
-            below = np.where(poisson, special.gammaincc(count + 1.0, mean), below)
-    if upper:
-        # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
-        # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
-        reach = np.maximum(count, 1.0)
-        clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
-        above = np.where(count > 0.0, special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
-        if poisson.any():
-            above = np.where(poisson, np.where(count > 0.0, special.gammainc(reach, mean), 1.0), above)
-    return np.asarray(below), np.asarray(above)
+def _above(count: Floats, mean: Floats, poisson: NDArray[np.bool_], trials: Floats, size: Floats) -> Floats:
+    # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
+    # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
+    reach = np.maximum(count, 1.0)
+    clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
+    made = special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0))
+    made = np.where(poisson, special.gammainc(reach, mean), made) if poisson.any() else made
+    return np.where(count > 0.0, made, 1.0)
 
 
 EXACT_ROWS = 200  # trials up to which a cell is convolved
@@ -156,17 +142,26 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     >>> cell_p_values(cells, Judging()).p_value.round(4).tolist()
     [0.0041]
     """
-    made = CellPValues(np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object))
-    filled = sums.weight > 0.0
+    p_value, method = np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object)
+    filled, rows = sums.weight > 0.0, how.rows
     if how.null == "residual":
         found = residual_p_values(sums, how, draws)
-        made.p_value[filled], made.method[filled] = (part[filled] for part in found)
-        return made
-    equal = filled if not how.weighted else filled & equal_weights(sums)
-    _unweighted(sums, np.flatnonzero(equal), how.rows, made)
-    if not equal[filled].all():
-        _weighted(sums, np.flatnonzero(filled & ~equal), how.rows, draws, seed_of(how.random_state), made)
-    return made
+        p_value[filled], method[filled] = (part[filled] for part in found)
+        return CellPValues(p_value, method)
+    certain = filled & (sums.variance <= 1e-13 * sums.weight2)
+    method[certain] = "certain predictions"
+    p_value[certain] = (np.abs(sums.off) <= 1e-9 * sums.weight)[certain]
+    equal = equal_weights(sums) if how.weighted else filled
+    _unweighted(sums, np.flatnonzero(filled & ~certain & equal), rows, p_value, method)
+    others = np.flatnonzero(filled & ~certain & ~equal)
+    large = effective_events(sums)[others] >= EFFECTIVE_EVENTS
+    normal, small = others[large], others[~large]
+    method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
+    p_value[normal] = 2.0 * special.ndtr(-np.abs(sums.off[normal]) / np.sqrt(sums.variance[normal]))
+    if rows is not None and small.size:
+        seed = seed_of(how.random_state)
+        p_value[small] = _simulated(rows, small, sums.observed[small], sums.weight[small], draws, seed)
+    return CellPValues(p_value, method)
 
 
 def two_sided(lower: Floats, upper: Floats) -> Floats:
@@ -184,64 +179,33 @@ def equal_weights(sums: Sums) -> NDArray[np.bool_]:
         return same & (np.abs(events - np.rint(events)) <= 1e-6)
 
 
-def _unweighted(sums: Sums, cells: Integers, rows: CellRows | None, made: CellPValues) -> None:
-    if cells.size == 0:
-        return
-    p_value, method = made.p_value, made.method
-    scale = sums.weight2[cells] / sums.weight[cells]
-    size = np.rint(sums.weight[cells] / scale)
-    mean = sums.predicted[cells] / scale
-    variance = sums.variance[cells] / scale**2
-    events = np.rint(sums.observed[cells] / scale)
-    certain = variance <= 1e-13 * size
-    held = np.abs(events - mean) <= 1e-9 * np.maximum(1.0, size)
-    p_value[cells] = np.where(held, 1.0, 0.0)
-    method[cells] = "certain predictions"
-    exact = ~certain & (size <= EXACT_ROWS) if rows is not None else np.zeros(cells.size, dtype=bool)
-    matched = ~certain & ~exact
-    if rows is not None and exact.any():
-        lower, upper = np.empty((2, int(exact.sum())))
-        counts = events[exact].astype(np.int64)
-        exact_tails(rows.offsets, rows.probability, rows.repeats(), counts, cells[exact], lower, upper)
-        p_value[cells[exact]] = two_sided(lower, upper)
-        method[cells[exact]] = "exact"
-    if matched.any():
-        lower, upper, normal = tails(events[matched], mean[matched], variance[matched], size[matched])
-        p_value[cells[matched]] = two_sided(lower, upper)
-        method[cells[matched]] = np.where(normal, "normal", "matched binomial")
-
-
-def _weighted(
-    sums: Sums, cells: Integers, rows: CellRows | None, draws: int, seed: np.uint64, made: CellPValues
+def _unweighted(
+    sums: Sums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
-    if cells.size == 0:
-        return
-    p_value, method = made.p_value, made.method
-    off = np.abs(sums.observed[cells] - sums.predicted[cells])
-    variance = sums.variance[cells]
-    certain = variance <= 1e-13 * sums.weight2[cells]
-    large = ~certain & (effective_events(sums)[cells] >= EFFECTIVE_EVENTS)
-    small = ~certain & ~large
-    held = off <= 1e-9 * sums.weight[cells]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = off / np.sqrt(variance)
-    p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * special.ndtr(-z), np.nan))
-    method[cells] = np.where(certain, "certain predictions", np.where(large, "normal", TOO_SMALL))
-    if rows is not None and small.any():
-        chosen = cells[small]
-        p_value[chosen] = _simulated(rows, chosen, sums.observed[chosen], sums.weight[chosen], draws, seed)
-        method[chosen] = "simulation"
+    """Fill in the p-values of cells of equal weights: exact ones of small cells whose rows are at hand."""
+    scale = sums.weight2[cells] / sums.weight[cells]
+    size, events = np.rint(sums.weight[cells] / scale), np.rint(sums.observed[cells] / scale)
+    exact = (size <= EXACT_ROWS) & (rows is not None)
+    if rows is not None and exact.any():
+        small, counts = cells[exact], events[exact].astype(np.int64)
+        lower, upper = np.empty((2, small.size))
+        exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
+        p_value[small], method[small] = two_sided(lower, upper), "exact"
+    large = cells[~exact]
+    mean, variance = sums.predicted[large] / scale[~exact], sums.variance[large] / scale[~exact] ** 2
+    lower, upper, normal = tails(events[~exact], mean, variance, size[~exact])
+    p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")
 
 
 def _simulated(
     rows: CellRows, cells: Integers, observed: Floats, weight: Floats, draws: int, seed: np.uint64
 ) -> Floats:
-    weights = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
+    weights = rows.weight if rows.weight is not None else np.ones(rows.rows)
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
     most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
     most = np.minimum(most, draws)
-    sorted_rows = rows.offsets, rows.probability, weights, rows.repeats()
+    sorted_rows = rows.offsets, rows.predicted, weights, rows.repeats()
     simulated_cell_tails(*sorted_rows, observed, 1e-12 * weight, cells, most, STOP, seed, counts)
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
-from miscal.inference.sums import CellRows, Floats, Integers
+from miscal.inference.sums import Floats, Integers
 from miscal.pairs import Pair
 
 LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
@@ -32,12 +32,12 @@ KEPT, KEPT_ROWS = 64, 1 << 13  # chunks, 999 draws, of so many rows at most, kep
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB
 GROUPS = 4096
 GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
-NO_WEIGHT = np.empty(0)
+NOTHING, NO_ROWS = np.empty(0), np.empty(0, np.int64)
 
 
-def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
+def drawn_by_cluster(rows: Pair, draws: int) -> bool:
     """Whether there are clusters, few enough to matter, of rows few enough to be drawn one by one."""
-    return rows is not None and few_clusters(rows.cluster, rows.count, rows.probability.size * draws)
+    return few_clusters(rows.cluster, rows.count, rows.rows * draws)
 
 
 def few_clusters(cluster: Integers | None, count: Integers | None, values: float) -> bool:
@@ -104,24 +104,27 @@ class Latent:
 
 @dataclass(frozen=True, eq=False)
 class ClusterDraws:
-    """Draws of Σw·y* of cells, studentised: the clusters' sums of residuals are given the size they have in data."""
+    """Draws of rows by cluster, studentised: the clusters' sums of residuals are given the size they have in data.
+
+    mean, offsets : Σw·p of cells and where their rows start, for draws of their Σw·y*
+    """
 
     words: ClassVar[str] = "outcomes drawn by cluster"
-    mean: Floats
-    offsets: Integers
     threshold: NDArray[np.float32]
     predicted: Floats
     weight: Floats
     latent: Latent
+    mean: Floats
+    offsets: Integers
 
     @classmethod
-    def of(cls, rows: CellRows, mean: Floats, seed: int) -> ClusterDraws:
-        """Draws of the cells of rows."""
+    def of(cls, rows: Pair, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS) -> ClusterDraws:
+        """Draws of rows, and of their cells."""
         assert rows.cluster is not None
-        weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-        threshold = special.ndtri(rows.probability)
-        latent = Latent.of(rows.cluster, rows.probability, rows.outcome, weight, threshold, seed)
-        return cls(mean, rows.offsets, threshold.astype(np.float32), rows.probability, weight, latent)
+        weight = np.ones(rows.rows) if rows.weight is None else rows.weight
+        threshold = special.ndtri(rows.predicted)
+        latent = Latent.of(rows.cluster, rows.predicted, rows.observed, weight, threshold, seed)
+        return cls(threshold.astype(np.float32), rows.predicted, weight, latent, mean, offsets)
 
     def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
         """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
@@ -131,6 +134,10 @@ class ClusterDraws:
             residual *= (self.latent.size / np.maximum(size, max(self.latent.least, 1e-300)))[:, np.newaxis]
             start = number * CHUNK - first
             yield max(start, 0), residual[max(-start, 0) : count - start]
+
+    def of_rows(self, first: int, count: int) -> Floats:
+        """The same of all draws, (rows, draws)."""
+        return np.ascontiguousarray(np.concatenate([residual for _, residual in self.steps(first, count)]).T)
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
@@ -256,5 +263,5 @@ def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarra
 def flipped_weight(weights: Pair) -> np.ndarray:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
     if weights.first is None or weights.second is None:
-        return NO_WEIGHT
+        return NOTHING
     return weights.first if weights.cluster is not None else np.sqrt(weights.second)

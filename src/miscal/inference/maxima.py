@@ -18,25 +18,21 @@ from miscal.data.libraries import special
 from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
-from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
-from miscal.inference.nulls import ROW_DRAWS, Steps
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, KeptInPart, Spread, seed_of
+from miscal.inference.clusters import ClusterDraws
+from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, steps_of, widest_walks
+from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
-from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
+from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 
 LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
 OWN_DRAWS = 199  # of the noise that the data have, for the interval
-LANES = 16  # draws that walk together
 MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 LISTED = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
-
-# block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count).
-Block = Callable[[int, int], Floats]
 
 
 def spans(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
@@ -130,9 +126,9 @@ def subpopulation_noise(
         return bonferroni_noise(found.stats, values, statistic)
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
     lists = found.lists(np.arange(scale.size))
-    walked = partial(_walked_maxima, rows, lists, scale, statistic)
-    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and how.model_variance else None
-    run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
+    walked = partial(widest_walks, rows.signed, lists, scale, ends_only=statistic == "mean")
+    steps, drawn = steps_of(pair.take(rows.order), how, draws)
+    run, block = partial(walked, steps), 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
     summary = aggregates.max_statistic_p(float(values.max()), run, draws, block=block)
@@ -142,27 +138,10 @@ def subpopulation_noise(
         summary = replace(summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own)))
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     words += ", one sign a cluster" if flips and pair.cluster is not None else ""
-    words = ClusterDraws.words if clustered else words
+    words = drawn if drawn == ClusterDraws.words else words
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
     return MaximumNoise(summary, reached_p(summary.drawn, values), method)
-
-
-def _cluster_steps(pair: Pair, order: np.ndarray, draws: int, seed: int) -> Block | None:
-    """Draws of outcomes by cluster, where there are clusters, few enough to matter."""
-    given = [None if values is None else values[order] for values in (pair.weight, pair.cluster, pair.count)]
-    own = CellRows(np.array([0, order.size]), pair.predicted[order], pair.observed[order], *given)
-    if not drawn_by_cluster(own, draws):
-        return None
-    drawn = ClusterDraws.of(own, np.zeros(1), seed)
-
-    def block(first: int, count: int) -> Floats:
-        made = np.empty((order.size, count))
-        for start, residual in drawn.steps(first, count):
-            made[:, start : start + len(residual)] = residual.T
-        return made
-
-    return block
 
 
 def _wider(stats: np.ndarray, values: np.ndarray) -> float:
@@ -178,22 +157,10 @@ def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
-def _walked_maxima(
-    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, steps: Block, first: int, count: int
-) -> np.ndarray:
-    def work(start: int, stop: int) -> np.ndarray:
-        maxima = np.empty(stop - start)
-        drawn = steps(first + start, stop - start)
-        simulated_maxima(rows.signed, lists.members, lists.offsets, scale, statistic == "mean", drawn, maxima)
-        return maxima
-
-    return np.concatenate(over_blocks(count, work, LANES))
-
-
 def _event_maxima(
     rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, seed: np.uint64, first: int, count: int
 ) -> np.ndarray:
-    """As `_walked_maxima`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
+    """As `widest_walks`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
     events = bernoulli_events(rows.signed, first, seed, count)
 
     def work(start: int, stop: int) -> np.ndarray:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.engines.subpopulations import Lists
 from miscal.inference.cells import equal_weights, match
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
 from miscal.kernels import simulate
-from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
+from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps, simulated_maxima
+from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
@@ -22,7 +24,12 @@ BAND_DRAWS = 999
 CLUSTER_BAND = 199  # draws of every row take longer than draws of sums
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
+LANES = 16  # draws that walk together
 WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
+
+
+# block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count).
+Block = Callable[[int, int], Floats]
 
 
 @dataclass(frozen=True)
@@ -42,14 +49,11 @@ class Draws:
     changed: Callable[[int, Floats], Floats] | None = None
     together: float | None = None
 
-    def block(self, first: int, count: int, cells: slice = slice(None)) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells); of matched binomials also some cells'."""
-        out = np.empty((count, self.mean[cells].size))
-        if self.kernel == "draw_cells":
-            units = (values[cells] for values in self.inputs)
-            simulate.draw_cells(*units, cells.start or 0, first, count, self.seed, WIDE, out)
-        else:
-            getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, out)
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        out = np.empty((count, self.mean.size))
+        wide = (WIDE,) if self.kernel == "draw_cells" else ()
+        getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, *wide, out)
         return out if self.changed is None else self.changed(first, out)
 
 
@@ -87,16 +91,16 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
     if how.null == "bernoulli":
-        if how.weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
-            weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
+        if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
+            weight = np.ones(rows.rows) if rows.weight is None else rows.weight
             codes, repeats = rows.codes(), rows.repeats()
             # By content: the order of the table moves no draw.
-            order = np.lexsort((repeats, weight, rows.probability, codes))
-            inputs = (rows.cells, codes[order], rows.probability[order], weight[order], repeats[order])
+            order = np.lexsort((repeats, weight, rows.predicted, codes))
+            inputs = (rows.cells, codes[order], rows.predicted[order], weight[order], repeats[order])
             return Draws("simulation", "draw_rows", inputs, sums.predicted, seed)
         return _matched_draws(sums, weighted=how.weighted, seed=seed)
     if how.model_variance and rows is not None and drawn_by_cluster(rows, draws):
-        return ClusterDraws.of(rows, sums.predicted, int(seed))
+        return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
     if stretch is not None:
@@ -164,7 +168,7 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
     if sparse.any():
         _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
-    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
+    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, 0)
     return Draws("simulation", "draw_cells", inputs, sums.predicted, seed)
 
 
@@ -244,6 +248,31 @@ class Steps:
             own = seeds[0] if len(seeds) == 1 else np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
             bernoulli_steps(predicted, weight, first, np.uint64(own), steps)
         return steps
+
+
+def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
+    """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and in words which null it is."""
+    flips, seed = how.null == "residual", seed_of(how.random_state)
+    if flips and how.model_variance and drawn_by_cluster(pair, draws):
+        return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
+    return Steps.of(pair, np.arange(pair.rows), flips, seed).block, "sign flips" if flips else "simulation"
+
+
+def widest_walks(
+    key: Floats, lists: Lists, scale: Floats, steps: Block, first: int, count: int, *, ends_only: bool = False
+) -> Floats:
+    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys.
+
+    ends_only : how far from 0 each ends in place of its range
+    """
+
+    def work(start: int, stop: int) -> Floats:
+        maxima = np.empty(stop - start)
+        drawn = steps(first + start, stop - start)
+        simulated_maxima(key, lists.members, lists.offsets, scale, ends_only, drawn, maxima)
+        return maxima
+
+    return np.concatenate(over_blocks(count, work, LANES))
 
 
 def _repeated_steps(

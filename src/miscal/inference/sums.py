@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -58,19 +58,11 @@ class Sums:
         return self.predicted - self.observed
 
 
-@dataclass(frozen=True)
-class CellRows:
-    """The rows of cells, sorted by cell: cell c owns rows ``offsets[c]:offsets[c + 1]``.
+@dataclass(frozen=True, eq=False)
+class CellRows(Pair):
+    """The rows of cells, sorted by cell: cell c owns rows ``offsets[c]:offsets[c + 1]``."""
 
-    `weight` and `count` are None when every row has weight 1 and stands for one trial; `cluster` holds integer codes.
-    """
-
-    offsets: Integers
-    probability: Floats
-    outcome: Floats
-    weight: Floats | None = None
-    cluster: Integers | None = None
-    count: Integers | None = None
+    offsets: Integers = field(default_factory=lambda: np.zeros(1, np.int64))
 
     @property
     def cells(self) -> int:
@@ -83,18 +75,18 @@ class CellRows:
 
     def repeats(self) -> Integers:
         """Give how many trials each row stands for."""
-        return np.ones(self.probability.size, dtype=np.int64) if self.count is None else self.count
+        return np.ones(self.rows, dtype=np.int64) if self.count is None else self.count
 
     def rarer_events(self) -> Floats:
         """Give the outcomes of the rarer side that happened in each cell."""
         codes, times = self.codes(), self.repeats().astype(np.float64)
-        events = np.bincount(codes, times * self.outcome, self.cells)
+        events = np.bincount(codes, times * self.observed, self.cells)
         return np.asarray(np.minimum(events, np.bincount(codes, times, self.cells) - events))
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        residual = self.outcome - self.probability
-        return residual if self.weight is None else residual * self.weight
+        residual = self.observed - self.predicted
+        return np.asarray(residual if self.weight is None else residual * self.weight)
 
 
 @dataclass(frozen=True)
@@ -129,17 +121,15 @@ def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     Examples
     --------
     >>> import numpy as np
-    >>> rows_of_cells(np.array([1, 0, 1]), 2, Pair(np.array([0.1, 0.2, 0.3]), np.zeros(3))).probability.tolist()
+    >>> rows_of_cells(np.array([1, 0, 1]), 2, Pair(np.array([0.1, 0.2, 0.3]), np.zeros(3))).predicted.tolist()
     [0.2, 0.1, 0.3]
     """
     order = np.argsort(codes, kind="stable") if pair.cluster is None else np.lexsort((pair.cluster, codes))
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
-    order = order[: offsets[-1]]
-    kinds = (np.float64, np.float64, np.float64, np.int64, np.int64)
-    given = zip((pair.predicted, pair.observed, pair.weight, pair.cluster, pair.count), kinds, strict=True)
-    arrays: Any = [None if values is None else np.ascontiguousarray(values[order], kind) for values, kind in given]
-    return CellRows(offsets, *arrays)
+    taken = pair.take(order[: offsets[-1]])
+    given: Any = {name: getattr(taken, name) for name in Pair.__dataclass_fields__}
+    return CellRows(**given, offsets=offsets)
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:

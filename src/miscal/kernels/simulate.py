@@ -1,4 +1,4 @@
-"""Exact and simulated distributions of a cell's sum; draws of cell sums and of walks; hashes of row numbers.
+"""Exact and simulated distributions of a cell's sum; draws of cell sums; hashes of row numbers.
 
 A draw depends on (seed, counter) alone (`arithmetic.pxd`), so results are the same for any number of threads and any
 order of cells.
@@ -7,13 +7,12 @@ order of cells.
 import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
-from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, gaussian, limit_of, mixed, uniform
+from cython.cimports.miscal.kernels.arithmetic import flipped, gaussian, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
 )  # fmt: skip
 
 GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for
-LANES = cython.declare(Index, 16)  # draws of a walk at a time
 
 
 def exact_tails(
@@ -326,52 +325,6 @@ def draw_rows(
                     if uniform(own, counter) < probability[row]:
                         out[draw, cell[row]] += weight[row]
                     counter += 1
-
-
-def draw_walks(
-    size: Floats, probability: Floats, unit: Integers, ends: Integers, first: Index, count: Index, seed: Word,
-    out: FloatsOut,
-) -> None:  # fmt: skip
-    """Fill out with the range of a simulated walk over the ends of blocks of tied keys.
-
-    With probabilities a row's step is size·(y* - p), y* ~ Bernoulli(p), and `size` is empty when all are 1. Without, it
-    is ±size, one sign a unit (a row where empty).
-    """
-    flips: cython.bint = probability.shape[0] == 0
-    grouped: cython.bint = unit.shape[0] > 0
-    sized: cython.bint = size.shape[0] > 0
-    # Some draws walk together, a lane each, so that they fill vector registers.
-    own: WordsOut = np.empty(LANES, np.uint64)
-    total: FloatsOut = np.empty(LANES)
-    highest: FloatsOut = np.empty(LANES)
-    lowest: FloatsOut = np.empty(LANES)
-    with cython.nogil:
-        for group in range((count + LANES - 1) // LANES):
-            start: Index = group * LANES
-            lanes: Index = min(LANES, count - start)
-            for lane in range(lanes):
-                own[lane] = mixed(seed, first + start + lane)
-                total[lane] = highest[lane] = lowest[lane] = 0.0
-            row: Integer = 0
-            for block in range(ends.shape[0]):
-                while row < ends[block]:
-                    scale: cython.double = size[row] if sized else 1.0
-                    if flips:
-                        counter: Word = unit[row] if grouped else row
-                        for lane in range(lanes):
-                            total[lane] += flipped(scale, mixed(own[lane], counter))
-                    else:
-                        event: cython.double = (1.0 - probability[row]) * scale
-                        none: cython.double = -probability[row] * scale
-                        limit: Integer = limit_of(probability[row])
-                        for lane in range(lanes):
-                            total[lane] += drawn(mixed(own[lane], row), limit, event, none)
-                    row += 1
-                for lane in range(lanes):
-                    highest[lane] = total[lane] if total[lane] > highest[lane] else highest[lane]
-                    lowest[lane] = total[lane] if total[lane] < lowest[lane] else lowest[lane]
-            for lane in range(lanes):
-                out[start + lane] = highest[lane] - lowest[lane]
 
 
 def hashed_below(numbers: Integers, start: Word, limit: Word, places: IntegersOut) -> Index:

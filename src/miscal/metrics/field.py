@@ -298,7 +298,7 @@ def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) ->
     if not abs(shift) < FURTHEST:
         return None
     moved = tally(replace(pair, predicted=move(pair.predicted, shift)), pooling)
-    rows = None if found.rows is None else replace(found.rows, probability=move(found.rows.probability, shift))
+    rows = None if found.rows is None else replace(found.rows, predicted=move(found.rows.predicted, shift))
     return shift, pooled_of(moved, found.noise, rows, **options)
 
 

@@ -16,8 +16,8 @@ from miscal.auditing.search.along import CELLS, Both, along_of, along_of_tally, 
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
-from miscal.auditing.search.places import Family, Multiplicity, Own, Place
-from miscal.auditing.search.shapes import add_shapes, mark_decided, mark_tests, see_along, shapes_of
+from miscal.auditing.search.places import AVERAGE, Family, Multiplicity, Own, Place, add_walk
+from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along, shapes_of
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
@@ -233,12 +233,14 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
 
 def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], family: str) -> None:
     """Test cells, stretches and boxes of groups, on average and along the score."""
-    ordered = [group for group in groups if any(group.runs)]
-    tests.leave_out([group for group in groups if group not in ordered], looked.rows)
-    cells = [group for group in groups if group not in ordered or len(group.parts) == 1]  # also missing values
-    for add, some in ((tests.add_cells, cells), (tests.add_boxes, ordered), (tests.add_walk, ordered)):
-        looked.places += [place for group in some for place in add(group, looked.rows, family)]
-    looked.places += add_shapes(tests, groups, looked.rows, family)
+    tests.leave_out([group for group in groups if not any(group.runs)], looked.rows)
+    held = tests.families[family]
+    for add in (AVERAGE.add_cells, AVERAGE.add_boxes, add_walk):
+        looked.places += [place for group in groups for place in add(held, group, looked.rows, family)]
+    for group in groups:
+        along, places = shapes_of(group, looked.rows, family)
+        held.add(along.p_values, along.places)
+        looked.places += places
 
 
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:

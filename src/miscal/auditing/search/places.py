@@ -11,7 +11,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -149,29 +150,6 @@ class Family:
         self.p_values.extend(p_values)
         self.size += int(np.count_nonzero(~np.isnan(p_values)))
 
-    def add_cells(self, group: Group, cells: np.ndarray, p_values: Floats, make: Make) -> list[Place]:
-        """Add tests of single cells; only the suspect ones become places."""
-        listed: list[float] = p_values.tolist()
-        held: dict[int, Place] = {}
-        for i in np.flatnonzero(p_values <= SUSPECT).tolist():
-            held[i] = make(group, group.box(int(cells[i])), listed[i], 1)
-            listed[i] = held[i].p_value
-        self.add(listed, held)
-        return list(held.values())
-
-    def add_boxes(
-        self, group: Group, best: Sequence[Best], chances: Sequence[float], make: Make, *, beyond: bool
-    ) -> list[Place]:
-        """Add the best boxes; those that are best beyond the score are places alone, judged as severely."""
-        places: list[Place] = []
-        for item, p in zip(best, chances, strict=True):
-            found = [make(group, item.box, p, item.searched)] if p <= SUSPECT_BOX else []
-            if not beyond:
-                chance = found[0].p_value if found else min(1.0, p * item.searched)
-                self.add([chance], dict(enumerate(found)))
-            places += found
-        return places
-
     def skip(self, tests: int) -> None:
         """Count tests that were not run, because a first look left them out."""
         self.size, self.skipped = self.size + tests, self.skipped + tests
@@ -246,35 +224,41 @@ class Multiplicity:
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
-    def add_cells(self, group: Group, rows: Rows, family: str) -> list[Place]:
-        """Add the cells of a group that have no order."""
-        cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-        make = partial(box_place, rows=rows, family=family)
-        return self.families[family].add_cells(group, cells, group.p_value[cells], make)
 
-    def add_boxes(self, group: Group, rows: Rows, family: str) -> list[Place]:
-        """Add the best stretches and boxes of a group that has an order, as predicted and beyond the score."""
+class Reading(NamedTuple):
+    """One of the two tests of places, on average or along the score.
+
+    cells : of a group that have no order, with their p-values
+    boxes : the best of a group that has one, as predicted or beyond the score, with their p-values
+    place : of a box and its p-value, which was picked among so many
+    """
+
+    cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
+    boxes: Callable[[Group, Rows, bool], tuple[Sequence[Best], Sequence[float]]]
+    place: Callable[[Group, Box, float, int, Rows, str], Place]
+
+    def add_boxes(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Test the best stretches and boxes; those that are best beyond the score are places alone, judged alike."""
         places: list[Place] = []
-        make = partial(box_place, rows=rows, family=family)
-        for beyond in (False, True):
-            best = best_boxes(group, rows, beyond=beyond)
-            if best:
-                chances = np.nan_to_num(rows.p_values(group.as_one([item.box for item in best])), nan=1.0).tolist()
-                places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
+        for beyond in (False, True) if any(group.runs) else ():
+            for item, p in zip(*self.boxes(group, rows, beyond), strict=True):
+                found = [self.place(group, item.box, p, item.searched, rows, family)] if p <= SUSPECT_BOX else []
+                places += found
+                if not beyond:
+                    held.add([found[0].p_value if found else min(1.0, p * item.searched)], dict(enumerate(found)))
         return places
 
-    def add_walk(self, group: Group, rows: Rows, family: str) -> list[Place]:
-        """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
-        p, first, last = group.walk or (math.nan, 0, 0)
-        if math.isnan(p):
+    def add_cells(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+        """Test cells that are joined to no others, among them missing values; the suspect ones become places."""
+        if len(group.parts) > 1 and any(group.runs):
             return []
-        place = box_place(group, ((first, last),), None, stretches(group.ordered), rows, family)
-        place.p_value = p
-        self.add(place)
-        return [place]
-
-
-Make = Callable[[Group, Box, float, int], Place]
+        cells, p_values = self.cells(group, rows)
+        own = {
+            i: self.place(group, group.box(int(cells[i])), float(p_values[i]), 1, rows, family)
+            for i in np.flatnonzero(p_values <= SUSPECT).tolist()
+        }
+        held.add([own[i].p_value if i in own else p for i, p in enumerate(p_values.tolist())], own)
+        return list(own.values())
 
 
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
@@ -282,6 +266,31 @@ def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows
     place = Place(group, box, math.nan, family, *group.joined(box), searched)
     place.p_value = min(1.0, plain_chance(place, rows, p_value) * searched)
     return place
+
+
+def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
+    cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
+    return cells, group.p_value[cells]
+
+
+def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequence[float]]:
+    best = best_boxes(group, rows, beyond=beyond)
+    sums = group.as_one([item.box for item in best]) if best else None
+    return best, [] if sums is None else np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
+
+
+AVERAGE = Reading(_cells, _boxes, box_place)
+
+
+def add_walk(held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+    """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
+    p, first, last = group.walk or (math.nan, 0, 0)
+    if math.isnan(p):
+        return []
+    place = box_place(group, ((first, last),), None, stretches(group.ordered), rows, family)
+    place.p_value = p
+    held.add([p], {0: place})
+    return [place]
 
 
 def plain_chance(place: Place, rows: Rows, p_value: float | None = None) -> float:

@@ -13,23 +13,21 @@ from functools import partial
 import numpy as np
 
 from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, testable, tested, tested_boxes
-from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, furthest
-from miscal.auditing.search.places import Family, Make, Multiplicity, Place, deviation_beyond, noise_left, plain_chance
+from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, furthest
+from miscal.auditing.search.places import (
+    Family,
+    Multiplicity,
+    Place,
+    Reading,
+    deviation_beyond,
+    noise_left,
+    plain_chance,
+)
 from miscal.data.libraries import special
-from miscal.inference.sums import Sums
+from miscal.inference.sums import Floats, Sums
 from miscal.pooling.bins import bin_index
 
 LEAST = 1e-300
-
-
-def add_shapes(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-    """Add the second test of every cell, stretch and box: its walk along the score."""
-    places: list[Place] = []
-    for group in groups:
-        held, found = shapes_of(group, rows, family)
-        tests.families[family].add(held.p_values, held.places)
-        places += found
-    return places
 
 
 def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
@@ -37,42 +35,34 @@ def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place
     held, places = group.shapes or (Family(), [])
     if group.shapes is not None or rows.grid is None or (rows.sample and group.along is None):
         return held, places
-    make = partial(shape_place, rows=rows, family=family)
-    places += _boxes(held, group, rows, make) if any(group.runs) else []
+    places += SHAPE.add_boxes(held, group, rows, family)
     group.suspect = min(held.p_values, default=1.0)
-    if len(group.parts) == 1 or not any(group.runs):
-        places += _cells(held, group, rows, make)
+    places += SHAPE.add_cells(held, group, rows, family)
     group.shapes = held, places
     return held, places
 
 
-def _cells(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
-    """Test cells without an order, among them missing values."""
+def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     some = testable(group)
     cells = np.arange(group.count) if some is None else some
     p_values = tested(alongs(group, rows, some).raw, rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
         group.suspect = min(group.suspect, float(p_values[known].min() * known.size))
-    return held.add_cells(group, cells[known], p_values[known], make)
+    return cells[known], p_values[known]
 
 
-def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
-    """Test the best stretches and boxes, as predicted; also those that are best beyond the score."""
-    places: list[Place] = []
+def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequence[float]]:
     if 0 in group.shape:
-        return places
+        return [], []
     both = alongs(group, rows)
-    for beyond, along in enumerate(both):
-        found = tested_boxes(along, rows, group).p_value
-        sizes = np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST)))
-        best = furthest(sizes, group)
-        chances = [math.exp(-item.z) for item in best]
-        if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
-            own = both.raw.map(lambda values, best=best: np.stack([group.summed(values, item.box) for item in best]))
-            chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
-        places += held.add_boxes(group, best, chances, make, beyond=bool(beyond))
-    return places
+    found = tested_boxes(both[beyond], rows, group).p_value
+    best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST))), group)
+    chances = [math.exp(-item.z) for item in best]
+    if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
+        own = both.raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
+        chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
+    return best, chances
 
 
 def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Rows, family: str) -> Place:
@@ -83,6 +73,9 @@ def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Row
         place.p_value = max(p_value, clustered_p(rows, rows.raw, place.rows, own))
     place.p_value = min(1.0, place.p_value * searched)
     return place
+
+
+SHAPE = Reading(_cells, _boxes, shape_place)
 
 
 def see_along(places: Sequence[Place], rows: Rows) -> None:
