@@ -371,7 +371,7 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"subpopulations": True}, "must be a number of subpopulations"),
         ({"subpopulations": "age < 3"}, "needs features"),
         ({"features": np.ones((3, 2))}, "one value a row"),
-        ({"features": {"a": [1, 2, 3, 4]}, "nominal": "b"}, "is not a column"),
+        ({"features": {"a": [1, 2, 3, 4]}, "nominal": "b"}, "must be names or positions of columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "nominal": [True, False]}, "one truth value for each of the 1 columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "b < 3"}, "not among the columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a < x"}, "cannot be understood"),

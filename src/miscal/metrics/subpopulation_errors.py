@@ -32,23 +32,13 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     if nominal is None:
         return {name for name in names if columns[name].nominal}
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
-    if items and all(isinstance(item, (bool, np.bool_)) for item in items):
-        if len(items) != len(names):
-            what = f"must have one truth value for each of the {len(names)} columns"
-            raise refusal(what, where="'nominal'", got=f"it has {len(items)}")
-        return {name for name, chosen in zip(names, items, strict=True) if chosen}
-    return {_column_name(item, names) for item in items}
-
-
-def _column_name(item: Any, names: list[str]) -> str:
-    """The name of a column given by name or by position."""
-    if isinstance(item, (int, np.integer)) and not isinstance(item, bool) and str(item) not in names:
-        if not -len(names) <= item < len(names):
-            raise refusal(f"must lie in 0..{len(names) - 1}", where="'nominal'", got=f"got {item}")
-        return names[int(item)]
-    if str(item) not in names:
-        raise refusal("is not a column", where=f"'nominal' {str(item)!r}", hint=nearest(str(item), names))
-    return str(item)
+    if all(str(item) in names for item in items):
+        return set(map(str, items))
+    try:
+        return set(np.array(names, object)[items].tolist())
+    except IndexError as error:
+        what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
+        raise refusal(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)) from error
 
 
 def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[pools.Covariate]:
