@@ -95,17 +95,16 @@ def _multi(predictions: miscal.Predictions, truth: np.ndarray) -> float:
     """M of the same subpopulations with outcomes replaced by their probabilities."""
     from miscal.engines.subpopulations import ordered
     from miscal.inference.maxima import deviations
-    from miscal.metrics.subpopulation_errors import Asked, Kept
+    from miscal.metrics.subpopulation_errors import Asked
 
     rows = ordered(pair(predictions, "auto"))
     names = list(predictions.columns)
-    asked = Asked(predictions.columns, names, Kept(predictions.rows), None, 10, 5.0, 0, naming=True)
+    asked = Asked(predictions.columns, names, predictions.rows, None, None, 10, 5.0, 0, naming=True)
     found = asked.search(rows, 20)
     unit, widths = deviations(found.stats), []
-    lists = found.lists(np.arange(found.stats.shape[0]))
     residual = (truth - predictions.probability)[rows.order]
     for k in range(found.stats.shape[0]):
-        inside = np.sort(lists.list(k))
+        inside = np.sort(found.members(k))
         walk = np.append(0.0, np.cumsum(residual[inside]))
         widths.append((walk.max() - walk.min()) / inside.size * unit[0] / unit[k])
     return float(max(widths))

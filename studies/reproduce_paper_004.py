@@ -30,7 +30,7 @@ from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered
 from miscal.inference.aggregates import RANGE_MEAN
 from miscal.inference.maxima import deviations, kuiper_errors, scaled_errors
-from miscal.metrics.subpopulation_errors import Asked, Kept
+from miscal.metrics.subpopulation_errors import Asked
 from miscal.pairs import Pair
 from miscal.recalibrate import Augmentation
 
@@ -64,11 +64,10 @@ def predictions(model, x_train, y_train, x_test):
 def measured(score, outcome, weight, columns, nominal):
     """Error, Kuiper, M, ablation and expectation; the last three over seeds, with twice their standard error."""
     rows = ordered(Pair(np.ascontiguousarray(score), outcome.astype(np.uint8), weight))
-    kept = Kept(len(score))
     several = {"multi-cal.": [], "multi-ablate": [], "expectation": []}
     kuiper = sigma = math.nan
     for seed in SEEDS:
-        found = Asked(columns, list(columns), kept, nominal, 10, 0.0, seed).search(rows, 1000)
+        found = Asked(columns, list(columns), len(score), None, nominal, 10, 0.0, seed).search(rows, 1000)
         errors = kuiper_errors(found.stats)
         kuiper, sigma = float(errors[0]), float(deviations(found.stats)[0])
         several["multi-cal."].append(float(scaled_errors(found.stats).max()))

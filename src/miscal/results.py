@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -23,7 +23,7 @@ SHOWN = 20
 ARRAY_SHOWN = 4
 
 
-class Table(Mapping[str, np.ndarray]):
+class Table(dict[str, np.ndarray]):
     """Named columns of equal length; `table["gap"]` is an array.
 
     >>> table = Table({"level": ["a", "b"], "gap": [0.1, -0.2]})
@@ -40,31 +40,19 @@ class Table(Mapping[str, np.ndarray]):
         lengths = {len(array) for array in arrays.values()}
         if len(lengths) > 1:
             raise refusal("must have equal lengths", where="the columns of a table", got=f"they have {sorted(lengths)}")
-        self._columns = arrays
+        super().__init__(arrays)
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        try:
-            return self._columns[name]
-        except KeyError:
-            raise refusal(f"has no column '{name}'", where="the table", hint=nearest(name, self._columns)) from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
+    def __missing__(self, name: str) -> np.ndarray:
+        raise refusal(f"has no column '{name}'", where="the table", hint=nearest(name, self))
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(next(iter(self._columns.values()))) if self._columns else 0
+        return len(next(iter(self.values()))) if self else 0
 
     def take(self, rows: Any) -> Table:
         """Some rows, by index, mask or slice."""
-        return Table({name: values[rows] for name, values in self._columns.items()})
+        return Table({name: values[rows] for name, values in self.items()})
 
     def sort(self, by: str, *, descending: bool = False) -> Table:
         """Rows ordered by a column; ties keep their order, missing values come last."""
@@ -74,7 +62,7 @@ class Table(Mapping[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: _plain(values) for name, values in self._columns.items()}
+        return {name: _plain(values) for name, values in self.items()}
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as an Arrow table."""
@@ -87,7 +75,7 @@ class Table(Mapping[str, np.ndarray]):
         """The table as a pandas frame."""
         import pandas
 
-        return pandas.DataFrame(dict(self._columns))
+        return pandas.DataFrame(dict(self))
 
     def to_polars(self) -> polars.DataFrame:
         """The table as a polars frame."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from miscal import MiscalError, MiscalWarning
+from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered, ordered_real
 from miscal.metrics import (
     kuiper_calibration_error,
@@ -16,7 +17,7 @@ from miscal.metrics import (
     multicalibration_error,
     proportional_weights,
 )
-from miscal.metrics.subpopulation_errors import Asked, Kept, feature_columns
+from miscal.metrics.subpopulation_errors import Asked
 from miscal.pairs import Pair
 from studies.constructions import nested_subpopulations
 
@@ -107,13 +108,12 @@ def test_generated_are_what_their_masks_say(rng):
     s, r = tied_batch(rng, n, 60)
     columns = {"age": rng.integers(20, 60, n), "state": rng.choice(["CA", "NV", "TX", "NY"], n)}
     rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(feature_columns(columns, Kept(n)), ["age", "state"], Kept(n), least=10, naming=True)
+    asked = Asked(Columns(columns), ["age", "state"], n, least=10, naming=True)
     found = asked.search(rows, 60)
     every = np.arange(len(found.stats))
-    lists = found.lists(every)
     masks = np.zeros((every.size, n), bool)
     for k in every:
-        masks[k, rows.order[lists.list(k)]] = True
+        masks[k, rows.order[found.members(k)]] = True
     assert masks[0].all()
     assert len(np.unique(masks, axis=0)) == every.size  # equal ones are merged
     assert (masks.sum(axis=1) >= 10).all()
@@ -152,10 +152,9 @@ def test_every_reachable_subpopulation_is_reached(rng):
     s, r = tied_batch(rng, n)
     columns = {"a": rng.integers(0, 5, n), "b": rng.random(n).round(1)}
     rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(feature_columns(columns, Kept(n)), ["a", "b"], Kept(n), least=8)
+    asked = Asked(Columns(columns), ["a", "b"], n, least=8)
     found = asked.search(rows, 10_000)
-    lists = found.lists(np.arange(len(found.stats)))
-    ours = {frozenset(rows.order[lists.list(k)].tolist()) for k in range(1, len(found.stats))}
+    ours = {frozenset(rows.order[found.members(k)].tolist()) for k in range(1, len(found.stats))}
     expected = naive_paths(columns, 8)
     assert ours <= expected
     assert len(ours) >= 0.95 * len(expected)  # random paths stop when 64 in a row bring nothing new
@@ -372,7 +371,7 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"subpopulations": True}, "must be a number of subpopulations"),
         ({"subpopulations": "age < 3"}, "needs features"),
         ({"features": np.ones((3, 2))}, "one value a row"),
-        ({"features": {"a": [1, 2, 3, 4]}, "nominal": "b"}, "is not a column"),
+        ({"features": {"a": [1, 2, 3, 4]}, "nominal": "b"}, "must be names or positions of columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "nominal": [True, False]}, "one truth value for each of the 1 columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "b < 3"}, "not among the columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a < x"}, "cannot be understood"),

@@ -172,9 +172,9 @@ def test_bonferroni_is_near_the_simulation(rng):
     result = by_subpopulation(p, subpopulations=300, simulations=199)
     rows = ordered(pair(p))
     from miscal.inference.maxima import scaled_errors
-    from miscal.metrics.subpopulation_errors import Asked, Kept
+    from miscal.metrics.subpopulation_errors import Asked
 
-    found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
+    found = Asked(p.columns, list(p.columns), p.rows, least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)
     noise = bonferroni_noise(found.stats, values, "range")
     unit = result.extra["deviation"]

@@ -64,7 +64,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
         bad = ~((vector >= 0) & (vector < n_classes) & (vector == np.floor(vector)))
         several = f"must be a class index, a whole number from 0 to {n_classes - 1}"
         allowed = "must be 0 or 1 (or true and false)" if n_classes == 2 else several
-        refuse_rows(bad, allowed, where, vector, _labels_hint(vector, n_classes, where))
+        refuse_rows(bad, allowed, where, vector, _naming_hint(factorise(vector, where=where)[1], n_classes, where))
     return vector if vector.dtype == np.uint8 else np.ascontiguousarray(vector, dtype=np.int64)
 
 
@@ -72,37 +72,26 @@ def _listed(labels: list[Any], most: int = 6) -> str:
     return ", ".join(repr(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
 
 
-def _labels_hint(vector: Vector, n_classes: int, where: str) -> str:
-    labels = factorise(vector, where=where)[1]
+def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:
+    """How classes are named: a table has `positive=` for the event, a function of arrays has not."""
     if n_classes > 2:
-        hint = "name the classes in the order of the columns: classes=[...]"
+        hint = "give the number of each row's column of probabilities, such as numpy.searchsorted(model.classes_, y), "
+        hint += "or name the columns in order with Predictions(..., classes=[...])"
     elif len(labels) > 2:
         hint = "only two classes are possible with one column of probabilities; "
         hint += "counts, amounts or shares? say response='count' or response='real'"
+    elif where.startswith("'y"):
+        hint = f"give truth values, such as y == {labels[-1]!r}, or Predictions(..., positive={labels[-1]!r})"
     else:
-        hint = _event_hint(labels, where)
+        hint = "name the event: positive=LABEL, or give 0 and 1"
     return f"{hint}; labels found: {_listed(labels)}"
 
 
-def _event_hint(labels: list[Any], where: str) -> str:
-    """How the event is named: a table has `positive=`, a function of arrays has not."""
-    if not where.startswith("'y"):
-        return "name the event: positive=LABEL, or give 0 and 1"
-    return f"give truth values, such as y == {labels[-1]!r}, or Predictions(..., positive={labels[-1]!r})"
-
-
 def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
-    labels = factorise(vector, where=where)[1]
-    named, hint = "event", _event_hint(labels, where)
-    if n_classes > 2:
-        named = "classes"
-        hint = (
-            "give the number of each row's column of probabilities, such as numpy.searchsorted(model.classes_, y), or "
-            "name the columns with Predictions(..., classes=[...])"
-        )
-    hint += f"; labels found: {_listed(labels)}"
     value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
-    raise refusal(f"holds words, so the {named} must be named", where=where, got=f"row 0 has {value!r}", hint=hint)
+    what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
+    hint = _naming_hint(factorise(vector, where=where)[1], n_classes, where)
+    raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
 
 
 def _classes(classes: Sequence[Any], n_classes: int) -> Classes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from miscal.pairs import Pair
 from miscal.pooling.subpopulations import Covariate, Definition, path_definitions
 
 NOTHING = np.empty(0)
+NO_ORDER = np.empty(0, np.int64)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
 
 
@@ -49,12 +52,6 @@ class Ordered:
     def everyone(self) -> np.ndarray:
         """The list of the full population."""
         return np.arange(self.rows, dtype=np.int32)
-
-    def positions(self) -> np.ndarray:
-        """Where each given row stands among the sorted ones."""
-        place = np.empty(self.rows, np.int32)
-        place[self.order] = self.everyone
-        return place
 
     def residual(self) -> np.ndarray:
         """w·count·(outcome - score), in order."""
@@ -95,37 +92,27 @@ def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """Positions of the rows of several subpopulations, one after the other."""
-
-    members: np.ndarray
-    offsets: np.ndarray
-
-    @classmethod
-    def of(cls, lists: Sequence[np.ndarray]) -> Lists:
-        """Put lists together."""
-        offsets = np.concatenate([[0], np.cumsum([rows.size for rows in lists])]).astype(np.int64)
-        members = np.concatenate(lists) if lists else np.empty(0)
-        return cls(members.astype(np.int32, copy=False), offsets)
-
-    def list(self, k: int) -> np.ndarray:
-        """One subpopulation's positions."""
-        return self.members[self.offsets[k] : self.offsets[k + 1]]
-
-
-@dataclass(frozen=True, eq=False)
 class Search:
     """Subpopulations found, the full population first: what their walks left behind, and how to get at the rest.
 
     stats : (K, WIDTH), columns as in `kernels.subpopulation`
     too_small : (J, WIDTH) of those left out because they hold too little information
+    define, define_small, members : what each is, and the positions of its rows; quickest in the order found
     """
 
     stats: np.ndarray
     too_small: np.ndarray
     define: Callable[[int], Definition]
     define_small: Callable[[int], Definition]
-    lists: Callable[[np.ndarray], Lists]
+    members: Callable[[int], np.ndarray]
+
+    def lists(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the rows of all subpopulations, one after the other, and where each begins."""
+        starts = np.append(0, np.cumsum(self.stats[:, kernels.ROWS])).astype(np.int64)
+        positions = np.empty(starts[-1], np.int32)
+        for k in range(len(self.stats)):
+            positions[starts[k] : starts[k + 1]] = self.members(k)
+        return positions, starts
 
 
 def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
@@ -154,7 +141,7 @@ def search_lists(
     firsts: dict[int, int] = {}
     every, names = [rows.everyone, *lists], [Definition(), *definitions]
     for k, members in enumerate(every):
-        firsts.setdefault(int(kernels.fingerprint(members)), k)
+        firsts.setdefault(kernels.fingerprint(members), k)
     kept = np.array(list(firsts.values()))
     stats = walk_lists(rows, [every[k] for k in kept])
     enough = information(stats) >= least_information
@@ -165,8 +152,12 @@ def search_lists(
         stats[~enough],
         [names[k] for k in inside].__getitem__,
         [names[k] for k in outside].__getitem__,
-        lambda chosen: Lists.of([every[inside[k]] for k in chosen]),
+        [every[k] for k in inside].__getitem__,
     )
+
+
+Split = tuple[int, int, int]  # column, threshold and side
+Found = tuple[int, int, np.ndarray]  # path, level and what its walk left behind
 
 
 class PathSearch:
@@ -176,19 +167,15 @@ class PathSearch:
         self, rows: Ordered, covariates: list[Covariate], seed: int, least: int, least_information: float
     ) -> None:
         self.rows, self.covariates, self.least, self.least_information = rows, covariates, least, least_information
-        self.seed, self.everyone = np.uint64(seed), rows.everyone
-        self.levels = np.array([one.count for one in covariates], np.int64)
-        nominal = np.array([one.nominal for one in covariates])
-        self.data = np.stack([one.codes for one in covariates]), self.levels, nominal, self.everyone
-        self.marks: set[int] = set()
-        self.found: list[tuple[int, int, np.ndarray]] = []  # path, level and what its walk left behind
-        self.small: list[tuple[int, int, np.ndarray]] = []
-        self.splits: dict[int, np.ndarray] = {}
-        self.named: tuple[int, list[Definition]] = (-1, [])  # the levels of one path at a time
+        self.seed, self.everyone = seed, rows.everyone
+        self.marks = {kernels.fingerprint(self.everyone)}
+        self.found: list[Found] = []
+        self.small: list[Found] = []
+        self.splits: dict[int, list[Split]] = {}
+        self.named, self.listed = (lru_cache(maxsize=1)(made) for made in (self._named, self._listed))
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
-        self.marks.add(int(kernels.fingerprint(self.everyone)))
         path, idle = 0, 0
         longest = max(1.0, math.log2(max(self.rows.rows / self.least, 2.0)))
         while len(self.found) < count and idle < IDLE_PATHS:
@@ -203,63 +190,75 @@ class PathSearch:
         return Search(
             np.concatenate([full, *(stats[None] for _, _, stats in self.found)]),
             np.array([stats for _, _, stats in self.small]).reshape(-1, full.shape[1]),
-            lambda k: Definition() if k == 0 else self.define(*self.found[k - 1][:2]),
-            lambda k: self.define(*self.small[k][:2]),
-            self.lists,
+            lambda k: self.named(self.found[k - 1][0])[self.found[k - 1][1]] if k else Definition(),
+            lambda k: self.named(self.small[k][0])[self.small[k][1]],
+            lambda k: self.listed(self.found[k - 1][0])[self.found[k - 1][1]] if k else self.everyone,
         )
 
-    def _round(self, first: int, paths: int, count: int) -> None:
-        deep = (paths, kernels.DEEPEST)
-        depths, marks = np.zeros(paths, np.int64), np.zeros(deep, np.uint64)
-        splits, stats = np.zeros((*deep, 3), np.int32), np.zeros((*deep, kernels.WIDTH))
+    def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
+        """The splits of a path and the rows that each leaves: random column, random side, until too few remain.
 
-        def work(start: int, stop: int) -> None:
-            lists = np.empty((2, self.everyone.size), np.int32)
-            for k in range(start, stop):
-                how = np.uint64(kernels.path_seed(self.seed, first + k)), self.least, self.least_information
-                made = lists, splits[k], stats[k], marks[k]
-                depths[k] = kernels.random_path(*self.data, *self.rows.arguments, *how, *made)
-
-        over_blocks(paths, work, max(1, -(-paths // thread_count())))
-        for k in range(paths):
-            self._take(first + k, int(depths[k]), splits[k], stats[k], marks[k].tolist(), count)
-
-    def _take(self, path: int, depth: int, splits: np.ndarray, stats: np.ndarray, marks: list[int], count: int) -> None:
-        enough = information(stats[:depth]) >= self.least_information
-        for level in range(depth):
-            if len(self.found) >= count:
-                return
-            if marks[level] in self.marks:
+        Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
+        anew for each path takes a tenth of the time.
+        """
+        lists = np.empty((2, self.everyone.size), np.int32) if lists is None else lists
+        own, alive, rows, turn, depth = self._own(path), list(range(len(self.covariates))), self.everyone, 0, 0
+        while alive and depth < kernels.DEEPEST:
+            pick, upper = kernels.random_word(own, turn) % len(alive), kernels.random_word(own, turn + 1) >> 63
+            one, column, turn = self.covariates[alive[pick]], alive[pick], turn + 2
+            made = lists[depth & 1]
+            threshold, found = kernels.half(one.codes, one.count, self._order(own, column), upper, rows, made)
+            if not threshold:
+                alive[pick] = alive[-1]
+                alive.pop()
                 continue
-            self.marks.add(marks[level])
-            (self.found if enough[level] else self.small).append((path, level, stats[level].copy()))
-            self.splits[path] = splits[:depth].copy()
+            if found < self.least:
+                return
+            rows, depth = made[:found], depth + 1
+            yield (column, threshold, upper), rows
 
-    def define(self, path: int, level: int) -> Definition:
-        """What a level of a path means."""
-        if path != self.named[0]:
-            own, splits = np.uint64(kernels.path_seed(self.seed, path)), self.splits[path]
-            columns = [j for j in set(splits[:, 0].tolist()) if self.covariates[j].nominal]
-            shuffles = {j: kernels.shuffled(own, j, self.levels[j]) for j in columns}
-            self.named = (path, path_definitions(self.covariates, splits, shuffles))
-        return self.named[1][level]
+    def _own(self, path: int) -> int:
+        """The seed of a path."""
+        return int(kernels.random_word(self.seed, path))
 
-    def lists(self, chosen: np.ndarray) -> Lists:
-        """Positions of some subpopulations, 0 being the full one: the paths are taken once more."""
-        places = [None if k == 0 else self.found[k - 1] for k in chosen]
-        sizes = [self.rows.rows if place is None else int(place[2][kernels.ROWS]) for place in places]
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        members = np.empty(int(offsets[-1]), np.int32)
-        by_path: dict[int, dict[int, int]] = {}  # where the list of each wanted level of a path starts
-        for place, start in zip(places, offsets[:-1].tolist(), strict=True):
-            if place is None:
-                members[start : start + self.rows.rows] = self.everyone
-            else:
-                by_path.setdefault(place[0], {})[place[1]] = start
-        for path, levels in by_path.items():
-            depth = max(levels) + 1
-            wanted, starts = np.zeros(depth, np.bool_), np.zeros(depth, np.int64)
-            wanted[list(levels)], starts[list(levels)] = True, list(levels.values())
-            own = np.uint64(kernels.path_seed(self.seed, path))
-            kernels.follow_path(*self.data, own, self.splits[path][:depth], wanted, members, starts)
-        return Lists(members, offsets)
+    def _order(self, own: int, column: int) -> np.ndarray:
+        """The order of a nominal column's levels on a path; empty of one that has its own."""
+        one = self.covariates[column]
+        return kernels.shuffled(own, column, one.count) if one.nominal else NO_ORDER
+
+    def _round(self, first: int, paths: int, count: int) -> None:
+        def work(start: int, stop: int) -> list[list[tuple[Split, np.ndarray, int]]]:
+            lists = np.empty((2, self.everyone.size), np.int32)
+            return [self._walked(first + k, lists) for k in range(start, stop)]
+
+        parts = over_blocks(paths, work, max(1, -(-paths // thread_count())))
+        for path, levels in enumerate((levels for part in parts for levels in part), first):
+            for level, (_, stats, mark) in enumerate(levels):
+                if mark in self.marks or len(self.found) >= count:
+                    continue
+                self.marks.add(mark)
+                enough = information(stats[None])[0] >= self.least_information
+                (self.found if enough else self.small).append((path, level, stats))
+                self.splits[path] = [split for split, _, _ in levels]
+
+    def _walked(self, path: int, lists: np.ndarray) -> list[tuple[Split, np.ndarray, int]]:
+        """Splits of a path, what the walks left behind, and a mark that equal subpopulations share."""
+        levels = []
+        for split, rows in self.descend(path, lists):
+            stats = np.empty(kernels.WIDTH)
+            kernels.walk_list(*self.rows.arguments, rows, stats)
+            levels.append((split, stats, kernels.fingerprint(rows)))
+            # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
+            if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:
+                break
+        return levels
+
+    def _named(self, path: int) -> list[Definition]:
+        """What the levels of a path mean."""
+        own, splits = self._own(path), self.splits[path]
+        columns = {column for column, _, _ in splits if self.covariates[column].nominal}
+        return path_definitions(self.covariates, splits, {j: self._order(own, j) for j in columns})
+
+    def _listed(self, path: int) -> list[np.ndarray]:
+        """The rows of the levels of a path, which is taken once more."""
+        return [rows.copy() for _, rows in islice(self.descend(path), len(self.splits[path]))]

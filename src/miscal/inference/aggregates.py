@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.data.libraries import special
-from miscal.engines.subpopulations import Lists
 from miscal.engines.walks import DISTINCT, Walk
 from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
 from miscal.inference.clusters import ClusterDraws
@@ -408,6 +407,7 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
     """
     steps, words = steps_of(rows, how, draws)
     total = float(rows.rows if rows.weight is None else rows.weight.sum())
-    walk = rows.codes().astype(np.float64), Lists.of([np.arange(rows.rows)]), np.array([1.0 / total])
+    every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
+    walk = rows.codes().astype(np.float64), every, np.array([1.0 / total])
     block = 4 * CLUSTER_CHUNK if words == ClusterDraws.words else 50
     return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)

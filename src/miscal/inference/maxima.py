@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from miscal.data.libraries import special
-from miscal.engines.subpopulations import Lists, Ordered, Search
+from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws
-from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, steps_of, widest_walks
+from miscal.inference.nulls import LANES, ROW_DRAWS, Block, Listed, Steps, steps_of, widest_walks
 from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
-from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima
+from miscal.kernels.subpopulation_draws import event_maxima
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 
@@ -31,7 +31,6 @@ OWN_DRAWS = 199  # of the noise that the data have, for the interval
 MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
-LISTED = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
@@ -86,15 +85,10 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
 
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
     """
-    made, squares = found.stats.copy(), rows.residual() ** 2
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
-    expected = spread.at(rows.signed, weight, second)
-    own, usual = np.empty((2, len(made)))
-    for first in range(0, len(made), LISTED):
-        some = np.arange(first, min(first + LISTED, len(made)))
-        lists = found.lists(some)
-        for values, total in ((squares, own), (expected, usual)):
-            total[some] = [values[lists.list(place)].sum() for place in range(some.size)]
+    either = np.stack([rows.residual() ** 2, spread.at(rows.signed, weight, second)])
+    own, usual = np.transpose([either[:, found.members(k)].sum(axis=1) for k in range(len(found.stats))])
+    made = found.stats.copy()
     made[:, VARIANCE] = np.maximum(own, usual)
     return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
 
@@ -125,13 +119,13 @@ def subpopulation_noise(
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
-    lists = found.lists(np.arange(scale.size))
+    lists = found.lists()
     walked = partial(widest_walks, rows.signed, lists, scale, ends_only=statistic == "mean")
     steps, drawn = steps_of(pair.take(rows.order), how, draws)
-    run, block = partial(walked, steps), 4 * LANES
+    run, block = walked, 4 * LANES
     if not flips and pair.count is None and _rare(rows, found):
-        run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
-    summary = aggregates.max_statistic_p(float(values.max()), run, draws, block=block)
+        run, block = partial(_event_maxima, rows, lists, scale, statistic), MANY_LANES
+    summary = aggregates.max_statistic_p(float(values.max()), partial(run, steps), draws, block=block)
     if not flips:
         happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
         own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
@@ -158,14 +152,18 @@ def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _event_maxima(
-    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, seed: np.uint64, first: int, count: int
+    rows: Ordered, lists: Listed, scale: np.ndarray, statistic: str, steps: Block, first: int, count: int
 ) -> np.ndarray:
     """As `widest_walks`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
-    events = bernoulli_events(rows.signed, first, seed, count)
+    size = rows.weight if rows.weight.size else np.ones(rows.rows)
+    either = (size * (0.5 - np.abs(rows.signed)))[:, None]  # between the steps of an event and of none
+    blocks = over_blocks(count, lambda i, j: np.flatnonzero((steps(first + i, j - i) > either).T.copy()), LANES)
+    places = np.concatenate([LANES * rows.rows * block + found for block, found in enumerate(blocks)])
+    events = (places % rows.rows).astype(np.int32), np.searchsorted(places, rows.rows * np.arange(count + 1))
 
     def work(start: int, stop: int) -> np.ndarray:
         maxima = np.empty(count)
-        some = (lists.members, lists.offsets[start : stop + 1], scale[start:stop])
+        some = (lists[0], lists[1][start : stop + 1], scale[start:stop])
         event_maxima(rows.signed, rows.weight, *some, statistic == "mean", *events, maxima)
         return maxima
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.engines.subpopulations import Lists
 from miscal.inference.cells import equal_weights, match
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
@@ -258,8 +257,11 @@ def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
     return Steps.of(pair, np.arange(pair.rows), flips, seed).block, "sign flips" if flips else "simulation"
 
 
+Listed = tuple[np.ndarray, np.ndarray]  # positions of the rows of all lists, and where each begins
+
+
 def widest_walks(
-    key: Floats, lists: Lists, scale: Floats, steps: Block, first: int, count: int, *, ends_only: bool = False
+    key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int, *, ends_only: bool = False
 ) -> Floats:
     """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys.
 
@@ -269,7 +271,7 @@ def widest_walks(
     def work(start: int, stop: int) -> Floats:
         maxima = np.empty(stop - start)
         drawn = steps(first + start, stop - start)
-        simulated_maxima(key, lists.members, lists.offsets, scale, ends_only, drawn, maxima)
+        simulated_maxima(key, *lists, scale, ends_only, drawn, maxima)
         return maxima
 
     return np.concatenate(over_blocks(count, work, LANES))

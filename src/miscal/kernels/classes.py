@@ -4,7 +4,7 @@ import cython
 import numpy as np
 from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
+    CodesOut, CodeTable, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
     Outcomes, Strided, Table, Word, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
@@ -45,23 +45,10 @@ def class_means(
             start += rows
 
 
-@cython.cfunc
-@cython.nogil
-def _cell(value: cython.double, edges: Table, k: Index) -> Index:
-    """Number of a class's edges strictly below a value; missing edges at the end are infinite."""
-    found: Index = 0
-    for m in range(edges.shape[1]):
-        found += value > edges[k, m]
-    return found
-
-
-def draw_classes(
-    probability: Table, weight: Floats, codes: Integers, edges: Table, first: Word, seed: Word, out: CubeOut
-) -> None:
+def draw_classes(probability: Table, weight: Floats, codes: CodeTable, first: Word, seed: Word, out: CubeOut) -> None:
     """Fill out[draw, class, cell] with Σ w over rows whose drawn class is that one: one categorical draw a row.
 
-    probability : (n, K); weight : (n,), or empty when all are 1. The cell is codes[row], or where `codes` is empty that
-    of the class's probability between the interior edges[class], (K, bins - 1) padded with infinity.
+    probability : (n, K); weight : (n,), or empty when all are 1; codes : (n, K), the cell of a row and class.
     """
     draws: Index = out.shape[0]
     classes: Index = probability.shape[1]
@@ -91,12 +78,11 @@ def draw_classes(
                             label = middle + 1
                         else:
                             high = middle
-                cell: Index = codes[row] if len(codes) else _cell(probability[row, label], edges, label)
-                out[draw, label, cell] += weight[row] if len(weight) else 1.0
+                out[draw, label, codes[row, label]] += weight[row] if len(weight) else 1.0
 
 
 def class_residuals(
-    probability: Table, outcome: Outcomes, weight: Floats, codes: Integers, edges: Table, group: Integers, out: CubeOut
+    probability: Table, outcome: Outcomes, weight: Floats, codes: CodeTable, group: Integers, out: CubeOut
 ) -> None:
     """Add w·(outcome - prediction) of every class to out[group, class, cell]; arguments as in `draw_classes`."""
     with cython.nogil:
@@ -104,8 +90,7 @@ def class_residuals(
             times: cython.double = weight[row] if len(weight) else 1.0
             own: Index = outcome[row]
             for k in range(probability.shape[1]):
-                cell: Index = codes[row] if len(codes) else _cell(probability[row, k], edges, k)
-                out[group[row], k, cell] += times * ((1.0 if own == k else 0.0) - probability[row, k])
+                out[group[row], k, codes[row, k]] += times * ((1.0 if own == k else 0.0) - probability[row, k])
 
 
 def top_binary(probability: Floats, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
 from cython.cimports.miscal.kernels.arithmetic import flipped, gaussian, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
-    Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
+    Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word,
 )  # fmt: skip
 
 GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for

@@ -11,8 +11,7 @@ import numpy as np
 from cython.cimports.libc.math import NAN, copysign, fabs
 from cython.cimports.miscal.kernels.arithmetic import mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, CodeTable, CodeTableOut, Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut,
-    TableOut, Word, WordsOut,
+    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Word, WordsOut,
 )  # fmt: skip
 
 # Columns of what a walk leaves behind.
@@ -153,13 +152,11 @@ def _ones(bits: Word) -> Index:
 
 @cython.cfunc
 @cython.nogil
-def _distinct(codes: Codes, nominal: cython.bint, shuffle: IntegersOut, rows: Codes, bits: WordsOut) -> Index:
+def _distinct(codes: Codes, shuffle: Integers, rows: Codes, bits: WordsOut) -> Index:
     """How many distinct codes a list has; their bits are set."""
     bits[:] = 0
     for q in range(rows.shape[0]):
-        code: Integer = codes[rows[q]]
-        if nominal:
-            code = shuffle[code]
+        code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
         bits[code >> 6] |= cython.cast(Word, 1) << (code & 63)
     distinct: Index = 0
     for k in range(bits.shape[0]):
@@ -187,133 +184,51 @@ def _middle(wanted: Index, bits: WordsOut) -> Integer:
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-def _shuffle(seed: Word, column: Index, levels: Integer, result: IntegersOut) -> cython.void:
-    """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
-    own: Word = mixed(seed, (cython.cast(Word, 1) << 40) + cython.cast(Word, column))
-    for k in range(levels):
-        result[k] = k
-    for k in range(levels - 1, 0, -1):
-        other: Integer = cython.cast(Integer, mixed(own, k) % cython.cast(Word, k + 1))
-        result[k], result[other] = result[other], result[k]
-
-
 def shuffled(seed: Word, column: Index, levels: Integer) -> np.ndarray:
     """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
-    result: IntegersOut = np.empty(levels, np.int64)
-    _shuffle(seed, column, levels, result)
+    result: IntegersOut = np.arange(levels)
+    own: Word = mixed(seed, (cython.cast(Word, 1) << 40) + cython.cast(Word, column))
+    with cython.nogil:
+        for k in range(levels - 1, 0, -1):
+            other: Integer = cython.cast(Integer, mixed(own, k) % cython.cast(Word, k + 1))
+            result[k], result[other] = result[other], result[k]
     return np.asarray(result)
 
 
-@cython.cfunc
-@cython.nogil
-def _keep(
-    codes: Codes, nominal: cython.bint, shuffle: IntegersOut, threshold: Integer, upper: cython.bint, rows: Codes,
-    result: CodesOut,
-) -> Index:  # fmt: skip
-    """Rows of a list on one side of a threshold, in order."""
-    found: Index = 0
-    for q in range(rows.shape[0]):
-        code: Integer = codes[rows[q]]
-        if nominal:
-            code = shuffle[code]
-        result[found] = rows[q]
-        found += (code >= threshold) == upper
-    return found
-
-
-@cython.ccall
-@cython.nogil
 def fingerprint(rows: Codes) -> Word:
     """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
     total: Word = rows.shape[0]
-    for q in range(rows.shape[0]):
-        z: Word = (cython.cast(Word, rows[q]) + 1) * cython.cast(Word, 0x9E3779B97F4A7C15)
-        total += (z ^ (z >> 29)) * cython.cast(Word, 0xBF58476D1CE4E5B9)
+    with cython.nogil:
+        for q in range(rows.shape[0]):
+            z: Word = (cython.cast(Word, rows[q]) + 1) * cython.cast(Word, 0x9E3779B97F4A7C15)
+            total += (z ^ (z >> 29)) * cython.cast(Word, 0xBF58476D1CE4E5B9)
     return total
 
 
-def random_path(
-    codes: CodeTable, levels: Integers, nominal: Flags, everyone: Codes, signed: Floats, observed: Floats,
-    weight: Floats, second: Floats, largest: Floats, how: Integer, seed: Word, least: Integer,
-    information: cython.double, lists: CodeTableOut, splits: CodeTableOut, stats: TableOut, marks: WordsOut,
-) -> Index:  # fmt: skip
-    """One path of Algorithm 1: random column, random side of the median of its distinct values, until too few remain.
+def half(
+    codes: Codes, levels: Integer, shuffle: Integers, upper: cython.bint, rows: Codes, result: CodesOut
+) -> tuple[int, int]:
+    """One side of a list, in order, split at the median of a column's distinct values: the threshold, and how many.
 
-    Columns that are constant in the list are put aside for the rest of the path. `splits` receives (column, threshold,
-    side) a level, `stats` the walk, `marks` the fingerprint. Returns how many levels there are; some may hold too
-    little information, which the caller sees from their stats. `lists` (2, rows) is scratch: to ask for it anew for
-    each path takes a tenth of the time.
+    shuffle : the order of a nominal column's levels, else empty. The threshold is 0 where the column is constant.
     """
-    if lists.shape[0] != 2 or lists.shape[1] != everyone.shape[0]:
-        raise ValueError("lists must be (2, rows)")
-    order: CodesOut = np.empty(everyone.shape[0] if how else 0, np.int32)
-    shuffle: IntegersOut = np.empty(np.max(levels, initial=0), np.int64)
-    bits: WordsOut = np.empty((shuffle.shape[0] + 63) >> 6, np.uint64)
-    alive: IntegersOut = np.arange(levels.shape[0])
-    remaining: Index = levels.shape[0]
-    rows: Codes = everyone
-    counter: Word = 0
-    depth: Index = 0
+    bits: WordsOut = np.empty((levels + 63) >> 6, np.uint64)
+    threshold: Integer = levels // 2
+    found: Index = 0
     with cython.nogil:
-        while depth < stats.shape[0] and remaining > 0:
-            pick: Index = cython.cast(Index, mixed(seed, counter) % cython.cast(Word, remaining))
-            upper: cython.bint = mixed(seed, counter + 1) >> 63 == 1
-            counter += 2
-            column: Index = alive[pick]
-            words: Index = (levels[column] + 63) >> 6
-            if nominal[column]:
-                _shuffle(seed, column, levels[column], shuffle)
-            if depth == 0:
-                distinct, threshold = levels[column], levels[column] // 2
-            else:
-                distinct = _distinct(codes[column], nominal[column], shuffle, rows, bits[:words])
-                threshold = _middle(distinct // 2, bits[:words])
-            if distinct < 2:
-                remaining -= 1
-                alive[pick] = alive[remaining]
-                continue
-            result: CodesOut = lists[depth & 1]
-            found: Index = _keep(codes[column], nominal[column], shuffle, threshold, upper, rows, result)
-            if found < least:
-                break
-            rows = result[:found]
-            splits[depth, 0], splits[depth, 1], splits[depth, 2] = column, threshold, upper
-            _walk(signed, observed, weight, second, largest, how, rows, order, stats[depth])
-            marks[depth] = fingerprint(rows)
-            depth += 1
-            # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
-            if weight.shape[0] == 0 and stats[depth - 1, 5] < information:
-                break
-    return depth
+        if rows.shape[0] < codes.shape[0]:  # among all rows every level occurs
+            distinct: Index = _distinct(codes, shuffle, rows, bits)
+            threshold = _middle(distinct // 2, bits) if distinct > 1 else 0
+        for q in range(rows.shape[0] if threshold else 0):
+            code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
+            result[found] = rows[q]
+            found += (code >= threshold) == upper
+    return threshold, found
 
 
-def path_seed(seed: Word, path: Word) -> Word:
-    """Seed of one path: it depends on nothing but the search's seed and the path's number."""
-    return mixed(seed, path)
-
-
-def follow_path(
-    codes: CodeTable, levels: Integers, nominal: Flags, everyone: Codes, seed: Word, splits: CodeTable, wanted: Flags,
-    members: CodesOut, offsets: Integers,
-) -> None:  # fmt: skip
-    """Take a path again and write the lists of its wanted levels to `members`, each from its offset."""
-    lists: CodeTableOut = np.empty((2, everyone.shape[0]), np.int32)
-    shuffle: IntegersOut = np.empty(np.max(levels, initial=0), np.int64)
-    rows: Codes = everyone
-    with cython.nogil:
-        for depth in range(splits.shape[0]):
-            column: Index = splits[depth, 0]
-            if nominal[column]:
-                _shuffle(seed, column, levels[column], shuffle)
-            upper: cython.bint = splits[depth, 2] == 1
-            result: CodesOut = lists[depth & 1]
-            found: Index = _keep(codes[column], nominal[column], shuffle, splits[depth, 1], upper, rows, result)
-            rows = result[:found]
-            if wanted[depth]:
-                for q in range(found):
-                    members[offsets[depth] + q] = rows[q]
+def random_word(seed: Word, number: Word) -> Word:
+    """The random word of a number: it depends on nothing but the seed and the number."""
+    return mixed(seed, number)
 
 
 def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: CodesOut) -> None:

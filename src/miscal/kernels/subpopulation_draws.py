@@ -5,7 +5,7 @@ import numpy as np
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, TableOut, Word, WordsOut,
+    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, Table, TableOut, Word, WordsOut,
 )  # fmt: skip
 
 
@@ -74,31 +74,6 @@ def simulated_maxima(
                 maxima[b] = max(maxima[b], span * scale[k])
 
 
-def bernoulli_events(signed: Floats, first: Index, seed: Word, draws: Index) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with an event in the draws of `bernoulli_steps`, draw after draw: rows and where each draw starts."""
-    limits: IntegersOut = np.empty(signed.shape[0], np.int64)
-    starts: IntegersOut = np.zeros(draws + 1, np.int64)
-    with cython.nogil:
-        for i in range(signed.shape[0]):
-            limits[i] = limit_of(fabs(signed[i]))
-        for b in range(draws):
-            own: Word = mixed(seed, first + b)
-            found: Integer = starts[b]
-            for i in range(signed.shape[0]):
-                found += cython.cast(Integer, mixed(own, i) >> 11) < limits[i]
-            starts[b + 1] = found
-    # One place more: a row is written before it is known to count.
-    rows: CodesOut = np.empty(starts[draws] + 1, np.int32)
-    with cython.nogil:
-        for b in range(draws):
-            own = mixed(seed, first + b)
-            found = starts[b]
-            for i in range(signed.shape[0]):
-                rows[found] = i
-                found += cython.cast(Integer, mixed(own, i) >> 11) < limits[i]
-    return np.asarray(rows), np.asarray(starts)
-
-
 @cython.cfunc
 @cython.nogil
 def _falls(
@@ -130,7 +105,8 @@ def event_maxima(
 ) -> None:  # fmt: skip
     """As `simulated_maxima` where events are rare: between two events a walk only falls, so only events are visited.
 
-    rows, starts : of `bernoulli_events`. The sums are grouped differently, so the last digits may differ.
+    rows, starts : those with an event, draw after draw, and where each draw starts. The sums are grouped differently,
+        so the last digits may differ.
     """
     weighted: cython.bint = weight.shape[0] > 0
     falls: TableOut = np.empty((signed.shape[0], 2))

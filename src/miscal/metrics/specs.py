@@ -33,12 +33,12 @@ from miscal.metrics.field import by_field
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.pooled import DRAWS
 from miscal.metrics.score import by_score
-from miscal.metrics.score_errors import ClassSums, class_sums, same_edges, score_bins
+from miscal.metrics.score_errors import ClassSums, score_bins
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
-from miscal.pairs import Pair, checked_events, outcome_pair, pair
-from miscal.pooling.cells import Pooling, Ranges
+from miscal.pairs import checked_events, outcome_pair, pair
+from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
 from miscal.results import Result, Table
 
@@ -226,18 +226,13 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """How rows are pooled for every class, and the sums: in shared cells, or in bins of the class's own probability.
-
-    codes : cells of the rows where all classes share them, else empty
-    edges : else interior edges of the classes' bins, (K, most), padded with infinity
-    """
+    """How rows are pooled for every class: what the cells are, the cell of each row and class (n, K), and the sums."""
 
     predictions: Predictions
     subject: str
     cells: list[Any]
-    sums: ClassSums
     codes: np.ndarray
-    edges: np.ndarray
+    sums: ClassSums
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -248,41 +243,26 @@ class Pools:
 
 
 def _pools(p: Predictions, spec: Spec) -> Pools:
-    if not isinstance(spec, Score):
-        if isinstance(spec, Variable):
-            columns = named_columns(p.columns, spec.variable)
-            parts = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
-        else:
-            columns = named_columns(p.columns, spec.field)
-            parts = [level_pooling(column) for column in columns]
-        shared = crossed(parts)
-        made = _class_cells(p, lambda _: shared)
-        codes, subject = shared.codes(0, p.rows).astype(np.int64), " and ".join(column.name for column in columns)
-        return Pools(p, subject, *made, codes, np.empty((0, 0)))
-    same = same_edges(p, spec.bins, spec.strategy)
-    if same is None:
-        cells, sums = _class_cells(p, lambda compared: score_bins(compared, spec.bins, spec.strategy))
-    else:
-        cells, sums = [Ranges(same[0], name="score")] * p.n_classes, class_sums(p, *same)
-    padded = np.full((p.n_classes, max(each.edges.size for each in cells) - 2), np.inf)
-    for own, each in zip(padded, cells, strict=True):
-        own[: each.edges.size - 2] = each.edges[1:-1]
-    return Pools(p, "score", cells, sums, np.empty(0, np.int64), padded)
-
-
-def _class_cells(p: Predictions, pooling_of: Callable[[Pair], Pooling]) -> tuple[list[Any], ClassSums]:
-    """Cells of every class, and their sums."""
-    cells, tallies = [], []
-    for compared in (pair(p, k) for k in range(p.n_classes)):
-        pooling = pooling_of(compared)
-        cells.append(pooling.cells)
-        tallies.append(mean_tally(compared, pooling))
-    found = ClassSums(*np.zeros((4, p.n_classes, max(each.count for each in cells))))
+    """In cells of columns, or in bins of the class's own probability."""
+    shared: list[Pooling] = []
+    if isinstance(spec, Variable):
+        columns = named_columns(p.columns, spec.variable)
+        shared = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
+    elif isinstance(spec, Field):
+        shared = [level_pooling(column) for column in named_columns(p.columns, spec.field)]
+    subject = " and ".join(part.cells.describe()["name"] for part in shared) or "score"
+    codes, pools, tallies = np.empty((p.rows, p.n_classes), np.int32), [], []
+    for k in range(p.n_classes):
+        compared = pair(p, k)
+        pools.append(crossed(shared) if shared else score_bins(compared, spec.bins, spec.strategy))
+        codes[:, k] = pools[k].codes(0, p.rows)
+        tallies.append(mean_tally(compared, pools[k]))
+    sums = ClassSums(*np.zeros((4, p.n_classes, max(each.counts.size for each in tallies))))
     for k, tally in enumerate(tallies):
-        for name in ("weight", "predicted", "observed"):
-            getattr(found, name)[k, : tally.counts.size] = tally.column(name)
-        found.apart[k, : tally.counts.size] = tally.events_off
-    return cells, found
+        columns_of = (tally.weight, tally.predicted, tally.observed, tally.events_off)
+        for total, values in zip(vars(sums).values(), columns_of, strict=True):
+            total[k, : values.size] = values
+    return Pools(p, subject, [each.cells for each in pools], codes, sums)
 
 
 def _drawn_errors(pools: Pools, noise: Noise, spec: Spec) -> np.ndarray:
@@ -296,7 +276,7 @@ def _drawn_errors(pools: Pools, noise: Noise, spec: Spec) -> np.ndarray:
 
     def work(start: int, stop: int) -> np.ndarray:
         out = np.zeros((stop - start, *sums.weight.shape))
-        draw_classes(matrix, weight, pools.codes, pools.edges, start, seed, out)
+        draw_classes(matrix, weight, pools.codes, start, seed, out)
         return sums.errors(sums.predicted - out, spec.norm)
 
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
@@ -307,7 +287,7 @@ def _flipped_errors(pools: Pools, spec: Spec, draws: int) -> np.ndarray:
     p, sums = pools.predictions, pools.sums
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
-    class_residuals(*pools.rows, flipped_weight(outcome_pair(p)), pools.codes, pools.edges, group, residual)
+    class_residuals(*pools.rows, flipped_weight(outcome_pair(p)), pools.codes, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []

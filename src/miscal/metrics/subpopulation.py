@@ -21,7 +21,7 @@ from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, 
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
-from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
+from miscal.metrics.subpopulation_errors import Asked, emphasised
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import Definition
 from miscal.results import Result, Table, p_text
@@ -179,7 +179,7 @@ def by_subpopulation(
     if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
         least, min_information = max(least, math.ceil(4.0 * min_information)), 0.0
     rows = ordered(compared)
-    asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
+    asked = Asked(p.columns, names, p.rows, None, nominal, least, float(min_information), random_state, naming=True)
     chosen = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
     stretch = None
@@ -297,10 +297,8 @@ class Worst:
     def _curves(self, worst: np.ndarray) -> list[dict[str, Any]]:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
         wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
-        lists = self.found.lists(wanted)
-        curves = (subpopulation_curve(self.rows, lists.list(place)) for place in range(wanted.size))
-        labels = (self.found.define(int(k)).name for k in wanted)
-        return [{"label": name, **in_units(curve, self.units)} for name, curve in zip(labels, curves, strict=True)]
+        curves = [in_units(subpopulation_curve(self.rows, self.found.members(k)), self.units) for k in wanted]
+        return [{"label": self.found.define(k).name, **curve} for k, curve in zip(wanted, curves, strict=True)]
 
 
 def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:

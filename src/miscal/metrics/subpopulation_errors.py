@@ -27,51 +27,18 @@ from miscal.pooling import subpopulations as pools
 from miscal.pooling.parsing import rows_where
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Which of the rows given are measured (rows of weight 0 are not): all of them where `rows` is None."""
-
-    given: int
-    rows: np.ndarray | None = None
-
-    def place(self, indices: np.ndarray) -> np.ndarray:
-        """Row numbers among those kept."""
-        if self.rows is None:
-            return indices
-        place = np.full(self.given, -1, np.int64)
-        place[self.rows] = np.arange(self.rows.size)
-        found = place[indices]
-        return np.asarray(found[found >= 0])
-
-
-def feature_columns(features: Any, kept: Kept) -> Columns:
-    """Features as named columns; those of a plain array are named '0', '1', ..."""
-    columns = columns_given(features, "'features'", kept.given, "must have one value a row")
-    return columns if kept.rows is None else columns.take(kept.rows)
-
-
 def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     """Columns without an order: those named, or texts, categories and truth values where nothing is said."""
     if nominal is None:
         return {name for name in names if columns[name].nominal}
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
-    if items and all(isinstance(item, (bool, np.bool_)) for item in items):
-        if len(items) != len(names):
-            what = f"must have one truth value for each of the {len(names)} columns"
-            raise refusal(what, where="'nominal'", got=f"it has {len(items)}")
-        return {name for name, chosen in zip(names, items, strict=True) if chosen}
-    return {_column_name(item, names) for item in items}
-
-
-def _column_name(item: Any, names: list[str]) -> str:
-    """The name of a column given by name or by position."""
-    if isinstance(item, (int, np.integer)) and not isinstance(item, bool) and str(item) not in names:
-        if not -len(names) <= item < len(names):
-            raise refusal(f"must lie in 0..{len(names) - 1}", where="'nominal'", got=f"got {item}")
-        return names[int(item)]
-    if str(item) not in names:
-        raise refusal("is not a column", where=f"'nominal' {str(item)!r}", hint=nearest(str(item), names))
-    return str(item)
+    if all(str(item) in names for item in items):
+        return set(map(str, items))
+    try:
+        return set(np.array(names, object)[items].tolist())
+    except IndexError as error:
+        what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
+        raise refusal(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)) from error
 
 
 def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[pools.Covariate]:
@@ -89,11 +56,16 @@ def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, ke
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is searched, and among what."""
+    """What is searched, and among what.
+
+    columns : of the rows that are measured; given : how many rows masks and numbers speak of; kept : those of them that
+        are measured, None: all
+    """
 
     columns: Columns | None
     names: list[str]
-    kept: Kept
+    given: int
+    kept: np.ndarray | None = None
     nominal: Any = None
     least: int = 10
     information: float = 0.0
@@ -108,8 +80,10 @@ class Asked:
             return self._paths(rows, whole("subpopulations", subpopulations.count, 0))
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
-        lists, definitions = self.given(rows, subpopulations)
-        return search_lists(rows, lists, definitions, self.information)
+        items = self._items(subpopulations)
+        lists = [np.flatnonzero(self._belong(item, key)[rows.order]).astype(np.int32) for key, item in items.items()]
+        names = [next((word for word in each if isinstance(word, str)), f"#{each[0]}") for each in items.items()]
+        return search_lists(rows, lists, [pools.Definition(given=name) for name in names], self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
         """The columns to generate from, coded."""
@@ -135,35 +109,27 @@ class Asked:
         found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
         return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 
-    def given(self, rows: Ordered, subpopulations: Any) -> tuple[list[np.ndarray], list[pools.Definition]]:
-        """Lists and names of subpopulations that the user brought."""
+    def _items(self, subpopulations: Any) -> dict[Any, Any]:
+        """Subpopulations that the user brought, by name or by number."""
         if isinstance(subpopulations, str):
             subpopulations = [subpopulations]
         if isinstance(subpopulations, np.ndarray) and subpopulations.dtype != object:
             if subpopulations.ndim != 2 or subpopulations.dtype != np.bool_:
                 got = f"it is {subpopulations.dtype} of shape {subpopulations.shape}"
-                raise refusal(f"must be truth values of shape (k, {self.kept.given})", where=WHERE, got=got)
+                raise refusal(f"must be truth values of shape (k, {self.given})", where=WHERE, got=got)
         elif not isinstance(subpopulations, (list, tuple, Mapping, np.ndarray)):
             raise refusal(WHAT, where=WHERE, got=f"got {type(subpopulations).__name__}")
-        items = dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
-        place = rows.positions()
-        lists, definitions = [], []
-        for key, item in items.items():
-            lists.append(np.sort(place[self.kept.place(self._indices(item, key))]))
-            name = key if isinstance(key, str) else item if isinstance(item, str) else f"#{key}"
-            definitions.append(pools.Definition(given=name))
-        return lists, definitions
+        return dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
 
-    def _indices(self, item: Any, key: Any) -> np.ndarray:
-        """Row numbers, among the rows given, of one subpopulation."""
-        where = f"subpopulation {key!r}"
+    def _belong(self, item: Any, key: Any) -> np.ndarray:
+        """Which of the rows that are measured belong to one subpopulation."""
         if isinstance(item, str):
             if self.columns is None:
                 raise refusal("needs features", where=f"the expression {item!r}", got="got none")
-            chosen = np.flatnonzero(rows_where(item, self.columns))
-            return chosen if self.kept.rows is None else self.kept.rows[chosen]
-        chosen, given = checks.row_numbers(item, self.kept.given, where), self.kept.given
-        return np.unique(np.where(chosen < 0, chosen + given, chosen))
+            return rows_where(item, self.columns)
+        mask = np.zeros(self.given, bool)
+        mask[checks.row_numbers(item, self.given, f"subpopulation {key!r}")] = True
+        return mask if self.kept is None else mask[self.kept]
 
 
 WHERE = "'subpopulations'"
@@ -245,22 +211,22 @@ def multicalibration_error(
     one_of("statistic", statistic, ("range", "mean"))
     one_of("response", response, RESPONSES)
     one_of("variance", variance, ("corrected", "paper"))
-    least = whole("min_size", min_size, 1)
-    number("min_information", min_information, 0.0)
+    least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
     real = response != "binary"
     if real and emphasis is not None:
         raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
     if response == "count":
         numbers(y_true, "'y_true'", count=True)
     given = Given(y_true, y_prob, sample_weight, "real" if real else "binary")
-    kept, p = Kept(given.rows, given.kept), given.predictions
+    p, columns = given.predictions, None
     if real:
         rows = ordered_real(p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER)
     else:
         rows = ordered(emphasised(given.pair(target), emphasis, rho, regularise))
-    columns = None if features is None else feature_columns(features, kept)
-    names = [] if columns is None else list(columns)
-    asked = Asked(columns, names, kept, nominal, least, float(min_information), random_state)
+    if features is not None:
+        columns = columns_given(features, "'features'", given.rows, "must have one value a row")
+        columns = columns if given.kept is None else columns.take(given.kept)
+    asked = Asked(columns, list(columns or ()), given.rows, given.kept, nominal, least, min_information, random_state)
     found = asked.search(rows, subpopulations)
     values = scaled_errors(found.stats, statistic, normalise=bool(normalise))
     if np.isinf(values).any():

@@ -5,7 +5,7 @@ A definition is a conjunction of conditions, one a column, and its words can be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -185,14 +185,14 @@ def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: n
 
 
 def path_definitions(
-    covariates: list[Covariate], splits: np.ndarray, shuffles: Mapping[int, np.ndarray]
+    covariates: list[Covariate], splits: Sequence[tuple[int, int, int]], shuffles: Mapping[int, np.ndarray]
 ) -> list[Definition]:
     """What each level of a path of splits (column, threshold, side) amounts to: each adds or narrows one condition."""
     bounds: dict[int, tuple[int, int]] = {}
     made: dict[int, Condition] = {}
     words: dict[int, str] = {}
     found = []
-    for j, threshold, upper in splits.tolist():
+    for j, threshold, upper in splits:
         low, high = bounds.get(j) or (0, covariates[j].count)
         low, high = (max(low, threshold), high) if upper else (low, min(high, threshold))
         if bounds.get(j) != (low, high):
