@@ -141,7 +141,8 @@ def _picked(values: Floats, cells: np.ndarray, seen: np.ndarray | None) -> Float
     if seen is None:
         return values[cells]
     places = np.minimum(np.searchsorted(seen, cells), seen.size - 1)
-    return np.asarray(np.where((seen[places] == cells)[:, np.newaxis], values[places], 0.0))
+    known = np.equal(seen[places], cells)
+    return np.where(known[:, np.newaxis], values[places], 0.0)
 
 
 def testable(group: Group) -> np.ndarray | None:
