@@ -139,7 +139,7 @@ def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> Both:
 def _picked(values: Floats, cells: np.ndarray, seen: np.ndarray | None) -> Floats:
     """The sums of some cells; nothing where a cell is not among those seen."""
     if seen is None:
-        return values[cells]
+        return values.take(cells, axis=0)
     places = np.minimum(np.searchsorted(seen, cells), seen.size - 1)
     known = np.equal(seen[places], cells)
     return np.where(known[:, np.newaxis], values[places], 0.0)
