@@ -10,7 +10,7 @@ import numpy as np
 from miscal.auditing.findings import Finding
 from miscal.page import marks, words
 from miscal.page.entries import Entry
-from miscal.page.marks import Chart, Figure, Scale, both, nice, way
+from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
@@ -23,13 +23,12 @@ def _square(score: Entry) -> Chart:
     bins = score.cells
     inside = np.concatenate([bins.predicted, bins.observed])
     inside = inside[(inside > 0) & (inside < 1)]
-    if score.extra.get("axis") == "logit" and len(inside):
-        ends = np.array([inside.min(), inside.max()])
-        odds = ends / (1 - ends) * [1 / 1.8, 1.8]
-        low, high = (odds / (1 + odds)).tolist()
-        return Chart(Scale(low, high, 54.0, 466.0, "logit"), Scale(low, high, 318.0, 24.0, "logit"))
+    kind: Kind = "linear"
     low, high = nice(bins.predicted, bins.observed, bins.band_low, bins.band_high)
-    return Chart(Scale(low, high, 54.0, 466.0), Scale(low, high, 318.0, 24.0))
+    if score.extra.get("axis") == "logit" and len(inside):
+        odds = inside / (1 - inside)
+        kind, low, high = "logit", 1 / (1 + 1.8 / odds.min()), 1 / (1 + 1 / (1.8 * odds.max()))
+    return Chart(Scale(low, high, 54.0, 466.0, kind), Scale(low, high, 318.0, 24.0, kind))
 
 
 def reliability(score: Entry, level: float = 0.05) -> Figure:
