@@ -98,7 +98,7 @@ def range_card(finding: Finding) -> Figure:
     """Draw the two rates of each of the two ranges of scores that disagree, the upper first."""
     ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
     bottom = 22.0 + 34.0 * len(ranges)
-    x = Scale(*nice([(one.predicted, one.observed) for one in ranges]), 10.0, 310.0)
+    x = Scale(*nice([(one.predicted, one.observed) for one in ranges], zero=False), 10.0, 310.0)
     chart = Chart(x, Scale(0.0, len(ranges), 22.0, bottom))
     chart.rows(marks.rates, 70.0)
     for row, one in enumerate(ranges):
@@ -112,7 +112,7 @@ def range_card(finding: Finding) -> Figure:
 def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
     """A range of rates that holds every finding's predicted, happened and interval."""
     every = [(one.predicted, one.observed, *(one.predicted - end for end in one.interval)) for one in findings]
-    return nice(every if words.means() else np.clip(every, 0.0, 1.0))
+    return nice(every if words.means() else np.clip(every, 0.0, 1.0), zero=False)
 
 
 def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
