@@ -40,16 +40,13 @@ class Reliability(View):
         self.labelled(ax, *names, rates="" if logit else "xy", legend="upper left")
 
     def _ends(self, drawn: Table, logit: bool) -> tuple[float, float]:
-        """What the axes hold: all probabilities, or the means that are drawn."""
-        predicted, observed = drawn["predicted"], drawn["observed"]
+        """What the axes hold: all probabilities; of other means, and of log-odds, what is drawn."""
+        every = np.concatenate([drawn[name] for name in ("predicted", "observed", "band_low", "band_high")])
         if logit:
-            edge = max(1e-6, 0.5 * min(predicted.min(), max(observed.min(), 1e-6)))
-            return edge, min(1 - 1e-6, max(0.5, 1.5 * predicted.max()))
-        if not self.means:
-            return 0.0, 1.0
-        every = np.concatenate([predicted, observed, drawn["band_low"], drawn["band_high"]])
+            inside = every[(every > 0) & (every < 1)]
+            return 0.7 * float(inside.min(initial=0.5)), 1 - 0.7 * (1 - float(inside.max(initial=0.5)))
         low, high = float(np.nanmin(every)), float(np.nanmax(every))
-        return low - 0.05 * (high - low), high + 0.05 * (high - low)
+        return (low - 0.05 * (high - low), high + 0.05 * (high - low)) if self.means else (0.0, 1.0)
 
 
 class Cumulative(View, size=(6.4, 4.2)):
