@@ -10,7 +10,7 @@ import numpy as np
 from miscal.auditing.findings import Finding
 from miscal.page import marks, words
 from miscal.page.entries import Entry
-from miscal.page.marks import Chart, Figure, Scale, both, nice, way
+from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
@@ -23,13 +23,12 @@ def _square(score: Entry) -> Chart:
     bins = score.cells
     inside = np.concatenate([bins.predicted, bins.observed])
     inside = inside[(inside > 0) & (inside < 1)]
-    if score.extra.get("axis") == "logit" and len(inside):
-        ends = np.array([inside.min(), inside.max()])
-        odds = ends / (1 - ends) * [1 / 1.8, 1.8]
-        low, high = (odds / (1 + odds)).tolist()
-        return Chart(Scale(low, high, 54.0, 466.0, "logit"), Scale(low, high, 318.0, 24.0, "logit"))
+    kind: Kind = "linear"
     low, high = nice(bins.predicted, bins.observed, bins.band_low, bins.band_high)
-    return Chart(Scale(low, high, 54.0, 466.0), Scale(low, high, 318.0, 24.0))
+    if score.extra.get("axis") == "logit" and len(inside):
+        odds = inside / (1 - inside)
+        kind, low, high = "logit", 1 / (1 + 1.8 / odds.min()), 1 / (1 + 1 / (1.8 * odds.max()))
+    return Chart(Scale(low, high, 54.0, 466.0, kind), Scale(low, high, 318.0, 24.0, kind))
 
 
 def reliability(score: Entry, level: float = 0.05) -> Figure:
@@ -99,7 +98,7 @@ def range_card(finding: Finding) -> Figure:
     """Draw the two rates of each of the two ranges of scores that disagree, the upper first."""
     ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
     bottom = 22.0 + 34.0 * len(ranges)
-    x = Scale(*nice([(one.predicted, one.observed) for one in ranges]), 10.0, 310.0)
+    x = Scale(*nice([(one.predicted, one.observed) for one in ranges], zero=False), 10.0, 310.0)
     chart = Chart(x, Scale(0.0, len(ranges), 22.0, bottom))
     chart.rows(marks.rates, 70.0)
     for row, one in enumerate(ranges):
@@ -113,7 +112,7 @@ def range_card(finding: Finding) -> Figure:
 def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
     """A range of rates that holds every finding's predicted, happened and interval."""
     every = [(one.predicted, one.observed, *(one.predicted - end for end in one.interval)) for one in findings]
-    return nice(every if words.means() else np.clip(every, 0.0, 1.0))
+    return nice(every if words.means() else np.clip(every, 0.0, 1.0), zero=False)
 
 
 def gap_by_score(score: Entry, level: float = 0.05) -> Figure:

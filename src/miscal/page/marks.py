@@ -89,10 +89,10 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
-def nice(*arrays: ArrayLike, zero: bool = False) -> tuple[float, float]:
+def nice(*arrays: ArrayLike, zero: bool | None = None) -> tuple[float, float]:
     """Round ends that hold all known numbers, so that the axis ends on a tick; 0 too unless all are far from it.
 
-    zero : 0 in any case
+    zero : 0 in any case, or in none unless it lies between them
 
     Examples
     --------
@@ -102,7 +102,7 @@ def nice(*arrays: ArrayLike, zero: bool = False) -> tuple[float, float]:
     every = np.concatenate([np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays])
     every = every[np.isfinite(every)]
     low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
-    if zero or 0 < low < high / 2:
+    if zero or (zero is None and 0 < low < high / 2):
         low, high = min(low, 0.0), max(high, 0.0)
     if not high - low > 1e-9 * max(abs(high), 1e-3):  # rounding, of gaps that are all 0
         pad = abs(low) * 0.5 or 0.5

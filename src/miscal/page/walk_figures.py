@@ -115,9 +115,9 @@ def _heat(chart: Chart, grid: Grid, i: int, j: int, names: tuple[str, str]) -> N
 
 def period_rates(result: Entry, level: float = 0.05) -> Figure:
     """Draw predicted (thick line) and happened (dots with intervals on a thin line) of every period."""
-    periods = _periods(result, _drawn(result))
+    periods, _ = _periods(result)
     low, high = periods.observed_interval()
-    chart = _in_time(periods, nice(periods.predicted, periods.observed, *_unless_many(low, high)))
+    chart = _in_time(periods, nice(periods.predicted, periods.observed, low, high))
     chart.left("Predicted (thick line) and happened (thin line, dots)")
     chart.line(_at(periods), periods.predicted, "predicted")
     _dots(chart, periods, level, periods.observed, low, high)
@@ -126,12 +126,10 @@ def period_rates(result: Entry, level: float = 0.05) -> Figure:
 
 def period_gaps(result: Entry, level: float = 0.05) -> Figure:
     """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes."""
-    drawn = _drawn(result)
-    periods = _periods(result, drawn)
+    periods, drawn = _periods(result)
     # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
     low, high = periods.predicted - periods.band_high, periods.predicted - periods.band_low
-    ends = nice(periods.gap, low, high, *_unless_many(periods.gap_low, periods.gap_high), zero=True)
-    chart = _in_time(periods, ends)
+    chart = _in_time(periods, nice(periods.gap, periods.gap_low, periods.gap_high, low, high, zero=True))
     chart.left("Predicted minus happened", marks.signed)
     chart.band(_at(periods), low, high)
     chart.level(0.0)
@@ -146,19 +144,14 @@ def _at(periods: Cells) -> np.ndarray:
     return np.arange(len(periods)) + 0.5
 
 
-def _unless_many(low: Floats, high: Floats) -> tuple[Floats, ...]:
-    return () if len(low) > MANY else (low, high)
-
-
 def _dots(chart: Chart, periods: Cells, level: float, values: Floats, low: Floats, high: Floats) -> None:
     """A line through the values and a dot with its interval a period; of many, dots of those beyond noise alone."""
-    x = _at(periods)
-    chart.line(x, values, "smooth")
-    if len(periods) <= MANY:
-        chart.dots(periods, level, (x, values), ((x, low), (x, high)))
-    else:
-        beyond = np.flatnonzero(periods.beyond(level))
-        chart.dots(periods.take(beyond), level, (x[beyond], values[beyond]), radius=2.6)
+    chart.line(_at(periods), values, "smooth")
+    many = len(periods) > MANY
+    chosen = np.flatnonzero(periods.beyond(level) | (not many))
+    x = _at(periods)[chosen]
+    ends = (x, low[chosen]), (x, high[chosen])
+    chart.dots(periods.take(chosen), level, (x, values[chosen]), ends, radius=2.6 if many else 4.0)
 
 
 def _signs(chart: Chart, periods: Cells, verdicts: list[str], changes: Floats) -> None:
@@ -172,20 +165,20 @@ def _signs(chart: Chart, periods: Cells, verdicts: list[str], changes: Floats) -
             chart.say(x, tops[i] - 7, _SIGNS[verdicts[i]], "callout", "middle")
 
 
-def _drawn(result: Entry) -> NDArray[np.intp]:
-    """Which periods are drawn: rows without a date are left out.
+def _periods(result: Entry) -> tuple[Cells, NDArray[np.intp]]:
+    """The periods that are drawn, named as people write them, and which they are: rows without a date are left out.
 
-    Where there are very many, those of few rows would hide the others behind their noise.
+    Where there are very many, those of few rows would hide the others behind their noise, and so would all intervals.
     """
     chosen = np.flatnonzero([verdict != "no date" for verdict in result.table["verdict"]])
     rows = np.nan_to_num(result.cells.rows[chosen])
-    return chosen[rows >= FEW * rows.max()] if len(chosen) > MANY else chosen
-
-
-def _periods(result: Entry, drawn: NDArray[np.intp]) -> Cells:
-    """The periods that are drawn, named as people write them."""
-    periods = result.cells.take(drawn)
-    return replace(periods, label=[words.period_words(label) for label in periods.label])
+    chosen = chosen[rows >= FEW * rows.max()] if len(chosen) > MANY else chosen
+    periods = result.cells.take(chosen)
+    periods = replace(periods, label=[words.period_words(label) for label in periods.label])
+    if len(periods) > MANY:
+        unknown = np.full(len(periods), np.nan)
+        periods = replace(periods, gap_low=unknown, gap_high=unknown)
+    return periods, chosen
 
 
 def _in_time(periods: Cells, ends: tuple[float, float]) -> Chart:

@@ -40,16 +40,13 @@ class Reliability(View):
         self.labelled(ax, *names, rates="" if logit else "xy", legend="upper left")
 
     def _ends(self, drawn: Table, logit: bool) -> tuple[float, float]:
-        """What the axes hold: all probabilities, or the means that are drawn."""
-        predicted, observed = drawn["predicted"], drawn["observed"]
+        """What the axes hold: all probabilities; of other means, and of log-odds, what is drawn."""
+        every = np.concatenate([drawn[name] for name in ("predicted", "observed", "band_low", "band_high")])
         if logit:
-            edge = max(1e-6, 0.5 * min(predicted.min(), max(observed.min(), 1e-6)))
-            return edge, min(1 - 1e-6, max(0.5, 1.5 * predicted.max()))
-        if not self.means:
-            return 0.0, 1.0
-        every = np.concatenate([predicted, observed, drawn["band_low"], drawn["band_high"]])
+            inside = every[(every > 0) & (every < 1)]
+            return 0.7 * float(inside.min(initial=0.5)), 1 - 0.7 * (1 - float(inside.max(initial=0.5)))
         low, high = float(np.nanmin(every)), float(np.nanmax(every))
-        return low - 0.05 * (high - low), high + 0.05 * (high - low)
+        return (low - 0.05 * (high - low), high + 0.05 * (high - low)) if self.means else (0.0, 1.0)
 
 
 class Cumulative(View, size=(6.4, 4.2)):
@@ -233,12 +230,7 @@ class OverRanges(View):
     What is drawn of a variable without a curve: one of few values, or of an audit that looked quickly.
     """
 
-    def frame(self) -> Table:
-        """The filled ranges: what they are called, predicted, observed and the ends of its interval."""
-        table = self.result.table
-        drawn = {name: table[name] for name in ("label", "rows", "predicted", "observed", "p_adjusted")}
-        low, high = self.happened(table)
-        return Table({**drawn, "low": low, "high": high}).take(table["rows"] > 0)
+    columns = ("label", "rows", "predicted", "observed", "gap_low", "gap_high", "p_adjusted")
 
     def inches(self, drawn: Table) -> tuple[float, float]:
         """As wide as its ranges."""
@@ -247,7 +239,7 @@ class OverRanges(View):
     def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
         """Draw two marks a range."""
         at = np.arange(drawn.rows)
-        ax.vlines(at, drawn["low"], drawn["high"], color=UNDER, alpha=0.5)
+        ax.vlines(at, *self.happened(drawn), color=UNDER, alpha=0.5)
         ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
         ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
         words = [short(label, 99) for label in drawn["label"]]
@@ -305,19 +297,17 @@ class Periods(View, size=(7.0, 3.8)):
     The band is where noise alone keeps each period 95 times in 100. Rows without a date are left out.
     """
 
-    def frame(self) -> Table:
-        """Period, gap with its interval, the band of noise, the adjusted p-value and what became of it."""
-        table = self.result.table
-        names = ("label", "gap", "gap_low", "gap_high", "p_adjusted", "verdict")
-        drawn = {name: table[name] for name in names}
-        drawn |= {"noise_low": table["predicted"] - table["band_high"]}
-        drawn |= {"noise_high": table["predicted"] - table["band_low"]}
-        return Table(drawn).take(table["verdict"] != "no date")
+    columns = ("label", "predicted", "gap", "gap_low", "gap_high", "band_low", "band_high", "p_adjusted", "verdict")
+
+    def chosen(self) -> Any:
+        """Those that have a date."""
+        return self.result.table["verdict"] != "no date"
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the gaps in time."""
         place, gap, low, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_low"], drawn["gap_high"]
-        ax.fill_between(place, drawn["noise_low"], drawn["noise_high"], color=BAND, linewidth=0, label="Noise alone")
+        noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
+        ax.fill_between(place, *noise, color=BAND, linewidth=0, label="Noise alone")
         ax.axhline(0, color=QUIET, linewidth=0.8)
         ax.plot(place, gap, color=QUIET, linewidth=1)
         real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
