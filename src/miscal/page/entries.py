@@ -219,10 +219,7 @@ class Entry:
     @cached_property
     def worst(self) -> tuple[str, float]:
         """The place where a column is worst and its gap: as the result says, else the strongest of its cells."""
-        given, every = mapping(self.extra.get("worst")), self.cells
-        cell = given.get("cell")
-        if given and not isinstance(cell, int):
-            return text(given.get("where", given.get("label"))), finite(given.get("gap"))
+        cell, every = mapping(self.extra.get("worst")).get("cell"), self.cells
         if not len(every) or np.isnan(every.gap).all():
             return "", math.nan
         if not isinstance(cell, int) or not 0 <= cell < len(every):

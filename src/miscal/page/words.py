@@ -264,7 +264,7 @@ def listed(names: Sequence[str], most: int) -> str:
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def not_compared(columns: Sequence[str]) -> str:
@@ -372,9 +372,10 @@ def periods_said(periods: Entry, level: float) -> str:
     return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
 
-def changed_words(periods: Entry, most: int | None = None) -> list[str]:
-    """The sentence of every step that changed beyond noise, in time; of the `most` largest where that is given."""
+def changed_words(periods: Entry, most: int) -> tuple[list[str], int]:
+    """The sentence of every step that changed beyond noise, in time, of the `most` largest; and how many are left."""
     columns = zip(*(periods.table[name] for name in ("verdict", "change", "words")), strict=True)
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
-    return [text for size, text in found if size >= least[0]][:most]
+    shown = [text for size, text in found if size >= least[0]][:most]
+    return shown, len(found) - len(shown)
