@@ -252,12 +252,6 @@ class Entry:
         return curve if len({len(v) for v in curve.values()}) == 1 and len(curve["value"]) > 1 else {}
 
     @property
-    def curve_rows(self) -> float:
-        """Rows drawn at random for the curve; 0 where it is of all rows."""
-        rows = finite(self.extra.get("curve_rows"))
-        return rows if self.curve and rows > 0 else 0.0
-
-    @property
     def histogram(self) -> tuple[Floats, Floats]:
         """Edges and rows of the distribution of the score; both empty where there is none."""
         given = mapping(self.extra.get("histogram"))
