@@ -159,11 +159,6 @@ def steady() -> None:
             stream.reconfigure(errors="spelled")
 
 
-def knows_lines() -> bool:
-    """Whether the terminal can draw the lines of a table."""
-    return str(getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
-
-
 def is_terminal(stream: Any) -> bool:
     """Whether a person looks at a stream; one that is closed is none."""
     try:
