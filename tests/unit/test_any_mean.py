@@ -55,7 +55,7 @@ def test_a_planted_region_is_first_and_said_in_its_units(audited):
     first = audited.findings[0]
     assert first.real
     assert first.levels == ("R3",)
-    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ claims more than predicted.*, ratio 1\.\d+\."
+    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ more claims happened than predicted.*, ratio 1\.\d+\."
     assert re.match(said, str(first))
     assert first.ratio == pytest.approx(first.observed / first.predicted)
     assert first.events_off == pytest.approx(first.gap * first.weight)
@@ -160,7 +160,7 @@ def test_the_page_has_no_word_of_events(audited, tmp_path):
     assert "probabilit" not in text.lower()
     assert "log-odds" not in text
     assert not re.search(r"\d% (predicted|happened)", text)
-    assert "356 claims" not in text or "more than predicted" in text
+    assert "356 more claims" not in text or "happened than predicted" in text
     assert "--prediction rate --response count --exposure years" in text
     assert "actual / expected" in page
     for said in (audited.to_markdown(), repr(audited)):
@@ -198,7 +198,7 @@ def test_the_command_line(tmp_path):
     assert done.exit_code == 2
     done = run("audit", path, *FLAGS, "--effort", "quick", "--out", tmp_path / "report.html")
     assert done.exit_code == 0, done.output
-    assert "claims more than predicted" in done.output or "No error beyond noise" in done.output
+    assert "more claims happened than predicted" in done.output or "No error beyond noise" in done.output
     assert (tmp_path / "report.html").exists()
 
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from miscal.auditing.audit import audit
 from miscal.cli import COMMANDS, main
-from miscal.cli.commands import METHODS
-from miscal.cli.options import OPTIONS, TABLE
+from miscal.cli.commands import METHODS, OPTIONS, TABLE
 from miscal.data.errors import MiscalError
 from tests.commands import run
 

@@ -212,7 +212,7 @@ class Finding:
         beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
         beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
         bound = f" ({'; '.join(beside)})" if beside else ""
-        return f"{words.means_off(shown, self.noun) if self.response else words.events_off(shown)}{bound}"
+        return f"{words.events_off(shown, self.noun)}{bound}"
 
     @property
     def judged(self) -> str:

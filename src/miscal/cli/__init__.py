@@ -11,8 +11,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -53,7 +53,8 @@ class OneLine(click.Group):
         steady()
         _hold_pages()
         try:
-            with _plain_warnings():
+            with warnings.catch_warnings():
+                warnings.showwarning = partial(_warn, warnings.showwarning)
                 status = super().main(*args, **{**options, "standalone_mode": False})
         except MiscalError as error:
             complain(_as_options(visible(" ".join(str(error).split()))))
@@ -112,20 +113,12 @@ def _hold_pages() -> None:
         os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
 
 
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _warn(shown: Any, message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
     """Say the library's warnings in one line, without the place in the code from which the command called it."""
-    shown = warnings.showwarning
-
-    def say(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, MiscalWarning):
-            complain(f"note: {_as_options(' '.join(str(message).split()))}")
-        else:
-            shown(message, category, *where, **more)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = say
-        yield
+    if issubclass(category, MiscalWarning):
+        complain(f"note: {_as_options(' '.join(str(message).split()))}")
+    else:
+        shown(message, category, *where, **more)
 
 
 def _as_options(text: str) -> str:
@@ -157,11 +150,6 @@ def steady() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="spelled")
-
-
-def knows_lines() -> bool:
-    """Whether the terminal can draw the lines of a table."""
-    return str(getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
 
 
 def is_terminal(stream: Any) -> bool:

@@ -1,15 +1,19 @@
-"""The commands: `audit`, `page`, `demo`, `check` a table; `tally`, `merge` its sums; `recalibrate`, `fit`, `apply`."""
+"""The commands: `audit`, `page`, `demo`, `check` a table; `tally`, `merge` its sums; `recalibrate`, `fit`, `apply`.
+
+Their options are in options.toml.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
+import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import click
 
-from miscal.cli import options as common
 from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar, written
 from miscal.data.errors import MiscalError, refusal, visible
@@ -23,15 +27,76 @@ METHODS = {
 }  # fmt: skip
 
 
-@common.command
-@click.argument("file", type=common.PATH, is_eager=True)
+PATH = click.Path(path_type=Path)
+
+
+def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with each pattern replaced by the columns that it stands for."""
+    file = context.params.get("file")  # an argument that is read before all options
+    if file is None or not any("*" in name for name in names):
+        return names
+    from miscal.data.frames import named_by
+    from miscal.engines.source import opened
+
+    known = opened(str(file)).names
+    return tuple(dict.fromkeys(each for name in names for each in (named_by(name, known) if "*" in name else [name])))
+
+
+OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").read_text(encoding="utf-8"))
+TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
+TYPES |= {f"from {least}": click.IntRange(min=least) for least in (0, 1)}
+# What the columns of a table are and how widely to look; what is predicted, where that is no event.
+TABLE = "outcome probability logit positive weight count cluster by ignore effort suppress-below seed"
+TABLE += " prediction response exposure"
+
+
+def command(function: Any) -> click.Command:
+    """A command that takes the options under its name in options.toml."""
+    own = OPTIONS[function.__name__]
+    for asked in reversed(own["options"].replace("TABLE", TABLE).split()):
+        word = asked.rstrip("!")
+        given = {**OPTIONS["all"].get(word, {}), **own.get(word, {})}
+        if "type" in given:
+            kind = given["type"]
+            given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
+        if word == "probability" and given["multiple"]:
+            given["callback"] = _matched
+        flags = given.pop("flags", [f"--{word}"])
+        function = click.option(*flags, required=asked != word, **given)(function)
+    return click.command()(function)
+
+
+def table_path(path: Path | None, file: str | Path, word: str) -> Path:
+    """The path of a table to write, by default here, as CSV if the table it comes from is one.
+
+    Refused where its ending names neither format.
+    """
+    suffix = ".csv" if Path(file).suffix.lower() == ".csv" else ".parquet"
+    path = path or Path(f"{Path(file).stem}-{word}{suffix}")
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{path}'")
+    return path
+
+
+def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
+    """The columns of the probability as `miscal.read` takes them."""
+    return names[0] if len(names) == 1 else list(names) or None
+
+
+def audit_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a table as `miscal.audit` takes them."""
+    return {**options, "probability": one_or_list(options["probability"]), "by": list(options["by"]) or None}
+
+
+@command
+@click.argument("file", type=PATH, is_eager=True)
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
     from miscal.auditing.audit import Audit
 
-    made = common.audit_options(options)
+    made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
@@ -54,8 +119,8 @@ def _audited(data: Any, **options: Any) -> Any:
         return audit(data, progress=progress, **options)
 
 
-@common.command
-@click.argument("audit", type=common.PATH)
+@command
+@click.argument("audit", type=PATH)
 def page(
     audit: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
     suppress_below: int | None,
@@ -69,7 +134,7 @@ def page(
     _leave(found, before, found.hidden_below if suppress_below is None else suppress_below, out, json_path, saved)
 
 
-@common.command
+@command
 def demo(out: Path, effort: str, random_state: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
@@ -83,7 +148,7 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     leave(_audited(flights(), effort=effort, random_state=random_state, source=source, **roles), page, json_path, None)
 
 
-@common.command
+@command
 @click.argument("file", is_eager=True)
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
@@ -93,7 +158,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 
     prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
-    roles = common.audit_options(options)
+    roles = audit_options(options)
     chosen = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
     made = tally_of(file, Roles(**roles), like=first, memory=memory, **chosen)
     made.save(out)
@@ -102,8 +167,8 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
         say(f"Left out: {entry['where']} ({entry['reason']}).")
 
 
-@common.command
-@click.argument("files", nargs=-1, required=True, type=common.PATH)
+@command
+@click.argument("files", nargs=-1, required=True, type=PATH)
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
     from miscal.carriers.summary import Summary
@@ -126,8 +191,8 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
     say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")
 
 
-@common.command
-@click.argument("file", type=common.PATH, is_eager=True)
+@command
+@click.argument("file", type=PATH, is_eager=True)
 def check(
     file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
     json_path: Path | None, **options: Any,
@@ -144,7 +209,7 @@ def check(
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
-    made = common.audit_options(options)
+    made = audit_options(options)
     if out is None and json_path is None and file.suffix != ".tally":
         made |= _only_asked(gates, made)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
@@ -203,8 +268,8 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
         raise refusal("must look like column=0.02", where="--max-field", got=f"it is {values[-1]!r}") from error
 
 
-@common.command
-@click.argument("file", type=common.PATH, is_eager=True)
+@command
+@click.argument("file", type=PATH, is_eager=True)
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -219,9 +284,9 @@ def recalibrate(
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
-    out = common.table_path(out, file, "repaired")
+    out = table_path(out, file, "repaired")
     model, page = model or Path(f"{file.stem}-repair.json"), page or Path(f"{file.stem}-repair.html")
-    made = common.audit_options(options)
+    made = audit_options(options)
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
@@ -252,8 +317,8 @@ def _columns(file: Path) -> str:
     return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
 
 
-@common.command
-@click.argument("model", type=common.PATH)
+@command
+@click.argument("model", type=PATH)
 @click.argument("file", is_eager=True)
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
@@ -261,13 +326,13 @@ def apply(
     """Add recalibrated probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts import apply_to, load_model
 
-    out = common.table_path(out, file, column)
+    out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
     rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
     say(f"{rows:,} rows. Table: {out}")
 
 
-@common.command
+@command
 @click.argument("file", is_eager=True)
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from miscal.auditing.document import BLIND
 from miscal.auditing.findings import Finding
-from miscal.cli import WRITTEN, is_terminal, knows_lines, say
+from miscal.cli import WRITTEN, is_terminal, say
 from miscal.data.errors import visible
 from miscal.page import words
 from miscal.page.json import text
@@ -91,8 +91,8 @@ def shown_lines(document: Document) -> list[str]:
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
-        left = len(words.changed_words(result)) - SHOWN
-        rest += [f"{result.name}: {words.periods_said(result, document.level)}", *words.changed_words(result, SHOWN)]
+        changed, left = words.changed_words(result, SHOWN)
+        rest += [f"{result.name}: {words.periods_said(result, document.level)}", *changed]
         rest += [f"... and {left} smaller on the page."] if left > 0 else []
     compared = document.comparison
     if compared is not None:
@@ -107,7 +107,8 @@ def _ranking(heads: Sequence[Finding]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    style = box.HEAVY_HEAD if knows_lines() else box.ASCII
+    encoding = str(getattr(sys.stdout, "encoding", None)).lower()
+    style = box.HEAVY_HEAD if encoding.startswith("utf") else box.ASCII
     title = "Where it is wrong, beyond noise"
     table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
     off = "difference in total" if words.means() else "difference in events"

@@ -219,10 +219,7 @@ class Entry:
     @cached_property
     def worst(self) -> tuple[str, float]:
         """The place where a column is worst and its gap: as the result says, else the strongest of its cells."""
-        given, every = mapping(self.extra.get("worst")), self.cells
-        cell = given.get("cell")
-        if given and not isinstance(cell, int):
-            return text(given.get("where", given.get("label"))), finite(given.get("gap"))
+        cell, every = mapping(self.extra.get("worst")).get("cell"), self.cells
         if not len(every) or np.isnan(every.gap).all():
             return "", math.nan
         if not isinstance(cell, int) or not 0 <= cell < len(every):
@@ -253,12 +250,6 @@ class Entry:
         given = mapping(self.extra.get("curve"))
         curve = {name: floats(given.get(name)) for name in ("value", "observed", "observed_low", "observed_high")}
         return curve if len({len(v) for v in curve.values()}) == 1 and len(curve["value"]) > 1 else {}
-
-    @property
-    def curve_rows(self) -> float:
-        """Rows drawn at random for the curve; 0 where it is of all rows."""
-        rows = finite(self.extra.get("curve_rows"))
-        return rows if self.curve and rows > 0 else 0.0
 
     @property
     def histogram(self) -> tuple[Floats, Floats]:

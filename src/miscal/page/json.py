@@ -85,14 +85,7 @@ def floats(value: object) -> Floats:
     >>> floats([1, None, "x"])
     array([ 1., nan, nan])
     """
-    listed = items(value)
-    try:
-        array = np.array(listed, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.array([finite(item) for item in listed])
-    if array.ndim != 1:
-        return np.full(len(listed), np.nan)
-    return np.where(np.isfinite(array), array, np.nan)
+    return np.array([finite(item) for item in items(value)], dtype=np.float64)
 
 
 def whole(value: object) -> int:
@@ -112,10 +105,9 @@ class Columns(dict[str, list[Any]]):
     """
 
     def __init__(self, value: object) -> None:
-        rows = list(map(mapping, items(value)))
-        given = mapping(value) or {
-            name: [row.get(name) for row in rows] for name in {k: 0 for row in rows for k in row}
-        }
+        rows = [mapping(row) for row in items(value)]
+        names = dict.fromkeys(name for row in rows for name in row)
+        given = mapping(value) or {name: [row.get(name) for row in rows] for name in names}
         listed = {str(name): items(column) for name, column in given.items()}
         self.rows = max(map(len, listed.values()), default=0)
         super().__init__({name: column + [None] * (self.rows - len(column)) for name, column in listed.items()})

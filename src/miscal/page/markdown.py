@@ -135,10 +135,12 @@ def _findings(heads: Sequence[Finding], most: int) -> str:
 
 def _period(result: Entry, level: float) -> list[str]:
     """Every week or month, after the steps that changed."""
+    changed, left = words.changed_words(result, MOST)
     return [
         f"## {quoted(result.name or 'Along time')}",
         words.periods_said(result, level),
-        _bullets(map(spoken, words.changed_words(result, MOST))),
+        _bullets(map(spoken, changed)),
+        _more(left, "smaller step", "in the table"),
         spoken(result.note),
         _table(period_columns(result, MOST_PERIODS)),
         _more(result.table.rows - MOST_PERIODS, "earlier period"),

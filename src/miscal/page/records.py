@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, read_entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite, plural, showing
+from miscal.page.words import finite, listed, plural, showing
 
 T = TypeVar("T")
 
@@ -59,9 +59,7 @@ class LeftOut:
     @property
     def words(self) -> str:
         """In one sentence: how many, why, and how to ask for them."""
-        more = f" and {self.count - NAMED:,} more" if self.count > NAMED else ""
-        named = f"{', '.join(self.where[:NAMED])}{more}"
-        many = f"{self.what} of {named}"
+        many = f"{self.what} of {listed(self.where, NAMED)}"
         if self.what in COUNTED:
             many = plural(self.count, COUNTED[self.what], self.what)
         return f"{many}, because {self.reason}. To ask for it: {self.ask}."
@@ -147,8 +145,8 @@ class Document:
     @property
     def probabilities(self) -> list[str]:
         """The columns of probabilities, one or one a class."""
-        listed, one = self.data.get("probability_columns"), self.data.get("probability")
-        return [str(name) for name in items(listed) or items(one) or [one] if name is not None]
+        several, one = self.data.get("probability_columns"), self.data.get("probability")
+        return [str(name) for name in items(several) or items(one) or [one] if name is not None]
 
     @property
     def real(self) -> list[Finding]:

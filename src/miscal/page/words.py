@@ -89,21 +89,6 @@ def means() -> bool:
     return _MEANS.get()
 
 
-def means_off(value: object, noun: str = "") -> str:
-    """Say how much more happened than was predicted, in all.
-
-    Examples
-    --------
-    >>> means_off(-312.2, "claims"), means_off(12.0)
-    ('312 claims more than predicted', '12 less than predicted')
-    """
-    off = finite(value)
-    if math.isnan(off):
-        return NOTHING
-    less = "fewer" if noun else "less"
-    return f"{counted(off)}{f' {noun}' if noun else ''} {less if off >= 0 else 'more'} than predicted"
-
-
 def counted(off: float) -> str:
     """The size of a sum of events: whole, unless it is small."""
     return count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
@@ -213,18 +198,19 @@ def plural(many: int, one: str, several: str = "") -> str:
     return f"{many:,} {one if many == 1 else several or one + 's'}"
 
 
-def events_off(value: object) -> str:
-    """Say how many events the predictions are off, and which way.
+def events_off(value: object, noun: str = "") -> str:
+    """Say how many events, or how much in all, the predictions are off, and which way.
 
     Examples
     --------
-    >>> events_off(65.3), events_off(-12)
-    ('65 more predicted than happened', '12 more happened than predicted')
+    >>> events_off(65.3), events_off(-312.2, "claims")
+    ('65 more predicted than happened', '312 more claims happened than predicted')
     """
     off = finite(value)
     if math.isnan(off):
         return NOTHING
-    return f"{counted(off)} more {'predicted than happened' if off >= 0 else 'happened than predicted'}"
+    what = f"{counted(off)} more {noun}".rstrip()
+    return f"{what} {'predicted than happened' if off >= 0 else 'happened than predicted'}"
 
 
 def edge(value: float) -> str:
@@ -264,7 +250,7 @@ def listed(names: Sequence[str], most: int) -> str:
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def not_compared(columns: Sequence[str]) -> str:
@@ -372,9 +358,10 @@ def periods_said(periods: Entry, level: float) -> str:
     return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
 
-def changed_words(periods: Entry, most: int | None = None) -> list[str]:
-    """The sentence of every step that changed beyond noise, in time; of the `most` largest where that is given."""
+def changed_words(periods: Entry, most: int) -> tuple[list[str], int]:
+    """The sentence of every step that changed beyond noise, in time, of the `most` largest; and how many are left."""
     columns = zip(*(periods.table[name] for name in ("verdict", "change", "words")), strict=True)
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
-    return [text for size, text in found if size >= least[0]][:most]
+    shown = [text for size, text in found if size >= least[0]][:most]
+    return shown, len(found) - len(shown)

@@ -154,15 +154,14 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     else:
         return "too high" if place.off >= 0 else "too low", ()
     form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
-    made = []
+    units, made = looked.rows.noise.units, []
+    least, most = (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
+    bounds = [least, *(units.back(float(edge)) for edge in edges[1:-1]), most]
     for first, last in ends:
         sums: Any = own.map(lambda values, cells=slice(first, last + 1): float(values[cells].sum()))
         weight = max(sums.weight, 1e-300)
-        units, ends_open = looked.rows.noise.units, (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
-        low = ends_open[0] if first == 0 else units.back(float(edges[first]))
-        high = ends_open[1] if last == own.off.size - 1 else units.back(float(edges[last + 1]))
         rates = units.back(sums.predicted / weight), units.back(sums.observed / weight)
-        made.append(ScoreRange(low, high, int(sums.rows), *rates, sums.off * units.scale))
+        made.append(ScoreRange(bounds[first], bounds[last + 1], int(sums.rows), *rates, sums.off * units.scale))
     return form, tuple(made)
 
 

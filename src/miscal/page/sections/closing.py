@@ -26,10 +26,11 @@ def periods(document: Document) -> Safe:
 
 
 def _one(result: Entry, level: float) -> Safe:
-    said = []  # what became of a step, set off from the numbers
-    for what, colon, numbers in (text.partition(": ") for text in words.changed_words(result, MOST_SAID)):
-        said.append(tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None))
-    left = len(words.changed_words(result)) - len(said)
+    changed, left = words.changed_words(result, MOST_SAID)
+    said = [  # what became of a step, set off from the numbers
+        tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
+        for what, colon, numbers in (text.partition(": ") for text in changed)
+    ]
     drawn = [
         figure(period_rates(result, level), _TIME["rates"]),
         figure(period_gaps(result, level), _TIME["gaps"]),

@@ -9,7 +9,7 @@ from miscal.page import words
 from miscal.page.column_figures import field_funnel, field_levels, variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import reliability, strength_bar
-from miscal.page.json import Columns, text
+from miscal.page.json import Columns, text, whole
 from miscal.page.markup import Safe, ellipsis, join, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
@@ -51,9 +51,10 @@ def columns(document: Document, room: int) -> Safe:
         if room < 0:
             break
         pictures.append(made)
-    left, sampled = len(every) - len(pictures), max(entry.curve_rows for entry in every)
+    left, curved = len(every) - len(pictures), [entry for entry in every if entry.curve]
+    sampled = max((whole(entry.extra.get("curve_rows")) for entry in curved), default=0)
     drawn_at_random = f", from {words.count(sampled)} rows drawn at random" if sampled else ""
-    curves = f" {_SAID['curves']}{drawn_at_random}." if any(entry.curve for entry in every) else ""
+    curves = f" {_SAID['curves']}{drawn_at_random}." if curved else ""
     return section(
         "columns",
         "Column by column",

@@ -128,19 +128,18 @@ def _listed(places: list[Mended]) -> Safe:
 
 
 def _scores(done: Repaired) -> Safe | None:
-    known = [(label, *done.score[key]) for key, label in prose("repaired").items() if key in done.score]
-    if not known:
-        return None
-    labels, before, after = zip(*known, strict=True)
+    known = {label: done.score[key] for key, label in prose("repaired").items() if key in done.score}
     columns = [
-        Column("All rows", labels, kind="name"),
-        Column("Before", before, _four_digits),
-        Column("After", after, _four_digits),
+        Column("All rows", list(known), kind="name"),
+        *(
+            Column(when, [pair[k] for pair in known.values()], _four_digits)
+            for k, when in enumerate(("Before", "After"))
+        ),
     ]
     change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
-    return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
+    return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}")) if known else None
 
 
 def _candidates(done: Repaired) -> Safe | None:

@@ -10,6 +10,7 @@ from typing import Literal
 from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.gap_figures import gap_card
+from miscal.page.json import text
 from miscal.page.markup import Safe, clean, ellipsis, name, prose, tag
 from miscal.page.records import Document, Measure
 from miscal.page.sections.blocks import Column, folded, section, sheet
@@ -127,12 +128,12 @@ def _size(document: Document) -> str:
     expected = document.measure("expected")
     if not expected.known:
         return ""
-    text = f"Along the score the predictions are off by {words.percent(expected.value)} on average"
+    said = f"Along the score the predictions are off by {words.percent(expected.value)} on average"
     if document.repaired is not None and "expected" in document.repaired.score:
-        text += f" (before the repair by {words.percent(document.repaired.score['expected'][0])})"
+        said += f" (before the repair by {words.percent(document.repaired.score['expected'][0])})"
     if math.isnan(expected.noise_floor):
-        return text + "."
-    return text + f"; noise alone would show {words.percent(expected.noise_floor)} on these rows."
+        return said + "."
+    return said + f"; noise alone would show {words.percent(expected.noise_floor)} on these rows."
 
 
 def _places(document: Document) -> str:
@@ -140,10 +141,10 @@ def _places(document: Document) -> str:
     if not document.real:
         return "No place that was looked at is off beyond noise."
     specific = sum(finding.specific for finding in heads)
-    text = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
+    said = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
     if 0 < specific < len(heads):
-        text += f", {specific:,} of them not explained by the score alone"
-    return f"{text}; {words.plural(others, 'other is', 'others are')} explained by them." if others else f"{text}."
+        said += f", {specific:,} of them not explained by the score alone"
+    return f"{said}; {words.plural(others, 'other is', 'others are')} explained by them." if others else f"{said}."
 
 
 def _left_over(document: Document) -> str:
@@ -155,22 +156,17 @@ def _left_over(document: Document) -> str:
 
 def header(document: Document) -> Safe:
     """The masthead: what was audited."""
-    facts = [tag("span", f"{words.count(document.rows)} rows")]
-    if document.outcome:
-        facts.append(tag("span", "outcome ", tag("b", name(document.outcome, 40))))
-    if document.probabilities:
-        listed = tag("b", name(", ".join(document.probabilities), 60))
-        role = "prediction " if document.response else "probability "
-        facts.append(tag("span", role, listed, ", repaired" if document.repaired else None))
-    if document.data.get("exposure"):
-        facts.append(tag("span", "a unit of exposure ", tag("b", name(document.data["exposure"], 40))))
+    role = f"{'repaired ' if document.repaired else ''}{'prediction' if document.response else 'probability'}"
+    named = {"outcome": document.outcome, role: ", ".join(document.probabilities)}
+    named["a unit of exposure"] = text(document.data.get("exposure"))
+    facts = [tag("span", f"{what} ", tag("b", name(column, 60))) for what, column in named.items() if column]
     if document.top:
         facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(
         "header",
         tag("p", "Calibration repair" if document.repaired else "Calibration audit", class_="brand"),
         tag("p", name(document.source, 60), class_="source") if document.source else None,
-        tag("p", facts, class_="facts"),
+        tag("p", tag("span", f"{words.count(document.rows)} rows"), facts, class_="facts"),
         class_="masthead",
     )
 
