@@ -23,7 +23,7 @@ from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint32_t
 from cython.cimports.miscal.kernels.arithmetic import exponential
 from cython.cimports.miscal.kernels.kinds import (
-    Flags, Floats, FloatsOut, Index, IntegerTable, NumbersOut, PlacesOut, Table, TableOut,
+    Flags, FloatsOut, Index, IntegerTable, NumbersOut, PlacesOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import far
 
@@ -43,9 +43,10 @@ def move(sums: NumbersOut, further: NumbersOut, columns: Index, factor: cython.d
 @cython.nogil
 def walk(
     points: Table, order: cython.pointer(uint32_t), size: Index, middle: Index, falling: cython.bint, source: Flags,
-    values: Table, scale: cython.double, slack: cython.double, running: NumbersOut, reference: FloatsOut, sums: TableOut,
+    values: Table, scale: cython.double, slack: cython.double, running: NumbersOut, reference: FloatsOut,
+    sums: TableOut,
 ) -> cython.void:  # fmt: skip
-    """Add to each point of a node, in order of z or against it, what it receives from those of the other side before it.
+    """Add to each point of a node, in order of z or against it, what those of the other side before it give.
 
     `running` is room for (2, 2, columns) numbers, the settled and fresh sums of each side. A line has one side.
     """
@@ -118,27 +119,8 @@ def sweep(
         for s in range(spans.shape[0]):
             size: Index = spans[s, 1] - spans[s, 0]
             middle: Index = (spans[s, 0] + spans[s, 1]) // 2
-            here = cython.address(order[spans[s, 0]])
+            here, room = cython.address(order[spans[s, 0]]), cython.address(running[0])
             for way in range(2):  # z rising, then falling
-                walk(
-                    points, here, size, middle, way, source, values, scale, slack, cython.address(running[0]), reference,
-                    sums,
-                )  # fmt: skip
+                walk(points, here, size, middle, way, source, values, scale, slack, room, reference, sums)
             if points.shape[0] > 1:
                 part(here, size, middle, cython.address(spare[0]))
-
-
-def laplacian_energy(scores: Floats, residuals: Floats, bandwidth: cython.double) -> cython.double:
-    """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth) for sorted scores, in one sweep.
-
-    The kernel factorises along a line: what lies to the left of a score is a single decaying sum.
-    """
-    from_left: cython.double = 0.0
-    total: cython.double = 0.0
-    with cython.nogil:
-        for i in range(scores.shape[0]):
-            if i > 0:
-                from_left *= exp(-(scores[i] - scores[i - 1]) / bandwidth)
-            total += residuals[i] * (2.0 * from_left + residuals[i])
-            from_left += residuals[i]
-    return total
