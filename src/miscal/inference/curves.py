@@ -15,7 +15,6 @@ from miscal.inference.sums import Floats, Integers
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
-CLUSTER_BLOCKS = 512
 DRAWS = 4000
 DENSE = 400  # two_delta is exact up to this many distinct values
 
@@ -142,16 +141,16 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     scores = np.stack([
         scale * (y - np.where(reproduced, 0.0, rows.per_row(value))) for y, value in zip(rows.y, fitted, strict=True)
     ])  # fmt: skip
-    squares = scores * scores
-    of_values = [rows.per_value(rows.count * each) for each in squares]
-    spread = powers_at(rows.x, np.vstack([*of_values, rows.per_value(weight * weight * rows.count)]), where, fit, 2)
+    own = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
+    spread = powers_at(rows.x, rows.per_value(rows.count * own), where, fit, 2)
     if codes is None:
-        squares *= squares
-        fourths = np.vstack([rows.per_value(rows.count * each) for each in squares])
-        variance, fourth = spread[:, :-1], powers_at(rows.x, fourths, where, fit, 4)
-        correlations = _correlations(rows.x, of_values, where, fit) if how.simultaneous else []
+        variance = spread[:, :-1]
+        fourth = powers_at(rows.x, rows.per_value(rows.count * scores**4), where, fit, 4)
+        scores, codes = np.sqrt(rows.count) * scores, np.arange(rows.order.size)
     else:
-        variance, fourth, correlations = _clustered(rows, rows.count * scores, codes, where, fit, how.simultaneous)
+        scores = rows.count * scores
+        variance, fourth = _clustered(rows, scores, codes, where, fit)
+    correlations = _correlations(rows, scores, codes, where, fit) if how.simultaneous else []
     # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
     known = fourth > 0.0
     freedom = np.where(known, np.maximum(variance**2 / np.where(known, fourth, 1.0), 1.0), float(rows.total))
@@ -162,10 +161,8 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     return Smooth(where.points, where.bandwidth, *found)
 
 
-def _clustered(
-    rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit, simultaneous: bool
-) -> tuple[Floats, Floats, list[Floats]]:
-    """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise; the correlations."""
+def _clustered(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit) -> tuple[Floats, Floats]:
+    """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise."""
     groups = int(codes.max()) + 1
     factor = groups / (groups - 1.0) if groups > 1 else np.nan
     value = rows.per_row(np.arange(rows.x.size))  # the number of each row's value
@@ -176,13 +173,7 @@ def _clustered(
         for k, each in enumerate(by_cluster):
             square = (each @ weights) ** 2
             variance[point, k], fourth[point, k] = square.sum(), square @ square
-    correlations = []
-    if simultaneous:
-        block, matrix = _block_operator(rows.x, np.ones(rows.x.size), where, fit, CLUSTER_BLOCKS)
-        for each in scores:
-            blocks = sparse.csr_array((each, (block[value], codes)), (matrix.shape[1], groups))
-            correlations.append(_correlation(matrix @ (blocks @ blocks.T).toarray() @ matrix.T))
-    return variance * factor, fourth * factor**2, correlations
+    return variance * factor, fourth * factor**2
 
 
 # ---- one residual variance -------------------------------------------------------------------------------------------
@@ -213,7 +204,10 @@ def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smoot
         robust, final, at_values = _robust_fit(rows, where, own, how)
         residual = [_pseudo_residuals(rows, robust, at_values, own, how.degree)]
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
-    correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if how.simultaneous else []
+    correlations = []
+    if how.simultaneous:
+        own = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
+        correlations = _correlations(rows, own, np.arange(rows.order.size), where, fit) * len(rows.y)
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
     found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
@@ -233,28 +227,22 @@ def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows
 
 
 # ---- bands -----------------------------------------------------------------------------------------------------------
-def _block_operator(x: Floats, mass: Floats, where: Windows, fit: Fit, blocks: int) -> tuple[Integers, Floats]:
-    """Pool neighbouring values into blocks at their mean place; with few values each is its own block and exact."""
-    blocks = min(blocks, x.size)
-    block = (np.arange(x.size, dtype=np.int64) * blocks) // x.size
-    starts = np.searchsorted(block, np.arange(blocks))
-    total = np.add.reduceat(mass, starts)
-    places = x[starts] if blocks == x.size else np.add.reduceat(mass * x, starts) / np.where(total > 0.0, total, 1.0)
-    return block, operator(x, where, fit, np.where(total > 0.0, places, x[starts]))
+def _correlations(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit) -> list[Floats]:
+    """Correlation of the curve across the grid for each row of scores, those of one cluster summed.
 
-
-def _correlation(covariance: Floats) -> Floats:
-    size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    size[size == 0.0] = 1.0
-    return np.asarray(covariance / size[:, np.newaxis] / size)
-
-
-def _correlations(x: Floats, variances: list[Floats], where: Windows, fit: Fit) -> list[Floats]:
-    """Correlation of the curve across the grid for each set of variances of the distinct values."""
-    out = []
-    for variance in variances:
-        block, matrix = _block_operator(x, variance, where, fit, BLOCKS)
-        out.append(_correlation((matrix * np.bincount(block, weights=variance)) @ matrix.T))
+    Neighbouring values are taken together in blocks at their mean place; with few values each is its own, and exact.
+    """
+    blocks, out = min(BLOCKS, rows.x.size), []
+    block = np.arange(rows.x.size) * blocks // rows.x.size
+    for each in scores:
+        mass = rows.per_value(each * each) + 1e-300
+        places = rows.x if blocks == rows.x.size else np.bincount(block, mass * rows.x) / np.bincount(block, mass)
+        matrix = operator(rows.x, where, fit, places)
+        summed = sparse.csr_array((each, (rows.per_row(block), codes)), (blocks, int(codes.max()) + 1))
+        covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T
+        size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        size[size == 0.0] = 1.0
+        out.append(np.asarray(covariance / size[:, np.newaxis] / size))
     return out
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from miscal.inference.sums import Floats, Integers
 from miscal.kernels import loess, order
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 
 EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
@@ -93,10 +94,7 @@ class Fit:
 
 def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     """Sort rows (n,), (n, m) by x and find the distinct values."""
-    low, high = float(x.min()), float(x.max())
-    width = high - low  # infinite where the two are as far apart as numbers get
-    small = width < 1 << 16 and bool((x == np.rint(x)).all())  # whole numbers of a small range: a counting sort
-    order = np.argsort((x - low).astype(np.uint16) if small else x, kind="stable")
+    order = sorted_order(x)
     ordered = x[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     weight, count = (values[order] if values.ndim else values for values in (weight, count))

@@ -15,15 +15,11 @@ cdef inline double far() noexcept nogil:
     return 1e300
 
 
-cdef inline void decay(
-    const double* lead, Py_ssize_t size, double scale, double slack, double* weight
-) noexcept nogil:
-    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
-    cdef double x
+cdef inline void decay(const double* distance, Py_ssize_t size, double scale, double* weight) noexcept nogil:
+    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
     cdef Py_ssize_t j
     for j in range(size):
-        x = lead[j] if lead[j] < -slack else -lead[j]
-        weight[j] = exponential(x * scale)
+        weight[j] = exponential(-distance[j] * scale)
 
 
 cdef inline void add_four(

@@ -111,7 +111,7 @@ def local_sums(
         queries = None if queries is None else (np.zeros((len(asked), 1)), asked)
     problem, order = arranged(features, cells, values, queries, own)
     sums = np.empty((bandwidths.size, len(order), values.shape[1]))
-    scales = _scales(bandwidths, features.shape[1], kernel == "gaussian")
+    scales = scales_of(bandwidths, features.shape[1], kernel)
     flat = np.isinf(bandwidths) & (own or not problem.same)
     if callable(kernel):
         sums[:, order] = given_kernel_sums(problem, kernel)
@@ -123,6 +123,13 @@ def local_sums(
     if flat.any() and not callable(kernel):
         sums[np.ix_(flat, order)] = _cell_sums(problem)
     return sums
+
+
+def laplacian_energy(scores: Array, residuals: Array, bandwidth: float) -> float:
+    """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth)."""
+    cells = np.zeros(scores.size, np.int64)
+    sums = local_sums(scores[:, np.newaxis], cells, residuals[:, np.newaxis], np.array([bandwidth]))
+    return float(residuals @ sums[0, :, 0])
 
 
 def device_available() -> bool:
@@ -164,10 +171,13 @@ def _by_cell(key: Array, cells: Array, count: int) -> tuple[Array, Array]:
     return order[np.argsort(small[order], kind="stable")], starts.astype(np.int64)
 
 
-def _scales(bandwidths: Array, dimensions: int, square: bool) -> Array:
+def scales_of(bandwidths: Array, dimensions: int, kernel: Kernel) -> Array:
+    """What a distance (Gaussian: a squared one; group: any) is multiplied by to be an exponent."""
+    if kernel == "group":
+        return np.full(bandwidths.size, STEEPEST)
     with np.errstate(divide="ignore", over="ignore"):
-        scales = 1.0 / (2.0 * dimensions * bandwidths**2) if square else 1.0 / (dimensions * bandwidths)
-    return np.clip(scales, FLATTEST, STEEPEST)
+        width = 2.0 * bandwidths**2 if kernel == "gaussian" else bandwidths
+        return np.clip(1.0 / (dimensions * width), FLATTEST, STEEPEST)
 
 
 def _cell_sums(problem: Problem) -> Array:

@@ -66,7 +66,7 @@ def add_tiles(
                     if reference[i] > 0.0:
                         follow(distance, size, i, scales, reference, out)
                     for b in range(out.shape[0]):
-                        decay(distance, size, scales[b], far(), weight)
+                        decay(distance, size, scales[b], weight)
                         for c in range(out.shape[2]):
                             out[b, i, c] += weighted_sum(weight, cython.address(values[c, low]), size)
                             if mirrored:

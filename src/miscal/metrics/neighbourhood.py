@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from miscal.data.checks import check_seed, number, whole
-from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.beyond import beyond_score
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
@@ -140,7 +139,10 @@ def by_neighbourhood(
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
     """
     check_seed(random_state)
-    bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
+    check_kernel(kernel, device)
+    whole("simulations", simulations, 1)
+    number("min_information", min_information, 0.0)
+    bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
     how: Any = {"reduce": reduce, "dimensions": dimensions, "scale": scale}
     features, words, names = feature_map(p, columns, compared.first, **how)
@@ -190,17 +192,6 @@ def _result(
             "critical": tested.quantile,
         },
     )
-
-
-def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
-    """The bandwidth as an array of one; the others are refused where they are wrong."""
-    check_kernel(kernel, device)
-    whole("simulations", simulations, 1)
-    number("min_information", min_information, 0.0)
-    bandwidths = bandwidth_array(bandwidth)
-    if np.ndim(bandwidth):
-        raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
-    return bandwidths
 
 
 def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGaps:

@@ -16,13 +16,13 @@ from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
 from miscal.data.frames import named_columns
-from miscal.kernels.neighbours import device_available, local_sums
+from miscal.kernels.neighbours import device_available, local_sums, scales_of
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
 from miscal.pooling.bins import Bins, bin_index
 
-KERNELS = ("laplacian", "gaussian", "group")
+KERNELS = {"laplacian": "cityblock", "gaussian": "sqeuclidean", "group": "hamming"}  # and their distances
 LARGEST = 1e150  # squares of features and their sums must stay finite
 
 Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
@@ -84,14 +84,15 @@ def _same_codes(levels: Column, other: Column) -> np.ndarray:
     return np.array([*table, -1], dtype=np.float64)[other.values]
 
 
-def bandwidth_array(bandwidth: Any) -> np.ndarray:
-    """Bandwidths as (b,)."""
+def bandwidth_array(bandwidth: Any, *, one: bool = False) -> np.ndarray:
+    """Bandwidths as (b,), or where only one makes sense as (1,)."""
     try:
         values = np.asarray(bandwidth, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.empty(0)
-    if values.ndim > 1 or values.size == 0 or not (values > 0).all():
-        raise refusal("must be a number or numbers above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")
+    if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
+        what = "must be a number above 0" if one else "must be a number or numbers above 0"
+        raise refusal(what, where="'bandwidth'", got=f"it is {bandwidth!r}")
     return values.reshape(-1)
 
 
@@ -168,13 +169,9 @@ class Neighbourhoods:
             return np.asarray(self.kernel(around, points), dtype=np.float64)
         from scipy.spatial.distance import cdist
 
-        if self.kernel == "group":
-            return np.asarray(cdist(around, points, "chebyshev") == 0.0, dtype=np.float64)
-        bandwidth = float(self.bandwidths[0])
-        with np.errstate(over="ignore", divide="ignore"):
-            if self.kernel == "gaussian":
-                return np.asarray(np.exp(-cdist(around, points, "sqeuclidean") / (2.0 * d * bandwidth**2)))
-            return np.asarray(np.exp(-cdist(around, points, "cityblock") / (d * bandwidth)))
+        scale = scales_of(self.bandwidths, d, self.kernel)[0]
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(-cdist(around, points, KERNELS[self.kernel]) * scale))
 
     def sums(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""

@@ -267,7 +267,7 @@ def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.nda
         often = "more" if missing_there > missing else "less"
         words = f"{each.name} missing {often} often ({missing_there:.0%} against {missing:.0%})"
         return abs(missing_there - missing), words
-    low, high = _quantiles(here[known], share[known], INNER)
+    low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
     total = float(weight[seen].sum())
     below = float(weight[seen & (values < low)].sum()) / total
     above = float(weight[seen & (values > high)].sum()) / total
@@ -276,14 +276,6 @@ def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.nda
     ends = [_shown(low, each), _shown(high, each)]
     spread = " to ".join(ends if ends[0] != ends[1] else ends[:1])
     return apart, f"{word} {each.name} ({spread})"
-
-
-def _quantiles(values: np.ndarray, weight: np.ndarray, levels: Sequence[float]) -> tuple[float, ...]:
-    """Weighted quantiles: the smallest value at which the weight reaches each level."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[order])
-    places = np.searchsorted(reached, np.asarray(levels) * reached[-1], side="left")
-    return tuple(float(values[order[min(place, values.size - 1)]]) for place in places)
 
 
 def _shown(value: float, each: Column) -> str:

@@ -20,7 +20,7 @@ from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantil
 from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.kernels.classes import class_means
-from miscal.kernels.laplacian import laplacian_energy
+from miscal.kernels.neighbours import laplacian_energy
 from miscal.kernels.sums import on_grid
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
@@ -366,13 +366,12 @@ def mean_kernel_calibration_error(
     """
     number("bandwidth", bandwidth, 0.0, above=True)
     pair = Given(y_true, y_prob, sample_weight).pair(target)
-    order = np.argsort(pair.predicted, kind="stable")
     residual = pair.predicted - pair.observed
     total = float(pair.rows)
     if pair.first is not None:
         residual *= pair.first
         total = float(pair.first.sum())
-    energy = laplacian_energy(pair.predicted[order], residual[order], float(bandwidth))
+    energy = laplacian_energy(pair.predicted, residual, float(bandwidth))
     return math.sqrt(max(energy, 0.0)) / total
 
 

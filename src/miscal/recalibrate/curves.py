@@ -13,7 +13,7 @@ from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
-from miscal.kernels.laplacian import laplacian_energy
+from miscal.kernels.neighbours import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -271,8 +271,7 @@ class KernelCalibration(Recalibrator):
 
 def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     """MMCE of scores against what was observed, by one sort and one sweep."""
-    order = np.argsort(score, kind="stable")
-    energy = laplacian_energy(score[order], (weight * (score - observed))[order], BANDWIDTH)
+    energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
     return float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
 

@@ -88,9 +88,7 @@ class LocalRecalibration(ByColumns):
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
-        bandwidth_array(self.bandwidth)
-        if np.ndim(self.bandwidth):
-            number("bandwidth", self.bandwidth, 0.0, above=True)
+        bandwidth_array(self.bandwidth, one=True)
         super().check_parameters()
         check_kernel(self.kernel, self.device)
         near.check_reduction(self.reduce, self.dimensions)
