@@ -20,13 +20,13 @@ from miscal.recalibrate.curves import KernelCalibration as KernelCalibration
 from miscal.recalibrate.curves import MeanScaling as MeanScaling
 from miscal.recalibrate.curves import PlattScaling as PlattScaling
 from miscal.recalibrate.curves import SamplingCorrection as SamplingCorrection
-from miscal.recalibrate.curves import TemperatureScaling as TemperatureScaling
 from miscal.recalibrate.shapes import HistogramBinning as HistogramBinning
 from miscal.recalibrate.shapes import IsotonicCalibration as IsotonicCalibration
 from miscal.recalibrate.shapes import IsotonicLinePlotScaling as IsotonicLinePlotScaling
 from miscal.recalibrate.shapes import ScalingBinning as ScalingBinning
 from miscal.recalibrate.softmax import DirichletCalibration as DirichletCalibration
 from miscal.recalibrate.softmax import StructuredScaling as StructuredScaling
+from miscal.recalibrate.softmax import TemperatureScaling as TemperatureScaling
 from miscal.recalibrate.softmax import VectorScaling as VectorScaling
 
 def kinds() -> tuple[str, ...]: ...

@@ -95,7 +95,7 @@ class Curve(Recalibrator):
     def _map(self, probability: Floats) -> Floats:
         return Features.of(self).map(probability, self.coefficients_[0], float(self.intercepts_[0]))
 
-    def _formula(self) -> nodes.Formula:
+    def _formula(self) -> nodes.Node:
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def _keeps_ranking(self) -> bool:

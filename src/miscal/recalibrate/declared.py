@@ -100,7 +100,7 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
         raise refusal("must have at least one column", where="'X'", got="it has none")
     if chosen is None:
         return known
-    items = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
+    items: list[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
     places = range(-len(known), len(known))
     names = [known[item] if item in places else str(item) for item in items]
     check_named(names, known, "'X' (by name or position)", known)

@@ -13,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
 from miscal.data.frames import named_by
@@ -71,7 +69,7 @@ def fit_to(
         raise refusal("is fitted in parts to probabilities", where=type(model).__name__, hint=hint)
     model.check_parameters()
     opening = opened(source, memory or DEFAULT)
-    names = _names(model, opening)
+    names = _names(model)
     check_named([*roles.names, *names], opening.kinds, opening.words, opening.kinds)
     limit = rows_that_fit(memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.texts)
     rows = gather(opening, roles, names, limit=limit, target="positive")
@@ -86,7 +84,7 @@ def fit_to(
     return model
 
 
-def _names(model: Recalibrator, opening: Any) -> list[str]:
+def _names(model: Recalibrator) -> list[str]:
     """Columns that a recalibrator needs beside the score."""
     inner = model.recalibrator if isinstance(model, GroupWise) else model
     if inner.uses_columns:
@@ -97,7 +95,6 @@ def _names(model: Recalibrator, opening: Any) -> list[str]:
     chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
     if not chosen or not all(isinstance(name, str) for name in chosen):
         raise refusal("must name the columns", where="'columns'", got=f"got {model.columns!r}", hint="of the table")
-    check_named(chosen, opening.kinds, opening.words, opening.kinds)
     return chosen
 
 
@@ -124,14 +121,11 @@ def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
     check_file(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        got = str(getattr(error, "strerror", None) or error)
-        raise refusal("cannot be read", where=f"'{path}'", got=got[:1].lower() + got[1:]) from error
-    try:
-        return model_from(text)
+        return model_from(Path(path).read_text(encoding="utf-8"))
     except MiscalError as error:
         raise type(error)(f"'{path}': {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal("cannot be read", where=f"'{path}'", got=str(getattr(error, "strerror", error))) from error
 
 
 def model_from(text: str) -> Recalibrator:
@@ -151,8 +145,7 @@ def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: 
         found = model.mapped(model.checked(given), table if model.uses_columns else None)
     except MiscalError as error:
         raise type(error)(located(str(error), chunk)) from error
-    new = [found[:, 1]] if len(made) == 1 else [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])]
-    for name, values in zip(made, new, strict=True):
+    for name, values in zip(made, found.T[-len(made) :], strict=True):  # of two classes, that of class 1
         table = table.append_column(name, pa.array(values))
     return table
 

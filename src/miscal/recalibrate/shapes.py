@@ -151,7 +151,7 @@ class ScalingBinning(Curve):
     def _map(self, probability: Floats) -> Floats:
         return pairs(self.values_[bin_index(super()._map(probability)[:, 1], self.edges_)])
 
-    def _formula(self) -> nodes.Formula:
+    def _formula(self) -> nodes.Node:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
 
     def _summary(self) -> str:
@@ -432,14 +432,8 @@ def _best_quadratic(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:
     """
     scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian * np.outer(scale, scale)
-    for jitter in (1e-15, 1e-13, 1e-11, 1e-9):  # a proximal term: it slows the last digits and moves no optimum
-        try:
-            root = linalg.cholesky(scaled + jitter * np.eye(len(theta)), lower=False)
-            break
-        except np.linalg.LinAlgError:
-            continue
-    else:
-        root = np.eye(len(theta))
+    proximal = 1e-12 * np.eye(len(theta))  # it slows the last digits and moves no optimum
+    root = linalg.cholesky(scaled + proximal, lower=False)
     target = root @ (theta / scale) - linalg.solve_triangular(root, scale * gradient, trans="T")
     rest, _ = optimize.nnls(root[1:, 1:], target[1:], maxiter=50 * len(theta))
     first = (target[0] - root[0, 1:] @ rest) / root[0, 0]
