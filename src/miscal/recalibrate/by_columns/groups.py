@@ -235,7 +235,7 @@ class GroupWise(ByColumns):
         return f"{self.groups_} groups{pooled}"
 
 
-def _matched(encodings: list[Encoding], own: dict[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
+def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
     """The node of the key that the levels match, one column after another."""
     if () in own:
         return own[()]

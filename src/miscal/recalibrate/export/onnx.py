@@ -37,15 +37,15 @@ def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
         raise refusal("writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql")
     found, outside = recalibrator.formula(), known[dtype]
     graph = Graph(nodes.columns_of(found))
-    classes, given = recalibrator.n_classes_, "probability"
-    wide = graph.add("Cast", [given if classes > 2 else graph.add("Unsqueeze", [given, COLUMNS])], to=DOUBLE)
+    wide = graph.add("Cast", ["probability"], to=DOUBLE)
     score = graph.add("Where", [graph.add("Less", [wide, nodes.LEAST_SCORE]), 0.0, wide])
-    valid, made = _valid(graph, wide, classes), _written(graph, found, score)
+    valid, made = _valid(graph, wide, recalibrator.n_classes_), _written(graph, found, score)
     kept = graph.add("Where", [valid, made, math.nan])
     graph.nodes.append(helper.make_node("Cast", [kept], ["recalibrated"], to=outside))
+    classes = recalibrator.n_classes_
     rows = ["rows", classes] if classes > 2 else ["rows"]
     vector = helper.make_tensor_value_info
-    inputs = [vector(given, outside, rows), *(vector(*each, ["rows"]) for each in graph.inputs.items())]
+    inputs = [vector("probability", outside, rows), *(vector(*each, ["rows"]) for each in graph.inputs.items())]
     outputs = [vector("recalibrated", outside, ["rows", classes])]
     whole = helper.make_graph(graph.nodes, "recalibrator", inputs, outputs, graph.constants)
     versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -58,14 +58,14 @@ def _valid(graph: Graph, p: str, classes: int) -> str:
     """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
     inside = graph.add("And", [graph.add("GreaterOrEqual", [p, 0.0]), graph.add("LessOrEqual", [p, 1.0])])
     if classes == 2:
-        return inside
+        return graph.add("Unsqueeze", [inside, COLUMNS])
     fewest = graph.add("ReduceMin", [graph.add("Cast", [inside], to=INT64)], axes=[1])
     off = graph.add("Abs", [graph.add("Sub", [graph.add("ReduceSum", [p, COLUMNS]), 1.0])])
     return graph.add("And", [graph.add("Cast", [fewest], to=BOOL), graph.add("LessOrEqual", [off, SUM_TOLERANCE])])
 
 
 def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
-    """The probabilities of all classes; `p` is the name of the event's column, or of several classes' matrix."""
+    """The probabilities of all classes; `p` is the name of the event's, or of several classes' matrix."""
     if isinstance(found, nodes.Softmax):
         low, high = nodes.LOGIT_CLIP, np.finfo(np.float64).max
         logs = graph.add("Log", [graph.add("Clip", [p, low, high])])
@@ -80,13 +80,12 @@ def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
     if isinstance(found, nodes.Each):
         return _each(graph, found, p)
     event = graph.of(p, found)
-    return graph.add("Concat", [graph.add("Sub", [1.0, event]), event], axis=1)
+    return graph.side_by_side([graph.add("Sub", [1.0, event]), event])
 
 
 def _each(graph: Graph, parts: nodes.Each, p: str) -> str:
-    columns = [graph.add("Gather", [p, np.array([k])], axis=1) for k in range(len(parts.maps))]
-    found = [graph.of(q, node) for node, q in zip(parts.maps, columns, strict=True)]
-    values = graph.add("Concat", found, axis=1)
+    columns = [graph.add("Gather", [p, np.int64(k)], axis=1) for k in range(len(parts.maps))]
+    values = graph.side_by_side([graph.of(q, node) for node, q in zip(parts.maps, columns, strict=True)])
     if not parts.divided:
         return values
     some = graph.add("Greater", [graph.add("ReduceSum", [values, COLUMNS]), 0.0])
@@ -95,7 +94,7 @@ def _each(graph: Graph, parts: nodes.Each, p: str) -> str:
 
 
 class Graph:
-    """Nodes and constants under construction; every method returns the name of its output, a column (rows, 1).
+    """Nodes and constants under construction; every method returns the name of its output.
 
     Each kind of node of a formula has a method of its name.
     """
@@ -155,16 +154,20 @@ class Graph:
         return self.once(node, written) if isinstance(node, (nodes.Number, nodes.Level)) else str(written())
 
     def input(self, name: str, kind: int) -> str:
-        """A column as an input, under its own name in the graph."""
+        """A column as an input, under a name of its own in the graph."""
         if name in ("", "probability", "recalibrated") or self.inputs.setdefault(name, kind) != kind:
             raise refusal("cannot be an input beside the probability", where=f"the column '{name}'", hint="rename it")
-        return self.once(("input", name), lambda: self.add("Unsqueeze", [name, COLUMNS]))
+        return name
 
     def once(self, key: Any, write: Callable[[], str]) -> str:
         """What is written the first time and used again."""
         if key not in self.made:
             self.made[key] = write()
         return self.made[key]
+
+    def side_by_side(self, columns: list[str]) -> str:
+        """Columns (n,) as a matrix."""
+        return self.add("Concat", [self.add("Unsqueeze", [column, COLUMNS]) for column in columns], axis=1)
 
     def _held(self, node: nodes.Held) -> str:
         return self.add("Clip", [self.write(node.inner), node.low, node.high])
@@ -188,8 +191,8 @@ class Graph:
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
-        above = self.add("Greater", [score, np.array(node.edges, np.float64)])
-        place = self.add("ReduceSum", [self.add("Cast", [above], to=INT64), COLUMNS])
+        above = self.add("Greater", [self.add("Unsqueeze", [score, COLUMNS]), np.array(node.edges, np.float64)])
+        place = self.add("ReduceSum", [self.add("Cast", [above], to=INT64), COLUMNS], keepdims=0)
         start, value, slope = (self.add("Gather", [part, place]) for part in np.array(node.pieces).T)
         return self.add("Add", [value, self.add("Mul", [slope, self.add("Sub", [score, start])])])
 
@@ -211,10 +214,10 @@ class Graph:
         return self.add("Where", [test, self.write(node.left), self.write(node.right)])
 
     def _match(self, node: nodes.Match) -> str:
-        shape = self.once("rows", lambda: self.add("Shape", [self.names[nodes.STEP]]))
-        cases = [self.add("Expand", [self.write(case), shape]) for case in node.cases]  # constants too, one a row
-        place = self.add("Cast", [self.write(node.level)], to=INT64)
-        return self.add("GatherElements", [self.add("Concat", cases, axis=1), place], axis=1)
+        wide = [self.add("Unsqueeze", [_each_row(self, value), COLUMNS]) for value in node.cases]
+        place = self.add("Unsqueeze", [self.add("Cast", [self.write(node.level)], to=INT64), COLUMNS])
+        found = self.add("GatherElements", [self.add("Concat", wide, axis=1), place], axis=1)
+        return self.add("Squeeze", [found, COLUMNS])
 
     def _refused(self, _: nodes.Refused) -> str:
         return self.constant(math.nan)
@@ -222,19 +225,19 @@ class Graph:
     def _network(self, node: nodes.Network) -> str:
         parts, values, flags = [], [], []
         for level, table in node.embedded:
-            codes = self.add("Squeeze", [_codes(self, level), COLUMNS])
-            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), codes]))
+            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level)]))
         for scaled in map(self.write, node.numbers):
             absent = self.add("IsNaN", [scaled])
             single = self.add("Cast", [self.add("Cast", [scaled], to=FLOAT)], to=DOUBLE)  # as in training
             values.append(self.add("Where", [absent, 0.0, single]))
             flags.append(self.add("Cast", [absent], to=DOUBLE))
-        x = self.add("Concat", parts + values + flags, axis=1)
+        parts += [self.add("Unsqueeze", [column, COLUMNS]) for column in values + flags]
+        x = self.add("Concat", parts, axis=1)
         for i in range(0, len(node.layers), 2):
             weight, bias = np.ascontiguousarray(node.layers[i].T), node.layers[i + 1]
             x = self.add("Add", [self.add("MatMul", [x, weight]), bias])
             x = self.add("Relu", [x]) if i + 2 < len(node.layers) else x
-        return x
+        return self.add("Squeeze", [x, COLUMNS])
 
     def _named(self, node: nodes.Named) -> str:
         """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
@@ -246,6 +249,12 @@ class Graph:
 
     def _name(self, node: nodes.Name) -> str:
         return self.names[node.name]
+
+
+def _each_row(graph: Graph, node: Any) -> str:
+    """A node's value, one a row even if it is a constant."""
+    shape = graph.once("rows", lambda: graph.add("Shape", [graph.names[nodes.STEP]]))
+    return graph.add("Expand", [graph.write(node), shape])
 
 
 def _codes(graph: Graph, node: nodes.Level) -> str:
@@ -268,6 +277,6 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     # Whole numbers that doubles would merge are an input that has no missing values.
     column = column if kind is int else graph.add("Cast", [column], to=DOUBLE)
     known = np.array(levels, np.int64 if kind is int else np.float64)
-    equal = graph.add("Cast", [graph.add("Equal", [column, known])], to=INT64)
-    code = graph.add("ReduceSum", [graph.add("Mul", [equal, places]), COLUMNS])
+    equal = graph.add("Cast", [graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), known])], to=INT64)
+    code = graph.add("ReduceSum", [graph.add("Mul", [equal, places]), COLUMNS], keepdims=0)
     return code if kind is int else graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])

@@ -218,9 +218,9 @@ class Dialect:
         return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
 
     def _number(self, node: nodes.Number) -> str:
-        value = self.as_double(self.quoted(node.name))
-        if node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
-            value = self.between(value, node.low, node.high)
+        value = self.digits(node.low)
+        if node.low < node.high:
+            value = self.between(self.as_double(self.quoted(node.name)), node.low, node.high)
         return _case([(self.absent(node.name), self.digits(node.missing))], value)
 
     def _level(self, node: nodes.Level) -> str:
