@@ -56,7 +56,7 @@ def epoch(rows, embedding, batch, device):
     torch.manual_seed(0)
     g = network.FieldNetwork(SimpleNamespace(sizes=LEVELS, width=NUMBERS), embedding, HIDDEN, 1)
     shares = np.arange(1, 101) / 101.0
-    model = network.Calibration(g, network.LinePlot(np.log(shares / (1.0 - shares)), 1), 1)
+    model = network.Calibration(g, np.log(shares / (1.0 - shares)), 1)
     how = NeuralCalibration(epochs=1, batch=batch, progress=False)
     with network.threads(model, batch):
         few = type(rows)(*(part[: 4 * batch] for part in rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -132,3 +133,14 @@ def test_a_column_that_changed_its_type_is_refused(name: str, fitted_on: str) ->
     for other in kinds.values():
         with pytest.raises(MiscalError, match=r"column 'state' must (be|hold) .*, as it (was|did) in fit"):
             fixed.predict_proba(p, {"state": other})
+
+
+@pytest.mark.parametrize("first", [[-1, 0], [-2, 0], [-2, -2], [9, 0], [0, 7]])
+def test_a_group_that_no_fit_makes_is_refused(first: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    p, X = rng.random(800), {"a": rng.choice(["u", "v"], 800), "b": rng.integers(0, 3, 800)}
+    document = json.loads(GroupWise(PlattScaling()).fit(p, rng.random(800) < p, X).to_json())
+    Recalibrator.from_json(json.dumps(document))
+    document["state"]["keys_"][:2] = first
+    with pytest.raises(MiscalError, match="level that is not there"):
+        Recalibrator.from_json(json.dumps(document))

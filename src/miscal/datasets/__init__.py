@@ -298,8 +298,7 @@ def calibrated_classes(
     """
     n, n_classes, random = whole("n", n, 1), whole("n_classes", n_classes, 2), generator(random_state)
     if isinstance(concentration, str):
-        if concentration not in {"flat", "skewed"}:
-            raise refusal("must be 'flat', 'skewed' or numbers", where="'concentration'", got=f"got {concentration!r}")
+        one_of("concentration", concentration, ("flat", "skewed"))
         alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
     else:
         given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
@@ -388,11 +387,6 @@ def weighted(
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random), weight=weight)
 
 
-def moved(y_prob: Floats, shift: float) -> Floats:
-    """Return the probabilities with a shift taken from their logit; ends included, no overflow."""
-    return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
-
-
 def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
     if gap == 0.0 or not len(y_prob):
@@ -402,11 +396,13 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
         what = f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
         raise refusal(what, where="'gap'", got=f"got {gap!r}")
 
-    def excess(shift: float) -> float:
-        return mean - float(moved(y_prob, shift).mean()) - gap
+    def moved(shift: float) -> Floats:
+        return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
 
-    shift = float(optimize.brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
-    return moved(y_prob, shift)
+    def excess(shift: float) -> float:
+        return mean - float(moved(shift).mean()) - gap
+
+    return moved(optimize.brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
 
 
 def planted(

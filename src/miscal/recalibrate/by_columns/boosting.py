@@ -151,7 +151,7 @@ def by_sklearn(
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    edges, codes = cuts.codes_between(features, BINS)
+    edges, codes = cuts.codes_between(list(features), BINS)
     link = offset.copy()
     options = {"max_leaf_nodes": how.leaves, "min_samples_leaf": how.min_rows, "random_state": how.random_state}
     for _ in range(TREES):

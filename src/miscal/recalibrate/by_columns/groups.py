@@ -94,8 +94,11 @@ class GroupWise(ByColumns):
             raise ValueError("the columns differ in number")
         if len(self.maps_) != groups or len(self.whole_) != 1:
             raise ValueError("the groups differ in number")
-        if (self.keys_.reshape(-1, len(self.names_)) >= [len(levels) for levels in self.levels_]).any():
-            raise ValueError("a group has a level that is not there")
+        keys = self.keys_.reshape(-1, len(self.names_))
+        used = np.where(keys == ANY, 0, 1)
+        known = (keys < [len(levels) for levels in self.levels_]) & ((keys >= 0) | (keys == ANY))
+        if not known.all() or not used[:, 0].all() or (np.diff(used, axis=1) > 0).any():
+            raise ValueError("a group has a level that is not there, or columns in another order")
 
     @property
     def groups_(self) -> int:
@@ -235,7 +238,7 @@ class GroupWise(ByColumns):
         return f"{self.groups_} groups{pooled}"
 
 
-def _matched(encodings: list[Encoding], own: dict[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
+def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
     """The node of the key that the levels match, one column after another."""
     if () in own:
         return own[()]

@@ -161,7 +161,7 @@ class NeuralCalibration(ByColumns):
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
-            model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
+            model = network.Calibration(g, self.knots_, outputs)
             with network.threads(model, int(self.batch)):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)

@@ -75,41 +75,29 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
         return self.layers[-1](x)
 
 
-class LinePlot(nn.Module):  # type: ignore[misc]
-    """Non-decreasing line plots, one a map, that start as the identity: values are sums of softplus increments."""
+class Calibration(nn.Module):  # type: ignore[misc]
+    """eta(l) + g(x); eta are non-decreasing line plots, one a map: sums of softplus increments, first the identity."""
 
-    def __init__(self, knots: Array, maps: int) -> None:
+    def __init__(self, network: nn.Module, knots: Array, maps: int) -> None:
         super().__init__()
         steps = torch.from_numpy(np.diff(knots)).float()
         self.first = nn.Parameter(torch.full((maps,), float(knots[0])))
         self.raw = nn.Parameter((steps + torch.log(-torch.expm1(-steps))).repeat(maps, 1))
-
-    def forward(self, place: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-        """Values of a batch, (n, maps)."""
-        rise = torch.cumsum(nn.functional.softplus(self.raw), dim=1)
-        values = self.first[:, None] + nn.functional.pad(rise, (1, 0))
-        maps = torch.arange(values.shape[0], device=values.device)
-        below, above = values[maps, place], values[maps, place + 1]
-        return below + part * (above - below)
-
-
-class Calibration(nn.Module):  # type: ignore[misc]
-    """eta(l) + g(x); without eta it is a model of its own."""
-
-    def __init__(self, network: nn.Module, line: LinePlot | None, outputs: int) -> None:
-        super().__init__()
-        self.line, self.network, self.outputs = line, network, outputs
+        self.network = network
 
     def forward(
         self, codes: torch.Tensor, numbers: torch.Tensor, place: torch.Tensor, part: torch.Tensor
     ) -> torch.Tensor:
-        """Log-odds (binary) or log-weights of the classes, (n, outputs)."""
+        """Log-odds (binary) or log-weights of the classes, (n, maps)."""
         g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
-        if g.reshape(len(codes), -1).shape[1] != self.outputs:
-            what = f"must give {self.outputs} number{'s' if self.outputs > 1 else ''} a row"
+        maps = torch.arange(len(self.first), device=self.first.device)
+        if g.numel() != place.numel():
+            what = f"must give {len(maps)} number{'s' if len(maps) > 1 else ''} a row"
             raise refusal(what, where="'module'", got=f"its output has shape {tuple(g.shape)}")
-        g = g.reshape(len(codes), self.outputs)
-        return g if self.line is None else self.line(place, part) + g
+        rise = torch.cumsum(nn.functional.softplus(self.raw), dim=1)
+        values = self.first[:, None] + nn.functional.pad(rise, (1, 0))
+        below, above = values[maps, place], values[maps, place + 1]
+        return below + part * (above - below) + g.reshape(place.shape)
 
 
 def losses(logits: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:

@@ -120,7 +120,7 @@ class CutColumns(ByColumns):
         made: list[nodes.Node] = []
         for each in self._encodings():
             places = {place: float(place) for place in range(len(each.levels))}
-            number = nodes.Number(each.name, *each.ends, nodes.LARGEST)
+            number = nodes.Number(each.name, each.ends[0], each.ends[1], nodes.LARGEST)
             made.append(nodes.level_of(each, places, each.unseen) if each.nominal else number)
         return made
 

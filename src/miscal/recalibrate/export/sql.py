@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SUBQUERY = "(SELECT {body} FROM (SELECT {value} AS {name}) AS {table})"
 # PostgreSQL would write the value wherever its name stands, which grows without bound; OFFSET forbids it.
 FENCED = "(SELECT {body} FROM (SELECT {value} AS {name} OFFSET 0) AS {table})"
+ESCAPED = ("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r")  # where a backslash means something
 LONGEST = 10_000_000  # characters
 MOST_REPEATED = LONGEST // 100  # characters of a value that is written wherever its name stands
 
@@ -81,6 +82,13 @@ def _case(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
     return f"(CASE{''.join(f' WHEN {test} THEN {value}' for test, value in cases)} ELSE {otherwise} END)"
 
 
+def _replaced(text: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """A text with its characters replaced, one kind after another."""
+    for plain, written in pairs:
+        text = text.replace(plain, written)
+    return text
+
+
 def _limited(text: str, most: int, name: str) -> str:
     """A text that is not too long."""
     if len(text) > most:
@@ -95,7 +103,7 @@ class Dialect:
 
     quote : of a name
     within : what characters of a name become
-    escapes : whether a backslash means something within a text
+    texts : what characters of a text become
     double : the type of probabilities
     number : a number, from all its digits, as a double, or as a decimal that keeps them
     exact : whether numbers are decimals, so that the whole must be converted
@@ -109,7 +117,7 @@ class Dialect:
 
     quote: str = '"'
     within: tuple[tuple[str, str], ...] = (('"', '""'),)
-    escapes: bool = False
+    texts: tuple[tuple[str, str], ...] = (("'", "''"),)
     double: str = "DOUBLE"
     number: str = "{}"
     exact: bool = False
@@ -126,9 +134,7 @@ class Dialect:
         """A column's name, which must be one."""
         if not name or "\x00" in name:
             raise refusal("must be the name of a column", where="in SQL a column", got=f"it is {name!r}")
-        for plain, written in self.within:
-            name = name.replace(plain, written)
-        return self.quote + name + self.quote
+        return self.quote + _replaced(name, self.within) + self.quote
 
     def digits(self, value: float) -> str:
         """All digits of a number, with an exponent: most databases take plain ones for decimals."""
@@ -140,19 +146,12 @@ class Dialect:
         if isinstance(level, bool):
             return "TRUE" if level else "FALSE"
         if isinstance(level, str) and "\x00" not in level:
-            return self._text(level)
+            return f"'{_replaced(level, self.texts)}'"
         if isinstance(level, int) and -self.widest <= level < self.widest:
             return str(level)
         if isinstance(level, float):
             return self.digits(level)
         raise refusal("cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}")
-
-    def _text(self, level: str) -> str:
-        if not self.escapes:
-            return "'" + level.replace("'", "''") + "'"
-        for plain, escaped in {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}.items():
-            level = level.replace(plain, escaped)
-        return f"'{level}'"
 
     def as_double(self, expression: str) -> str:
         """An expression as a double."""
@@ -184,10 +183,6 @@ class Dialect:
         while name in self.used:
             name += "_"
         return self.quoted(name)
-
-    def under(self, name: str, value: str, body: str) -> str:
-        """A value under a name, for the body."""
-        return self.let.format(name=name, value=value, body=body, table=self.fresh("value"))
 
     def _held(self, node: nodes.Held) -> str:
         return self.between(self.write(node.inner), node.low, node.high)
@@ -223,9 +218,9 @@ class Dialect:
         return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
 
     def _number(self, node: nodes.Number) -> str:
-        value = self.as_double(self.quoted(node.name))
-        if node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
-            value = self.between(value, node.low, node.high)
+        value = self.digits(node.low)
+        if node.low < node.high:
+            value = self.between(self.as_double(self.quoted(node.name)), node.low, node.high)
         return _case([(self.absent(node.name), self.digits(node.missing))], value)
 
     def _level(self, node: nodes.Level) -> str:
@@ -236,13 +231,13 @@ class Dialect:
 
     def by_level(self, node: nodes.Level, written: Callable[[float], str]) -> str:
         """What is written for the number of each row's level; levels that do as unseen ones need no mention."""
-        name, absent = self.quoted(node.name), f"{self.quoted(node.name)} IS NULL"
+        name = self.quoted(node.name)
         alike: dict[float, list[str]] = {}
         for level, value in node.values.items():
             if value != node.unseen:
                 alike.setdefault(value, []).append(self.level(level))
         known = [(f"{name} IN ({', '.join(levels)})", written(value)) for value, levels in alike.items()]
-        gone = self.absent(node.name) if node.kind in (float, int) else absent
+        gone = self.absent(node.name) if node.kind in (float, int) else f"{name} IS NULL"
         return _case([(gone, written(node.missing)), *known], written(node.unseen))
 
     def absent(self, name: str) -> str:
@@ -270,20 +265,22 @@ class Dialect:
         short = isinstance(node.inner, nodes.Held)
         value = name if self.let and not short else _limited(inner, MOST_REPEATED, "for this database a map")
         body = replace(self, values={**self.values, node.name: value}).write(node.body)
-        return self.under(name, inner, body) if value == name else body
+        if value != name:
+            return body
+        return self.let.format(name=name, value=inner, body=body, table=self.fresh("value"))
 
     def _name(self, node: nodes.Name) -> str:
         return self.values[node.name]
 
 
-TICKED = Dialect(quote="`", within=(("\\", "\\\\"), ("`", "\\`")), escapes=True, widest=nodes.WHOLE)
+TICKED = Dialect(quote="`", within=(("\\", "\\\\"), ("`", "\\`")), texts=ESCAPED, widest=nodes.WHOLE)
 DIALECTS = {
     "duckdb": Dialect(),
     "postgres": Dialect(double="DOUBLE PRECISION", exact=True, let=FENCED, cased=True, floor=1e-300),
     "sqlite": Dialect(double="REAL", least="MIN", greatest="MAX", widest=nodes.WHOLE),
     "spark": replace(TICKED, within=(("`", "``"),), let="ELEMENT_AT(TRANSFORM(ARRAY({value}), {name} -> {body}), 1)"),
     "bigquery": replace(TICKED, double="FLOAT64", let="(SELECT {body} FROM UNNEST([{value}]) AS {name})"),
-    "snowflake": Dialect(escapes=True, number="TO_DOUBLE('{}')", exact=True, let="", cased=True),
+    "snowflake": Dialect(texts=ESCAPED, number="TO_DOUBLE('{}')", exact=True, let="", cased=True),
 }
 
 
