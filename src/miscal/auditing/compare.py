@@ -182,7 +182,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
 
 def read_cells(value: Mapping[str, Any]) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
-    made = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
+    made: Cells = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
     made |= {name: floats(value[name]) for name in SUMS}
     if len({len(made[name]) for name in ("label", *SUMS)}) > 1:
         raise ValueError("the sums of its cells differ in number")
