@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -25,14 +24,9 @@ def check_calibrated(data: Any, **options: Any) -> None:
     >>> check_calibrated(table, outcome="late", probability="score", max_expected=0.2)
     """
     from miscal import Audit, audit
-    from miscal.auditing.gates import Gates, gate_value, judge, read_gates
-    from miscal.data.errors import refusal
+    from miscal.auditing.gates import GATES, gates_of, judge
 
-    known = {each.name for each in fields(Gates)}
-    asked = {name: gate_value(name, options.pop(name), f"'{name}'") for name in known & options.keys()}
-    gates = Gates(**{**read_gates(None), **asked})
-    if gates == Gates():
-        raise refusal("has no gate to check", where="assert_calibrated", hint="give max_expected=0.02, or miscal.toml")
+    gates = gates_of({name: options.pop(name) for name in GATES if name in options}, "'{1}'")
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
     failed = [each.line for each in judge(audit(data, **options).document, gates, baseline) if not each.passed]
     if failed:

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from scipy.optimize import linprog
 
 import miscal
+from miscal.auditing.disclosure import Blocks, Shown
 from miscal.cli import main
 from miscal.data.columns import Columns
 from miscal.pooling.condition import Conjunction
@@ -119,6 +120,33 @@ def test_no_small_cell_follows_from_what_is_shown(seed: int, effort: str) -> Non
     assert given_away(frame, full, shown) == []
     assert shown["findings"], "suppression hides everything"
     assert sum(rows is not None for r in shown["sections"]["field"] for rows in r["table"]["rows"]) >= 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_small_set_of_any_kind_is_a_sum_of_what_is_shown(seed: int) -> None:
+    """Of small tables every set of atoms is asked for, and some of them of the solver."""
+    rng, shape, below = np.random.default_rng(seed), (3, 2, 2), 10
+    atoms = np.array(list(product(*map(range, shape))))
+    counted = rng.choice([0, 1, 3, 8, 20, 40], len(atoms), p=[0.1, 0.1, 0.2, 0.25, 0.2, 0.15])
+    columns = {str(k): Blocks(size, int(counted.sum()), below) for k, size in enumerate(shape)}
+    shown, facts = Shown(below, int(counted.sum()), columns), {(True,) * len(atoms): int(counted.sum())}
+    cells = [{str(k): np.array([value])} for k, size in enumerate(shape) for value in range(size)]
+    for _ in range(12):
+        chosen = np.sort(rng.choice(3, rng.integers(2, 4), replace=False)).tolist()
+        cells.append({str(k): np.sort(rng.choice(shape[k], rng.integers(1, shape[k]), replace=False)) for k in chosen})
+    for place in cells:
+        inside = np.all([np.isin(atoms[:, int(name)], values) for name, values in place.items()], axis=0)
+        if shown.show(place, int(counted[inside].sum())):
+            facts[tuple(inside)] = int(counted[inside].sum())
+    every = (np.arange(1 << len(atoms))[:, None] >> np.arange(len(atoms)) & 1).astype(bool)
+    small = every[(every @ counted > 0) & (every @ counted < below)]
+    live = ~np.any([each for each, rows in facts.items() if rows == 0] or [np.zeros(len(atoms), bool)], axis=0)
+    _, sizes, basis = np.linalg.svd(np.array(list(facts), float)[:, live], full_matrices=False)
+    basis, sets = basis[sizes > 1e-9 * sizes[0]], small[:, live].astype(float)
+    assert not (np.abs(sets - sets @ basis.T @ basis).max(axis=1) < 1e-8).any()
+    for target in small[rng.choice(len(small), 3)]:
+        low, high = bounds(facts, target)
+        assert high - low >= 1 - 1e-6
 
 
 def test_a_finding_is_kept_and_another_level_hidden_beside_a_small_one() -> None:

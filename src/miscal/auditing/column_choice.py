@@ -98,10 +98,9 @@ def chosen_columns(
         if name in ignore:
             continue
         column = predictions.columns[name]
-        many = column.nominal and len(column.levels) > max_levels
-        reason = f"it has more than {max_levels:,} levels" if many else None
-        if not many and not by:
-            reason = reason_aside(column) or reason_copied(column, predictions)
+        reason = f"it has more than {max_levels:,} levels" if len(column.levels) > max_levels else None
+        if not by:
+            reason = reason or reason_aside(column) or reason_copied(column, predictions)
         if reason and not (constants and reason == "constant"):
             aside.append(left_out(name, predictions.rows, reason))
         else:

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import flat, known
+from miscal.auditing.findings import known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.page import words
 from miscal.page.json import floats, parts
-from miscal.page.words import finite, span
+from miscal.page.records import Document, read_document
+from miscal.page.words import span
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
@@ -103,47 +104,44 @@ class Comparison:
 
 def compare(before: Any, after: Any) -> Comparison:
     """Compare two audits over the cells that both have."""
-    for audit, which in ((before, "the earlier audit"), (after, "the later audit")):
-        below = audit.document["settings"].get("suppress_below")
+    one, two = read_document(before.document), read_document(after.document)
+    for audit, which in ((one, "the earlier audit"), (two, "the later audit")):
+        below = audit.settings.get("suppress_below")
         if below:
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
-    data = [audit.document["data"] for audit in (before, after)]
-    kinds = [str(one.get("response", "")) for one in data]
-    if kinds[0] != kinds[1]:
-        got = " and ".join(kind or "binary" for kind in kinds)
-        raise refusal("must predict the same kind of outcome", where="the two audits", got=f"their responses are {got}")
-    prints = [each.get("rows_fingerprint") for each in data]  # not of tables that were not held in memory
+    if one.response != two.response:
+        got = f"their responses are {one.response or 'binary'} and {two.response or 'binary'}"
+        raise refusal("must predict the same kind of outcome", where="the two audits", got=got)
+    prints = [each.data.get("rows_fingerprint") for each in (one, two)]  # not of tables that were not held in memory
     same = prints[0] is not None and prints[0] == prints[1]
-    level = float(after.document["settings"].get("level", 0.05))
     both = {name: (cells, after.carriers[name]) for name, cells in before.carriers.items() if name in after.carriers}
-    parts = {_column(name): [] for name in both}  # type: dict[str, list[dict[str, np.ndarray]]]
-    if "score" in both:  # first of all, all rows
-        parts["score"].append(_cells("", *map(_joined, both["score"]), paired=same))
-    for name, pair in both.items():
-        parts[_column(name)].append(_cells(_column(name), *_alike(*pair), paired=same))
-    listed = [part for some in parts.values() for part in some if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
+    parts = {name: _cells(_column(name), *_alike(*pair), paired=same) for name, pair in both.items()}
+    seen = {_column(name) for name, part in parts.items() if part and part["where"].size}
+    first = [_cells("", *map(_joined, both["score"]), paired=same)] if "score" in both else []  # all rows
+    listed = [part for part in (*first, *parts.values()) if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
     rows = {name: np.concatenate([part[name] for part in listed]) for name in COLUMNS}
     change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
     adjusted = holm(rows["p_value"])
-    verdict = np.where(adjusted <= level, np.where(change < 0, "better", "worse"), "same")
+    verdict = np.where(adjusted <= two.level, np.where(change < 0, "better", "worse"), "same")
     table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
     summed = bool(before.carriers and after.carriers)
-    seen = {column for column, some in parts.items() if any(part and part["where"].size for part in some)}
-    left = [name for name in _columns(before) if summed and name in _columns(after) and name not in seen]
+    left = [name for name in _columns(one) if summed and name in _columns(two) and name not in seen]
     places = ([str(where) for where in rows["where"][verdict == word]] for word in ("better", "worse"))
-    found = *_findings(before, after), _scores(before, after)
-    return Comparison(same, level, table, *found, summed, kinds[0], left, *places)
+    new = [finding.where for finding in two.real if not known(finding, one.real, (two.rows, one.rows))]
+    gone = [finding.where for finding in one.real if not known(finding, two.real, (one.rows, two.rows))]
+    pairs = {name: (one.measure(name), two.measure(name)) for name in SCORES}
+    score = {name: (old.value, now.value) for name, (old, now) in pairs.items() if old.known and now.known}
+    return Comparison(same, two.level, table, new, gone, score, summed, two.response, left, *places)
 
 
 def _column(name: str) -> str:
     return name.partition(":")[2] or "score"
 
 
-def _columns(audit: Any) -> list[str]:
+def _columns(audit: Document) -> list[str]:
     """The columns that an audit looked at, each once."""
-    results = [one for kind in ("variable", "field", "period") for one in audit.document["sections"].get(kind, [])]
-    return list(dict.fromkeys(str(one["settings"]["column"]) for one in results))
+    return list(dict.fromkeys(str(one.settings["column"]) for one in (*audit.columns, *audit.of("period"))))
 
 
 def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> Cells | None:
@@ -184,7 +182,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
 
 def read_cells(value: Mapping[str, Any]) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
-    made = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
+    made: Cells = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
     made |= {name: floats(value[name]) for name in SUMS}
     if len({len(made[name]) for name in ("label", *SUMS)}) > 1:
         raise ValueError("the sums of its cells differ in number")
@@ -273,15 +271,3 @@ def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
     """Two-sided p-values of normal values; 1 where there is no noise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)
-
-
-def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = ([one for one in flat(audit.findings) if one.real] for audit in (before, after))
-    old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
-    added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
-    return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]
-
-
-def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:
-    one, two = before.document["score"], after.document["score"]
-    return {n: (float(one[n]), float(two[n])) for n in SCORES if one.get(n) is not None and two.get(n) is not None}

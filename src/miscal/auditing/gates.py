@@ -82,6 +82,17 @@ class Outcome:
         self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
+def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, most: float = 1.0) -> Gates:
+    """The gates of a file, and over them those given, which `where` says how to call."""
+    asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
+    known = read_gates(path, most=most)
+    asked |= {"max_field": known.get("max_field", {}) | asked["max_field"]} if "max_field" in asked else {}
+    gates = Gates(**(known | asked))
+    if gates == Gates():
+        raise refusal("has no gate to check", where="check", hint="give max-expected, max-field, ... or miscal.toml")
+    return gates
+
+
 def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> dict[str, Any]:
     """The gates of a TOML file: of `miscal.toml`, or of the table tool.miscal of `pyproject.toml`.
 

@@ -186,7 +186,8 @@ def _periods(
     missing = bool((daily.counts[np.isnan(days)] > 0).any())
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
-    levels, judged = Levels(tuple(map(str, names)), missing, column), {"level": level, "random_state": random_state}
+    levels = Levels(tuple(map(str, names)), missing, column)
+    judged: Any = {"level": level, "random_state": random_state}
     if isinstance(rows, Noise):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:

@@ -227,8 +227,8 @@ def _about(
     recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions
 ) -> dict[str, Any]:
     table, one, two = getattr(recalibrator, "table", None), before.score, after.score
-    losses = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
-    change, error = difference(*losses, predictions)  # of means: deviance; paired over rows or clusters
+    now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
+    change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
     loss = "log_loss" if predictions.response == "binary" else "deviance"
     return {
         "name": getattr(recalibrator, "name", type(recalibrator).__name__),

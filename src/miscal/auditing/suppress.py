@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.disclosure import Blocks, Shown
+from miscal.auditing.disclosure import Blocks, Place, Shown
 from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
 from miscal.data.checks import whole
+from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.page.json import Columns, floats
 from miscal.page.words import KIND, finite, plural
-from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below, level_text
+from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.pooling.parsing import parse
 
-Conditions = Sequence[Condition] | None
+Told = Sequence[Condition] | dict[str, np.ndarray] | None  # a place by its conditions, or by the values themselves
 MISSING_LABEL = "(missing)"
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
@@ -149,7 +150,7 @@ class Places:
         dated = {_column(one) for one in self.sections.get(KIND, [])}
         # Text and years that are read as dates are shown as periods alone.
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
-        self.levels: dict[str, dict[str, int]] = {}
+        self.levels: dict[str, tuple[str, ...]] = {}
         self.totals: dict[str, int] = {}
         heads = document["findings"]
         findings = [*heads, *(one for head in heads for one in listed(head.get("explained", ())))]
@@ -160,36 +161,29 @@ class Places:
 
     def kept(self, below: int) -> set[Any]:
         """What may be shown: findings by their identity, cells by the kind and the number of their table."""
-        ranged = [one for *_, some in self.told for one in some or () if one.column not in self.levels]
-        ends: dict[str, set[float]] = {one.column: set() for one in ranged}
+        ranged = [one for *_, told in self.told if isinstance(told, Sequence) for one in told]
+        ends: dict[str, set[float]] = {one.column: {LARGEST} for one in ranged}
         for one in ranged:
             ends[one.column].update(end for end in (one.low, one.high) if end is not None)
-        points = {column: np.array([*sorted(some), LARGEST, np.nan]) for column, some in ends.items()}
-        sizes = {column: len(each) for column, each in points.items()}
-        sizes |= {column: len(each) + 1 for column, each in self.levels.items()}
-        blocks = {column: Blocks(size, self.totals.get(column, self.rows), below) for column, size in sizes.items()}
+            single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
+            ends[one.column].update(end for value in single for end in (just_below(value), value))
+        values = {name: Column(name, "numeric", np.array([*sorted(some), np.nan])) for name, some in ends.items()}
+        for name, levels in self.levels.items():
+            values[name] = Column(name, "category", np.append(np.arange(len(levels)), -1), levels)
+        blocks = {name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()}
         shown = Shown(below, self.rows, blocks)
-        places = [(key, rows, self._place(some, points)) for key, rows, some in self.told]
+        places = [(key, rows, self._place(told, values)) for key, rows, told in self.told]
         places.sort(key=lambda told: len(told[2] or ()) > 1)  # single columns first
         return {key for key, rows, place in places if shown.show(place, rows)}
 
-    def _place(self, conditions: Conditions, points: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-        made: dict[str, np.ndarray] = {}
-        for one in conditions or ():
-            levels = self.levels.get(one.column)
-            if levels is None:
-                values = np.flatnonzero(one.numbers(points[one.column]))
-            elif one.levels is None:
-                values = np.flatnonzero(np.append(one.slots(list(levels)), one.missing))
-            else:
-                known = [levels[name] for name in map(level_text, one.levels) if name in levels]
-                values = np.array([*known, *[len(levels)] * one.missing], np.int64)
-            if not values.size or one.column in self.silent or one.column in made:
-                return None
-            made[one.column] = values
-        return None if conditions is None else made
+    def _place(self, told: Told, values: Mapping[str, Column]) -> Place | None:
+        if told is None:
+            return None
+        made = told if isinstance(told, dict) else {one.column: np.flatnonzero(one.rows(values)) for one in told}
+        twice = len(made) < len(told)  # two conditions of one column
+        return None if twice or made.keys() & self.silent or not all(each.size for each in made.values()) else made
 
-    def _of_finding(self, finding: Mapping[str, Any]) -> Conditions:
+    def _of_finding(self, finding: Mapping[str, Any]) -> Told:
         """The conditions of a finding; one without any that is not of the whole table (of an old audit) says none."""
         made = Conjunction.from_dict(finding.get("condition") or ()).conditions
         if finding.get("kind") != "score":
@@ -198,7 +192,7 @@ class Places:
         scope = str(finding.get("scope", "")).removeprefix("class ")
         return [replace(one, column=f"\0score{names.index(scope)}") for one in made] if scope in names else None
 
-    def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Conditions]]:
+    def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Told]]:
         """Each cell with its rows and conditions, the largest first; the ranges of a column have no end."""
         table, column = result["table"], _column(result)
         rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
@@ -207,12 +201,12 @@ class Places:
         if kind not in ("field", "variable", KIND) or (kind == KIND and column in self.silent):
             column = f"\0{kind}{number}"
             self.totals[column] = int(rows.sum())
-        made: list[Conditions]
+        made: list[Told]
         if kind == "subpopulation":
             made = [self._of_words(label) for label in labels]
         elif kind == "field":
-            self.levels[column] = {label: place for place, label in enumerate(known)}
-            made = [[Condition(column, "category", levels=(label,))] for label in known]
+            self.levels[column] = tuple(known)
+            made = [{column: np.array([cell])} for cell in range(len(labels))]
         else:
             starts: Any = table.get("low", range(rows.size))
             if kind == KIND:
@@ -223,7 +217,7 @@ class Places:
         first = range(rows.size) if kind == "subpopulation" else np.argsort(-rows, kind="stable").tolist()
         return [((kind, number, cell), int(rows[cell]), made[cell]) for cell in first]
 
-    def _of_words(self, label: str) -> Conditions:
+    def _of_words(self, label: str) -> Told:
         try:
             return parse(label, self.kinds).conditions
         except MiscalError:

@@ -199,13 +199,14 @@ def check(
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
     from miscal.auditing.audit import Audit
-    from miscal.auditing.gates import GATES, annotation, judge
+    from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
     from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
     given = {name: options.pop(name) for name in GATES if name in options}
-    gates = _gates(config, given, most)
+    given["max_field"] = _limits(given["max_field"])
+    gates = gates_of({name: value for name, value in given.items() if value is not None}, "--{0}", config, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
@@ -243,21 +244,6 @@ def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
     taken = {name for role in roles for name in named(made.get(role))}
     return {"columns": [name for name in gates.max_field if name not in taken]}
-
-
-def _gates(config: Path | None, flags: dict[str, Any], most: float) -> Any:
-    """The gates of the file, and those of the options over them."""
-    from miscal.auditing.gates import Gates, gate_value, read_gates
-
-    known = read_gates(config, most=most)
-    fields = {**known.get("max_field", {}), **_limits(flags.pop("max_field"))}
-    given = {name: value for name, value in {**flags, "max_field": fields}.items() if value is not None}
-    known |= {name: gate_value(name, value, f"--{name.replace('_', '-')}", most) for name, value in given.items()}
-    gates = Gates(**known)
-    if gates == Gates():
-        hint = "give --max-expected, --max-field, ... or miscal.toml"
-        raise refusal("has no gate to check", where="check", hint=hint)
-    return gates
 
 
 def _limits(values: tuple[str, ...]) -> dict[str, float]:
