@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from miscal.engines.walks import Walk
-from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
+from miscal.inference.adjust import adjusted_z, agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import (
     RANGE_MEAN,
     PooledError,
@@ -25,7 +25,6 @@ from miscal.inference.aggregates import (
 )
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
-from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.residual import outcome_weights
 from miscal.inference.sums import Judging, Sums, rows_of_cells
 from miscal.pairs import Pair

@@ -321,21 +321,15 @@ def brownian_range_isf(p_value: float) -> float:
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    total = np.zeros_like(x)
-    for k in range(_TERMS, 0, -1):
-        total += (-1.0) ** (k - 1) * k * special.ndtr(-k * x)
-    return 8.0 * total
+    k = np.arange(_TERMS, 0.0, -1.0)
+    return np.asarray(8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * x[..., np.newaxis]), axis=-1))
 
 
 def _lower_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        positive = x > 0.0
-        safe = np.where(positive, x, 1.0)
-        total = np.zeros_like(safe)
-        for odd in range(2 * _TERMS - 1, 0, -2):
-            squared = (odd * math.pi) ** 2
-            total += (1.0 / safe**2 + 1.0 / squared) * np.exp(-0.5 * squared / safe**2)
-        return np.where(positive, 8.0 * total, 0.0)
+    squared, safe = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2, np.where(x > 0.0, x, 1.0)[..., np.newaxis] ** 2
+    with np.errstate(all="ignore"):
+        terms = (1.0 / safe + 1.0 / squared) * np.exp(-0.5 * squared / safe)
+    return np.where(x > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
 
 
 def kuiper_p_value(

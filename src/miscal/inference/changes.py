@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.libraries import special
-from miscal.inference.adjust import holm
-from miscal.inference.intervals import agreeing
+from miscal.inference.adjust import agreeing, holm
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Integers, Judging, Sums, effective_events
 

@@ -15,13 +15,12 @@ the same bits for any order of rows.
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import sqrt
 from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
     Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer, Integers,
-    IntegersOut, IntegerTableOut, Numbers, Observed, Outcomes, Strided, StripsOut, Table, TableOut, Word, Words,
+    IntegersOut, IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words,
     WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, ordinal, position_of
@@ -150,63 +149,6 @@ def add_stretches(values: CubeOut, out: CubeOut) -> None:
                         before: cython.double = out[a, stretch - 1, c] if last > first else 0.0
                         out[a, stretch, c] = before + values[a, last, c]
                     stretch += 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def total_of(values: Numbers, size: Index) -> cython.double:
-    """The sum of at most 128 numbers, in eight parts, which have the same bits as numpy's."""
-    part = cython.declare(cython.double[8])
-    total: cython.double = 0.0
-    whole: Index = size - size % 8
-    if whole:
-        for k in range(8):
-            part[k] = values[k]
-        for i in range(8, whole, 8):
-            for k in range(8):
-                part[k] += values[i + k]
-        total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
-    for i in range(whole, size):
-        total += values[i]
-    return total
-
-
-def walk_shapes(off: Table, variance: Table, size: FloatsOut, moment: FloatsOut) -> None:
-    """Range and moment of the walk along the score of each place, both ends at 0, in standard deviations.
-
-    off, variance : Σw(p - y) and its variance in at most 128 cells of the score, (places, cells)
-    size : of the range, with what is lost by seeing it at few points; -1 where there is nothing to walk along
-    """
-    cells: Index = off.shape[1]
-    share = cython.declare(cython.double[128])
-    squares = cython.declare(cython.double[128])
-    levers = cython.declare(cython.double[128])
-    with cython.nogil:
-        for i in range(off.shape[0] if cells else 0):
-            total: cython.double = total_of(cython.address(variance[i, 0]), cells)
-            noise: cython.double = total if total > 0.0 else 1.0
-            drift: cython.double = total_of(cython.address(off[i, 0]), cells)
-            passed: cython.double = 0.0
-            walked: cython.double = 0.0
-            highest: cython.double = 0.0
-            lowest: cython.double = 0.0
-            for k in range(cells):
-                passed += variance[i, k]
-                walked += off[i, k]
-                height: cython.double = walked - drift * (passed / noise)
-                highest = max(highest, height)
-                lowest = min(lowest, height)
-                lever: cython.double = passed / noise - 0.5 * variance[i, k] / noise - 0.5
-                share[k] = (variance[i, k] / noise) * (variance[i, k] / noise)
-                squares[k] = variance[i, k] * lever * lever
-                levers[k] = off[i, k] * lever
-            spread: cython.double = total_of(squares, cells)
-            # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
-            size[i] = (highest - lowest) / sqrt(noise) + sqrt(total_of(share, cells))
-            moment[i] = total_of(levers, cells) / sqrt(spread) if spread > 0.0 else 0.0
-            if not (total > 0.0 and spread > 0.01 * noise / 12.0):  # all in one cell of the score
-                size[i], moment[i] = -1.0, 0.0
 
 
 ROOM = 1024  # rows whose places are found at a time

@@ -16,8 +16,7 @@ from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.engines.memory import tally
 from miscal.engines.sums import NO_WEIGHT
-from miscal.inference.adjust import NORMAL_95
-from miscal.inference.intervals import total_reach
+from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.order import rising_rates
 from miscal.kernels.threads import over_blocks

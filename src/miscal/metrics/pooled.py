@@ -18,10 +18,9 @@ from miscal.carriers.tally import Tally
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
 from miscal.engines.walks import DISTINCT, Walk, walk
-from miscal.inference.adjust import holm, minimum_detectable_gap
+from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
-from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
 from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
 from miscal.inference.residual import Noise, choose_null

@@ -14,8 +14,8 @@ from miscal.auditing.search.along import Both, ScoreGrid, over_stretches
 from miscal.auditing.search.parts import Part
 from miscal.data.libraries import special
 from miscal.engines.memory import tally
+from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
-from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.residual import Noise
 from miscal.inference.sums import Floats, Judging, Sums, floored
 from miscal.pairs import Pair
