@@ -41,19 +41,6 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
         raise refusal(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)) from error
 
 
-def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[pools.Covariate]:
-    """The columns as codes in the order of the score, made on several threads."""
-    without_order = nominal_names(columns, names, nominal)
-
-    def work(start: int, stop: int) -> list[pools.Covariate]:
-        return [
-            pools.covariate(columns[name], nominal=name in without_order, order=rows.order, keep=keep)
-            for name in names[start:stop]
-        ]
-
-    return [one for part in over_blocks(len(names), work, 1) for one in part]
-
-
 @dataclass(frozen=True, eq=False)
 class Asked:
     """What is searched, and among what.
@@ -84,12 +71,18 @@ class Asked:
         return search_lists(rows, lists, [pools.Definition(given=name) for name in names], self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
-        """The columns to generate from, coded."""
+        """The columns to generate from as codes in the order of the score, made on several threads."""
         if self.columns is None or not self.names:
             where = "'features'" if self.columns is None else "'columns'"
             hint = "pass features, or the subpopulations themselves"
             raise refusal("needs columns to make subpopulations from", where=where, got="got none", hint=hint)
-        return coded(rows, self.columns, self.names, self.nominal, keep=self.naming)
+        columns, nominal = self.columns, nominal_names(self.columns, self.names, self.nominal)
+
+        def made(start: int, _: int) -> pools.Covariate:
+            name = self.names[start]
+            return pools.covariate(columns[name], nominal=name in nominal, order=rows.order, keep=self.naming)
+
+        return over_blocks(len(self.names), made, 1)
 
     def _paths(self, rows: Ordered, count: int) -> Search:
         covariates = [one for one in self.covariates(rows) if one.count > 1] if count else []
