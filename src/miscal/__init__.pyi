@@ -27,7 +27,6 @@ from miscal.metrics.subpopulation import by_subpopulation as by_subpopulation
 from miscal.metrics.variable import by_variable as by_variable
 from miscal.metrics.variation import by_variation as by_variation
 from miscal.pooling.subpopulations import Conjunctions as Conjunctions
-from miscal.pooling.subpopulations import RandomPaths as RandomPaths
 from miscal.results import Result as Result
 
 __version__: str

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from miscal.data.checks import refuse_rows
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
@@ -104,17 +103,14 @@ def _all_whole(values: np.ndarray, block: int = 1 << 14) -> bool:
     return all(bool(np.all(part == np.floor(part))) for part in parts)
 
 
-def pair(predictions: Predictions, target: str | int = "auto", correct: object = None) -> Pair:
+def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
     """The pair that a target asks for.
 
     Parameters
     ----------
     target : "auto" (positive for two classes, top for more), "positive", "top", or a class against the rest
-    correct : (n,) observed values in place of those computed
     """
     if predictions.response != "binary":
-        if correct is not None:
-            raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
         return _of_means(predictions, target)
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)
@@ -127,8 +123,6 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
         predicted, observed = probability, outcome
     else:
         predicted, observed = 1.0 - probability, (outcome == 0).view(np.uint8)
-    if correct is not None:
-        observed = _given(correct, predicted.size)
     return Pair(
         predicted=np.ascontiguousarray(predicted),
         observed=observed,
@@ -178,17 +172,3 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
         return names.index(str(target))
     hint = nearest(str(target), ["auto", "positive", "top", *names])
     raise refusal("must be 'auto', 'positive', 'top' or a class", where="'target'", got=f"it is {target!r}", hint=hint)
-
-
-def _given(correct: object, rows: int) -> np.ndarray:
-    values = np.asarray(correct)
-    if values.shape != (rows,):
-        raise refusal(f"must have one value a row ({rows})", where="'correct'", got=f"its shape is {values.shape}")
-    if values.dtype == bool:
-        return values.view(np.uint8)
-    try:
-        values = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise refusal("must be numbers in [0, 1]", where="'correct'", got=f"its dtype is {values.dtype}") from error
-    refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
-    return values.astype(np.uint8) if np.all((values == 0) | (values == 1)) else values

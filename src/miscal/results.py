@@ -15,8 +15,6 @@ import numpy as np
 from miscal.data.errors import nearest, refusal, visible
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     import pyarrow
 
 SHOWN = 20
@@ -24,7 +22,7 @@ ARRAY_SHOWN = 4
 
 
 class Table(dict[str, np.ndarray]):
-    """Named columns of equal length; `table["gap"]` is an array.
+    """Named columns of equal length; `table["gap"]` is an array, and `pandas.DataFrame(table)` a frame.
 
     >>> table = Table({"level": ["a", "b"], "gap": [0.1, -0.2]})
     >>> len(table), table["gap"].tolist(), table.rows
@@ -70,18 +68,6 @@ class Table(dict[str, np.ndarray]):
 
         boxed = {name: list(values) if values.dtype == object else values for name, values in self.items()}
         return pyarrow.table(boxed)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The table as a pandas frame."""
-        import pandas
-
-        return pandas.DataFrame(dict(self))
-
-    def to_polars(self) -> polars.DataFrame:
-        """The table as a polars frame."""
-        import polars
-
-        return polars.from_arrow(self.to_arrow())  # type: ignore[return-value]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -182,10 +168,6 @@ class Result:
         """The tests that the p-value combines, each with its own; without rows where there is only one."""
         none = Table({"test": np.empty(0, object), "p_value": np.empty(0)})
         return self.extra.get("tests", none)  # type: ignore[no-any-return]
-
-    def frame(self) -> Table:
-        """The table of cells."""
-        return self.table
 
     def plot(self, **options: Any) -> Any:
         """Draw the result; needs the plot extra. `kind` chooses among the display's figures, other options style it."""

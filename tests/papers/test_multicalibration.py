@@ -218,17 +218,19 @@ def test_proportional_weights(rng):
     masks = rng.random((4, 200)) < 0.5
     for regularise, w in (("max", 1 / np.maximum(s, 0.2)), ("sum", 1 / (s + 0.2))):
         np.testing.assert_allclose(proportional_weights(s, rho=0.2, regularise=regularise), w, rtol=1e-15)
-        found = multicalibration_error(
-            r, s, subpopulations=masks, emphasis="proportional", rho=0.2, regularise=regularise
-        )
+        weight = proportional_weights(s, rho=0.2, regularise=regularise)
+        found = multicalibration_error(r, s, subpopulations=masks, sample_weight=weight)
         assert abs(found - naive_error(s, r, w, masks)) < 1e-12
+
+    with pytest.raises(MiscalError, match="above 0"):
+        proportional_weights(s, rho=0)
 
 
 def test_low_prevalence_weights(rng):
     s, r = tied_batch(rng, 200)
     w = np.where(r == 1, 200 / r.sum(), 1.0)
     np.testing.assert_allclose(low_prevalence_weights(r), w, rtol=1e-15)
-    found = multicalibration_error(r, s, subpopulations=[], emphasis="low_prevalence")
+    found = multicalibration_error(r, s, subpopulations=[], sample_weight=low_prevalence_weights(r))
     assert abs(found - kuiper(s, r, w)) < 1e-12
 
 
@@ -379,8 +381,6 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"subpopulations": [], "statistic": "median"}, "'range' or 'mean'"),
         ({"subpopulations": [], "response": "rate"}, "one of 'binary', 'real', 'count'"),
         ({"subpopulations": [], "variance": "x"}, "'corrected' or 'paper'"),
-        ({"subpopulations": [], "emphasis": "x"}, "'proportional'"),
-        ({"subpopulations": [], "emphasis": "proportional", "rho": 0}, "above 0"),
         ({"subpopulations": [], "min_size": 0}, "at least 1"),
         ({"subpopulations": [], "min_information": -1}, "at least 0"),
     ],

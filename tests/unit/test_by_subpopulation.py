@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import miscal
-from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, RandomPaths, by_subpopulation
+from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, by_subpopulation
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
 from miscal.inference import maxima as noise
@@ -214,8 +214,14 @@ def test_low_prevalence_weights_have_no_p_value(rng):
 
 def test_proportional_weights_keep_their_p_value(rng):
     p, _ = predictions(rng, 1000)
-    result = by_subpopulation(p, subpopulations=20, simulations=99, emphasis="proportional", rho=0.1)
+    result = by_subpopulation(p, subpopulations=20, simulations=99, emphasis="proportional")
     assert 0.01 <= result.p_value <= 1
+
+
+def test_an_unknown_emphasis_is_refused(rng):
+    p, _ = predictions(rng, 100)
+    with pytest.raises(MiscalError, match="'proportional'"):
+        by_subpopulation(p, subpopulations=[], emphasis="x")
 
 
 def test_no_simulations(rng):
@@ -263,7 +269,7 @@ def test_result_is_plain_and_pickles(rng):
     import pickle
 
     p, _ = predictions(rng, 500)
-    result = by_subpopulation(p, subpopulations=RandomPaths(20), simulations=19)
+    result = by_subpopulation(p, subpopulations=20, simulations=19)
     assert pickle.loads(pickle.dumps(result)).sentence() == result.sentence()
     document = json.loads(json.dumps(result.to_dict()))
     assert document["kind"] == "subpopulation"

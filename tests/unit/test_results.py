@@ -6,6 +6,8 @@ import json
 import pickle
 
 import numpy as np
+import pandas
+import polars
 import pytest
 
 import miscal
@@ -21,8 +23,9 @@ def result(rng: np.random.Generator) -> miscal.Result:
 
 def test_a_table_converts_to_every_library() -> None:
     table = Table({"level": ["a", "b"], "gap": [0.1, -0.2], "rows": [3, 4]})
-    assert table.to_pandas()["gap"].tolist() == [0.1, -0.2]
-    assert table.to_polars()["level"].to_list() == ["a", "b"]
+    assert pandas.DataFrame(table)["gap"].tolist() == [0.1, -0.2]
+    assert polars.from_arrow(table.to_arrow())["level"].to_list() == ["a", "b"]
+    assert polars.DataFrame(table)["level"].to_list() == ["a", "b"]
     assert table.to_arrow().column("rows").to_pylist() == [3, 4]
     assert table.to_dict() == {"level": ["a", "b"], "gap": [0.1, -0.2], "rows": [3, 4]}
 

@@ -54,7 +54,7 @@ def load_arrays(
     what, hint : what the file should be, and how one is made, for the refusal
     """
     check_file(path)
-    where, kind = f"'{path}'", f"is not {what}, or is damaged"
+    where = f"'{path}'"
     try:
         # Opened here, so that it is closed also when what it holds is no archive.
         with Path(path).open("rb") as stream:
@@ -63,23 +63,20 @@ def load_arrays(
             _check_sizes(stream, where, Path(path).stat().st_size)
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as file:
-                header = json.loads(file[HEADER].tobytes())
+                header = dict(json.loads(file[HEADER].tobytes()))
                 arrays = {name: file[name] for name in file.files if name != HEADER}
-        digest = header.pop("digest", None) if isinstance(header, dict) else None
-        whole = digest is None or digest == _digest(header, arrays)
+        whole = header.pop("digest", None) == _digest(header, arrays)
     except MiscalError:
         raise
     except FileNotFoundError as error:
         raise refusal("does not exist", where=where, hint=hint) from error
     except Exception as error:  # bytes that were changed or cut off may make the reader fail in any way
         got = (str(error).splitlines() or [type(error).__name__])[0]
-        raise refusal(kind, where=where, got=got, hint=hint) from error
-    if not isinstance(header, dict):
-        raise refusal(kind, where=where, got="its header is no object", hint=hint)
+        raise refusal(f"is not {what}, or is damaged", where=where, got=got, hint=hint) from error
     if header.get("schema") != schema:
         got = f"it has {header.get('schema')!r}"
         raise refusal(f"must have the schema '{schema}' of {what}", where=where, got=got, hint=hint)
-    if digest is None or not whole:
+    if not whole:
         raise refusal("is damaged", where=where, got="its content does not match its fingerprint", hint=hint)
     return header, arrays
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -181,9 +180,8 @@ class Predictions:
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
             raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
-        fields = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
         units = self.units if self.response == "binary" else Units.holding((self.outcome, probability))
-        return Predictions._of(fields | {"probability": locked(probability), "units": units})
+        return Predictions._of(self.__dict__ | {"probability": locked(probability), "units": units})
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
@@ -210,8 +208,8 @@ class Predictions:
             parts.append(f"columns: {', '.join(map(visible, names[:8]))}{', ...' if len(names) > 8 else ''}")
         return f"Predictions({', '.join(parts)})"
 
-    @cached_property
-    def _digest(self) -> str:
+    def _fingerprint(self) -> str:
+        """Hash the numbers, the classes and the names of the columns; the same for any container they came from."""
         digest = hashlib.blake2b(digest_size=16)
         for name in ROWS:
             values = getattr(self, name)
@@ -222,10 +220,6 @@ class Predictions:
                     digest.update(np.ascontiguousarray(values[start : start + (1 << 18)], dtype=kind).data)
         digest.update(repr((self.classes, list(self.columns))).encode())
         return digest.hexdigest()
-
-    def _fingerprint(self) -> str:
-        """Hash the numbers, the classes and the names of the columns; the same for any container they came from."""
-        return self._digest
 
 
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> Predictions:
@@ -368,7 +362,7 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
     """Take some rows of every field."""
-    chosen = {name: value for name, value in fields.items() if not name.startswith("_")}
+    chosen = dict(fields)
     for name in ROWS:
         if fields[name] is not None:
             chosen[name] = locked(fields[name][rows])

@@ -171,7 +171,8 @@ class Roles:
         if expanded(self.probability, names) is not self.probability:
             return replace(self, probability=expanded(self.probability, names)).read(source, columns, part)
         self._check(names, part or where)
-        _check_options(self.clip, self.logit)
+        checks.truth("logit", self.logit)
+        checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
         kept = _kept(columns, names, self)
         table = load(list(dict.fromkeys([*self.names, *kept])))
         vectors = {name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)}
@@ -236,11 +237,6 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
             raise refusal("must not hold the outcome", where="'columns'", got=f"column '{name}' is the outcome")
     unique(kept, "'columns'")
     return kept
-
-
-def _check_options(clip: Any, logit: Any) -> None:
-    checks.truth("logit", logit)
-    checks.number("clip", clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
 
 
 def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:

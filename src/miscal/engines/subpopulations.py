@@ -172,7 +172,8 @@ class PathSearch:
         self.found: list[Found] = []
         self.small: list[Found] = []
         self.splits: dict[int, list[Split]] = {}
-        self.named, self.listed = (lru_cache(maxsize=1)(made) for made in (self._named, self._listed))
+        self.named = lru_cache(maxsize=1)(self._named)
+        self.listed = lru_cache(maxsize=1)(self._listed)
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""

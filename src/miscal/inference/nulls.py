@@ -14,7 +14,7 @@ from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
 from miscal.kernels import simulate
-from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps, simulated_maxima
+from miscal.kernels.subpopulation_draws import random_steps, simulated_maxima
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
@@ -242,10 +242,12 @@ class Steps:
             return _repeated_steps([*seeds, first], self.trials[rows], predicted, size, self.flips, count)
         steps = np.empty((predicted.size, count))
         if self.flips:
-            flipped_steps(residual, self.unit[rows], first, self.seed, steps)
+            half = np.full(predicted.size, 0.5)
+            random_steps(-residual, residual, half, self.unit[rows], first, self.seed, steps)
         else:
             own = seeds[0] if len(seeds) == 1 else np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
-            bernoulli_steps(predicted, weight, first, np.uint64(own), steps)
+            either, unit = ((1.0 - predicted) * weight, -predicted * weight), np.arange(predicted.size)
+            random_steps(*either, predicted, unit, first, np.uint64(own), steps)
         return steps
 
 

@@ -69,23 +69,6 @@ def _walk_as(
 
 @cython.cfunc
 @cython.nogil
-def _walk(
-    signed: Floats, observed: Floats, weight: Floats, second: Floats, largest: Floats, how: Integer, rows: Codes,
-    order: CodesOut, out: FloatsOut,
-) -> cython.void:  # fmt: skip
-    """Walk over a list; where `observed` is given it is the response and `signed` the plain score."""
-    if observed.shape[0] > 0:
-        _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
-    elif weight.shape[0] > 0:
-        _walk_as(False, True, signed, observed, weight, second, largest, rows, out)
-    else:
-        _walk_as(False, False, signed, observed, weight, second, largest, rows, out)
-    if how:
-        out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
-
-
-@cython.cfunc
-@cython.nogil
 def _neighbour_variance(
     score: Floats, observed: Floats, weight: Floats, rows: Codes, how: Integer, order: CodesOut
 ) -> cython.double:
@@ -134,10 +117,20 @@ def walk_list(
     signed: Floats, observed: Floats, weight: Floats, second: Floats, largest: Floats, how: Integer, rows: Codes,
     out: FloatsOut,
 ) -> None:  # fmt: skip
-    """Walk over a list of positions in order; fills `out` (WIDTH,)."""
+    """Walk over a list of positions in order; fills `out` (WIDTH,).
+
+    Where `observed` is given it is the response, and `signed` the plain score.
+    """
     order: CodesOut = np.empty(rows.shape[0] if how else 0, np.int32)
     with cython.nogil:
-        _walk(signed, observed, weight, second, largest, how, rows, order, out)
+        if observed.shape[0] > 0:
+            _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
+        elif weight.shape[0] > 0:
+            _walk_as(False, True, signed, observed, weight, second, largest, rows, out)
+        else:
+            _walk_as(False, False, signed, observed, weight, second, largest, rows, out)
+        if how:
+            out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
 
 
 @cython.cfunc

@@ -3,39 +3,24 @@
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, limit_of, mixed
+from cython.cimports.miscal.kernels.arithmetic import drawn, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, Table, TableOut, Word, WordsOut,
 )  # fmt: skip
 
 
-def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, steps: TableOut) -> None:
-    """Fill steps[row, draw] with w(y* - s), y* ~ Bernoulli(s); weight is empty when all are 1."""
+def random_steps(
+    event: Floats, none: Floats, chance: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut
+) -> None:
+    """Fill steps[row, draw] with `event` at its chance, else with `none`; rows of one unit are drawn as one."""
     own: WordsOut = np.empty(steps.shape[1], np.uint64)
     with cython.nogil:
         for b in range(steps.shape[1]):
             own[b] = mixed(seed, first + b)
-        for i in range(signed.shape[0]):
-            score: cython.double = fabs(signed[i])
-            size: cython.double = weight[i] if weight.shape[0] else 1.0
-            event: cython.double = (1.0 - score) * size
-            none: cython.double = -score * size
-            limit: Integer = limit_of(score)
+        for i in range(event.shape[0]):
+            limit: Integer = limit_of(chance[i])
             for b in range(steps.shape[1]):
-                steps[i, b] = drawn(mixed(own[b], i), limit, event, none)
-
-
-def flipped_steps(residual: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut) -> None:
-    """Fill steps[row, draw] with ±residual, one sign a unit (a row, or its cluster)."""
-    own: WordsOut = np.empty(steps.shape[1], np.uint64)
-    with cython.nogil:
-        for b in range(steps.shape[1]):
-            own[b] = mixed(seed, first + b)
-        for i in range(residual.shape[0]):
-            value: cython.double = residual[i]
-            counter: Word = unit[i] if unit.shape[0] else i
-            for b in range(steps.shape[1]):
-                steps[i, b] = flipped(value, mixed(own[b], counter))
+                steps[i, b] = drawn(mixed(own[b], unit[i]), limit, event[i], none[i])
 
 
 def simulated_maxima(

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overloa
 
 import numpy as np
 
+from miscal.data.checks import refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
 from miscal.data.frames import named_columns
@@ -31,10 +32,20 @@ class Given:
             self.kept = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64) > 0)
 
     def pair(self, target: str | int, correct: Any = None) -> Pair:
-        """The pair that the target asks for."""
-        if correct is not None:
-            correct = self.kept_rows(np.asarray(correct), "'correct'")
-        return pair(self.predictions, target, correct)
+        """The pair that the target asks for, with other observed values where `correct` has them."""
+        made = pair(self.predictions, target)
+        if correct is None:
+            return made
+        if self.predictions.response != "binary":
+            raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
+        try:
+            values = np.asarray(correct, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise refusal("must be numbers in [0, 1]", where="'correct'", got=str(error)) from error
+        values = self.kept_rows(values, "'correct'")
+        refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
+        events = bool(np.all((values == 0) | (values == 1)))
+        return replace(made, observed=values.astype(np.uint8) if events else values)
 
     @property
     def scale(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.checks import check_seed, one_of, whole
-from miscal.data.errors import refusal, warn
+from miscal.data.errors import warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
@@ -117,8 +117,6 @@ def by_subpopulation(
     nominal: Any = None,
     statistic: str = "range",
     emphasis: str | None = None,
-    rho: float = 0.01,
-    regularise: str = "max",
     target: str | int = "auto",
     null: str = "bernoulli",
     random_state: Any = 0,
@@ -138,8 +136,11 @@ def by_subpopulation(
         As in `multicalibration_error`.
     simulations : int
         0: no p-value.
-    min_size, nominal, statistic, emphasis, rho, regularise
-        As in `multicalibration_error`. ``emphasis="low_prevalence"`` never has a p-value.
+    min_size, nominal, statistic
+        As in `multicalibration_error`.
+    emphasis : None, "proportional" or "low_prevalence"
+        Weights of `proportional_weights` or `low_prevalence_weights`. The latter depend on the outcomes, calibrated
+        predictions then read as far from calibrated: there is no p-value.
     min_information : float
         Subpopulations with Σw²p(1-p) below this times their largest squared weight are listed as too small
         (``extra["too_small"]``): among thousands of them one is always far off, and nothing else could be seen.
@@ -173,9 +174,7 @@ def by_subpopulation(
         "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    compared = emphasised(pair(p, target), emphasis, rho, regularise)
-    if not compared.binary and emphasis is not None:
-        raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {p.response!r}")
+    compared = emphasised(pair(p, target), emphasis)
     if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
         least, min_information = max(least, math.ceil(4.0 * min_information)), 0.0
     rows = ordered(compared)

@@ -41,19 +41,6 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
         raise refusal(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)) from error
 
 
-def coded(rows: Ordered, columns: Columns, names: list[str], nominal: Any, *, keep: bool) -> list[pools.Covariate]:
-    """The columns as codes in the order of the score, made on several threads."""
-    without_order = nominal_names(columns, names, nominal)
-
-    def work(start: int, stop: int) -> list[pools.Covariate]:
-        return [
-            pools.covariate(columns[name], nominal=name in without_order, order=rows.order, keep=keep)
-            for name in names[start:stop]
-        ]
-
-    return [one for part in over_blocks(len(names), work, 1) for one in part]
-
-
 @dataclass(frozen=True, eq=False)
 class Asked:
     """What is searched, and among what.
@@ -75,9 +62,7 @@ class Asked:
     def search(self, rows: Ordered, subpopulations: Any) -> Search:
         """Find or take the subpopulations and walk over each."""
         if isinstance(subpopulations, (int, np.integer)) and not isinstance(subpopulations, (bool, np.bool_)):
-            subpopulations = pools.RandomPaths(int(subpopulations))
-        if isinstance(subpopulations, pools.RandomPaths):
-            return self._paths(rows, whole("subpopulations", subpopulations.count, 0))
+            return self._paths(rows, whole("subpopulations", subpopulations, 0))
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
         items = self._items(subpopulations)
@@ -86,12 +71,18 @@ class Asked:
         return search_lists(rows, lists, [pools.Definition(given=name) for name in names], self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
-        """The columns to generate from, coded."""
+        """The columns to generate from as codes in the order of the score, made on several threads."""
         if self.columns is None or not self.names:
             where = "'features'" if self.columns is None else "'columns'"
             hint = "pass features, or the subpopulations themselves"
             raise refusal("needs columns to make subpopulations from", where=where, got="got none", hint=hint)
-        return coded(rows, self.columns, self.names, self.nominal, keep=self.naming)
+        columns, nominal = self.columns, nominal_names(self.columns, self.names, self.nominal)
+
+        def made(start: int, _: int) -> pools.Covariate:
+            name = self.names[start]
+            return pools.covariate(columns[name], nominal=name in nominal, order=rows.order, keep=self.naming)
+
+        return over_blocks(len(self.names), made, 1)
 
     def _paths(self, rows: Ordered, count: int) -> Search:
         covariates = [one for one in self.covariates(rows) if one.count > 1] if count else []
@@ -153,9 +144,6 @@ def multicalibration_error(
     sample_weight: Any = None,
     target: str | int = "auto",
     statistic: str = "range",
-    emphasis: str | None = None,
-    rho: float = 0.01,
-    regularise: str = "max",
 ) -> float:
     r"""Largest Kuiper calibration error over subpopulations, each scaled by its noise (paper 004, eq. 4).
 
@@ -169,12 +157,13 @@ def multicalibration_error(
     Parameters
     ----------
     y_true, y_prob, target, sample_weight
-        As in `expected_calibration_error`.
+        As in `expected_calibration_error`; `proportional_weights` (Appendix A) and `low_prevalence_weights` (B) make
+        weights that emphasise false positives.
     features : (n,) or (n, d) array, frame of any library, or mapping of name to values
         What subpopulations are made from. Missing values are a level of their own.
     subpopulations : int, or the subpopulations themselves
         A number: that many by Algorithm 1 (fewer where there are no more), corrected as described in the docs; or
-        `RandomPaths(count)`, `Conjunctions(depth, ranges)`; or truth values (k, n), or a list of truth values, row
+        `Conjunctions(depth, ranges)`; or truth values (k, n), or a list of truth values, row
         numbers or expressions such as ``"age < 31 and state in {CA, NV}"``, or a mapping of names to these.
     min_size : int
         Fewest rows of a generated subpopulation; those that are given count whatever their size.
@@ -191,9 +180,6 @@ def multicalibration_error(
         Of real responses: "paper" is eq. 6, which is too low for uneven weights.
     statistic : {"range", "mean"}
         "mean": the size of the mean of y - p in place of Kuiper's range (multi-accuracy).
-    emphasis : None, "proportional" or "low_prevalence"
-        Weights of Appendix A (1/max(p, rho), or 1/(p + rho) with ``regularise="sum"``) or B (1/prevalence for events).
-        Those of B depend on the outcomes: calibrated predictions then read as far from calibrated.
 
     Returns
     -------
@@ -213,8 +199,6 @@ def multicalibration_error(
     one_of("variance", variance, ("corrected", "paper"))
     least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
     real = response != "binary"
-    if real and emphasis is not None:
-        raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
     if response == "count":
         numbers(y_true, "'y_true'", count=True)
     given = Given(y_true, y_prob, sample_weight, "real" if real else "binary")
@@ -222,7 +206,7 @@ def multicalibration_error(
     if real:
         rows = ordered_real(p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER)
     else:
-        rows = ordered(emphasised(given.pair(target), emphasis, rho, regularise))
+        rows = ordered(given.pair(target))
     if features is not None:
         columns = columns_given(features, "'features'", given.rows, "must have one value a row")
         columns = columns if given.kept is None else columns.take(given.kept)
@@ -275,14 +259,13 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 
-def emphasised(pair: Pair, emphasis: str | None, rho: float = 0.01, regularise: str = "max") -> Pair:
+def emphasised(pair: Pair, emphasis: str | None) -> Pair:
     """The pair with its sampling weights multiplied by those of an emphasis."""
-    if emphasis not in (None, "proportional", "low_prevalence"):
-        raise refusal("must be None, 'proportional' or 'low_prevalence'", where="'emphasis'", got=f"got {emphasis!r}")
     if emphasis is None:
         return pair
-    if emphasis == "proportional":
-        extra = proportional_weights(pair.predicted, rho=rho, regularise=regularise)
-    else:
-        extra = low_prevalence_weights(pair.observed, pair.first)
+    one_of("emphasis", emphasis, ("proportional", "low_prevalence"))
+    if not pair.binary:
+        raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {pair.target!r}")
+    proportional = emphasis == "proportional"
+    extra = proportional_weights(pair.predicted) if proportional else low_prevalence_weights(pair.observed, pair.first)
     return replace(pair, weight=extra if pair.weight is None else pair.weight * extra)

@@ -13,8 +13,8 @@ same kind inside is doubled. A comparison with a missing value is false; "not in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from miscal.data.columns import Column
 from miscal.data.errors import MiscalError, nearest, refusal
 from miscal.pooling.condition import FULL, MIRROR, NOMINAL, Condition, Conjunction, Level, just_below, number_of
 
+Token = tuple[str, str]  # kind and word
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>`(?:[^`]|``)*`)|(?P<text>"(?:[^"]|"")*"|'(?:[^']|'')*')"""
     r"""|(?P<mark><=|>=|!=|==|[<>=(){},])|(?P<word>[^\s<>=!(){},`"']+))"""
@@ -55,17 +56,19 @@ def parse(text: str, columns: Mapping[str, Any], *, strict: bool = False) -> Con
     return Conjunction.of(_Reader(text, columns, strict).read())
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Reader:
     """Text to conditions."""
 
     text: str
     columns: Mapping[str, Any]
     strict: bool
-    place: int = 0
-    tokens: list[tuple[str, str]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def bad(self, got: str) -> MiscalError:
+        hint = "such as: age < 31 and state in {CA, NV}"
+        return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
+
+    def tokens(self) -> Iterator[Token]:
         at = 0
         while at < len(self.text.rstrip()):
             found = _TOKEN.match(self.text, at)
@@ -73,59 +76,41 @@ class _Reader:
                 raise self.bad(f"'{self.text[at : at + 20].strip()}' cannot be read")
             kind = str(found.lastgroup)
             word = found.group(kind)
-            self.tokens.append((kind, _bare(word) if kind in {"name", "text"} else word))
+            yield kind, _bare(word) if kind in {"name", "text"} else word
             at = found.end()
 
-    def bad(self, got: str) -> MiscalError:
-        hint = "such as: age < 31 and state in {CA, NV}"
-        return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
-
-    def look(self, ahead: int = 0) -> tuple[str, str]:
-        place = self.place + ahead
-        return self.tokens[place] if place < len(self.tokens) else ("end", "")
-
-    def take(self) -> tuple[str, str]:
-        token = self.look()
-        self.place += 1
-        return token
-
-    def expect(self, *words: str) -> str:
-        kind, word = self.take()
-        if word not in words or kind in {"name", "text"}:
-            raise self.bad(f"expected {' or '.join(repr(w) for w in words)}, got {word!r}")
-        return word
-
     def read(self) -> list[Condition]:
-        found = [self.clause()]
-        while self.look()[0] != "end":
-            self.expect("and")
-            found.append(self.clause())
-        return found
+        return [self.clause(clause) for clause in _split(self.tokens(), ("word", "and"))]
 
-    def clause(self) -> Condition:
-        if self.look() == ("mark", "("):
-            self.take()
-            found = self.clause()
-            if self.look() == ("word", "or"):
-                self.take()
-                self.expect("missing")
-                found = replace(found, missing=True)
-            self.expect(")")
-            return found
-        if self.look(1)[1] in MIRROR and self.is_number(self.look()):
-            low, sign = self.take()[1], self.take()[1]
-            column = self.column()
-            made = self.compared(column, MIRROR[sign], low)
-            if self.look()[1] in MIRROR:
-                made = made.both(self.compared(column, self.take()[1], self.take()[1])) or made
-            return made
-        return self.about(self.column())
+    def clause(self, tokens: list[Token]) -> Condition:
+        match tokens:
+            case [("mark", "("), *inner, ("word", "or"), ("word", "missing"), ("mark", ")")]:
+                return replace(self.clause(inner), missing=True)
+            case [("mark", "("), *inner, ("mark", ")")]:
+                return self.clause(inner)
+            case [("word", low), ("mark", sign), name, *rest] if sign in MIRROR and self.is_number(low):
+                made = self.compared(self.column(name), MIRROR[sign], low)
+                both = made.both(self.clause([name, *rest])) if rest else made
+                if both is not None:
+                    return both
+            case [name, ("mark", sign), (_, word)] if sign in MIRROR:
+                return self.compared(self.column(name), sign, word)
+            case [name, ("mark", "=" | "==" | "!=" as sign), *value]:
+                return self.among(self.column(name), [value], negated=sign == "!=")
+            case [name, ("word", "is"), *negated, ("word", "missing")] if negated in ([], [("word", "not")]):
+                column = self.column(name)
+                return Condition(column, self.kind(column), levels=None if negated else (), missing=not negated)
+            case [name, ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
+                return self.among(self.column(name), _split(values, ("mark", ",")))
+            case [name, ("word", "not"), ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
+                return self.among(self.column(name), _split(values, ("mark", ",")), negated=True)
+        raise self.bad(f"{' '.join(word for _, word in tokens)!r} is not a condition")
 
-    def is_number(self, token: tuple[str, str]) -> bool:
-        return token[0] == "word" and token[1] not in self.columns and number_of(token[1]) is not None
+    def is_number(self, word: str) -> bool:
+        return word not in self.columns and number_of(word) is not None
 
-    def column(self) -> str:
-        kind, word = self.take()
+    def column(self, token: Token) -> str:
+        kind, word = token
         if kind not in {"name", "word"}:
             raise self.bad(f"expected a column, got {word!r}")
         if word not in self.columns:
@@ -137,40 +122,12 @@ class _Reader:
         kind = str(getattr(found, "kind", found))
         return "numeric" if kind == "integer" else kind
 
-    def about(self, name: str) -> Condition:
-        sign = self.take()[1]
-        if sign in MIRROR:
-            return self.compared(name, sign, self.take()[1])
-        if sign in {"=", "==", "!="}:
-            return self.among(name, [self.value()], negated=sign == "!=")
-        if sign == "is":
-            negated = self.look()[1] == "not"
-            self.place += negated
-            self.expect("missing")
-            return Condition(name, self.kind(name), levels=None if negated else (), missing=not negated)
-        if sign == "not":
-            self.expect("in")
-            return self.among(name, self.values(), negated=True)
-        if sign == "in":
-            return self.among(name, self.values())
-        raise self.bad(f"{sign!r} is not a condition")
-
-    def value(self) -> str:
-        """One value; words up to the next mark belong together."""
-        kind, word = self.take()
-        if kind == "text":
-            return word
-        words = [word]
-        while self.look()[0] == "word" and self.look()[1] not in {"and", "or"}:
-            words.append(self.take()[1])
-        return " ".join(words)
-
-    def values(self) -> list[str]:
-        self.expect("{")
-        found = [self.value()]
-        while self.expect(",", "}") == ",":
-            found.append(self.value())
-        return found
+    def value(self, tokens: list[Token]) -> str:
+        """One value; words belong together."""
+        plain = all(token[0] in {"word", "name"} and token != ("word", "or") for token in tokens)
+        if not tokens or not (plain or [kind for kind, _ in tokens] == ["text"]):
+            raise self.bad(f"{' '.join(word for _, word in tokens)!r} is not a value")
+        return " ".join(word for _, word in tokens)
 
     def compared(self, name: str, sign: str, word: str) -> Condition:
         number, kind = number_of(word), self.kind(name)
@@ -181,8 +138,8 @@ class _Reader:
             return Condition(name, kind, high=number if sign == "<=" else just_below(number))
         return Condition(name, kind, low=number if sign == ">" else just_below(number))
 
-    def among(self, name: str, words: list[str], *, negated: bool = False) -> Condition:
-        kind, column = self.kind(name), self.columns[name]
+    def among(self, name: str, values: list[list[Token]], *, negated: bool = False) -> Condition:
+        kind, column, words = self.kind(name), self.columns[name], [self.value(tokens) for tokens in values]
         levels = tuple(words) if kind in NOMINAL else self.numbers(name, words)
         unknown = set(words) - set(map(str, getattr(column, "levels", words)))
         if kind in NOMINAL and self.strict and unknown:
@@ -198,6 +155,17 @@ class _Reader:
         if isinstance(column, Column) and len(column) and column.missing.all():  # no value, and so no type
             return tuple(words)
         raise self.bad(f"{name!r} holds numbers, and {words} are not")
+
+
+def _split(tokens: Iterable[Token], mark: Token) -> list[list[Token]]:
+    """What stands between marks."""
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token == mark:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
 
 
 def _bare(word: str) -> str:

@@ -19,17 +19,6 @@ from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjuncti
 
 
 @dataclass(frozen=True)
-class RandomPaths:
-    """Algorithm 1 of paper 004: random paths of splits at the median of a column's distinct values.
-
-    Every subpopulation along a path is kept, the full population once, equal ones merged. Columns that are constant in
-    a subpopulation are drawn again; levels of a nominal column are put in a new random order for each path.
-    """
-
-    count: int = 1000
-
-
-@dataclass(frozen=True)
 class Conjunctions:
     """All conjunctions of up to `depth` columns: each level of a nominal column, each of `ranges` ranges of a number.
 
