@@ -69,11 +69,10 @@ def inert(text: str) -> str:
 @of_document
 def shown_lines(document: Document) -> list[str]:
     """The verdict, the ranking as a table, and what was not found, as lines."""
-    from rich.markup import escape
+    from rich.text import Text
 
     said = verdict(document)
-    lines = ["", f"[bold]{escape(said.sentence)}[/bold]"]
-    lines += [escape(said.support[0])] if said.direction == "none" else []
+    lines = ["", Text(said.sentence, "bold"), *(said.support[:1] if said.direction == "none" else ())]
     heads = document.findings
     table = [_ranking(heads[:SHOWN])] if heads else []
     rest = []
@@ -99,12 +98,11 @@ def shown_lines(document: Document) -> list[str]:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         rest.append(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
         rest += [words.not_compared(compared.left_out)] if compared.left_out else []
-    return _rendered([*lines, *table, *(escape(inert(visible(line))) for line in rest)])
+    return _rendered([*lines, *table, *(inert(visible(line)) for line in rest)])
 
 
 def _ranking(heads: Sequence[Finding]) -> Any:
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
 
     encoding = str(getattr(sys.stdout, "encoding", None)).lower()
@@ -118,7 +116,7 @@ def _ranking(heads: Sequence[Finding]) -> Any:
         said = head.brief if head.score_ranges else head.difference
         rates = words.percent(head.predicted), words.percent(head.observed)
         p_value = words.p_cell(head.p_value, head.p_value if head.bound else None)
-        table.add_row(*(escape(inert(each)) for each in (head.where, words.count(head.rows), *rates, said, p_value)))
+        table.add_row(*(inert(each) for each in (head.where, words.count(head.rows), *rates, said, p_value)))
     return table
 
 
@@ -128,7 +126,7 @@ def _rendered(parts: Sequence[Any]) -> list[str]:
 
     seen = is_terminal(sys.stdout)
     width = shutil.get_terminal_size().columns if seen else WIDTH
-    console = Console(file=io.StringIO(), force_terminal=seen, width=width, highlight=False)
+    console = Console(file=io.StringIO(), force_terminal=seen, width=width, highlight=False, markup=False, emoji=False)
     for part in parts:
         console.print(part)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]

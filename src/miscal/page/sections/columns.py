@@ -157,12 +157,10 @@ def _walk_words(table: Columns, label: str) -> str:
     names = list(map(text, table["label"]))
     if label not in names:
         return ""
-    at = {key: values[names.index(label)] for key, values in table.items()}
-    return (
-        f"{words.count(at.get('rows'))} rows, {words.percent(at.get('predicted'))} predicted, "
-        f"{words.percent(at.get('observed'))} happened; range {words.number(at.get('deviations'))} standard "
-        f"deviations, {words.p_value(at.get('p_adjusted'), 'adjusted p')}."
-    )
+    i = names.index(label)
+    rows, predicted, observed, off = (column.text(i) for column in columns_of(table, *RATES[:3], "deviations"))
+    said = f"{rows} rows, {predicted} predicted, {observed} happened; range {off} standard deviations"
+    return f"{said}, {words.p_value(table['p_adjusted'][i], 'adjusted p')}."
 
 
 def neighbourhoods(document: Document) -> Safe:

@@ -30,12 +30,7 @@ def advice(document: Document) -> Safe:
     if chosen:
         bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
-        text = [
-            "Let the repair see ",
-            *shown,
-            f": places that the score alone cannot mend are defined by {'it' if len(chosen) == 1 else 'them'}.",
-            _ADVICE["slope"] if bent else "",
-        ]
+        text = [_ADVICE["columns"], *shown, ".", _ADVICE["slope"] if bent else ""]
         steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
     if not steps:
         steps.append((_ADVICE["nothing"], ""))
