@@ -204,7 +204,7 @@ def check(
     from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
-    given = {name: options.pop(name) for name in GATES if name in options}
+    given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
     gates = _gates(config, given, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
