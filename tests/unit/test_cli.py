@@ -130,3 +130,11 @@ def test_every_option_of_the_table_belongs_to_a_command() -> None:
     for name, options in taken.items():
         assert OPTIONS[name].keys() <= {"options", *options}
     assert OPTIONS["fit"]["method"]["type"] == list(METHODS)
+
+
+def test_a_gate_leaves_out_the_columns_that_are_to_be_ignored(table: Path, tmp_path: Path) -> None:
+    numbers = tmp_path / "a.json"
+    named = ("check", table, "--outcome", "y", "--probability", "p", "--effort", "quick", "--max-findings", 9)
+    for ignored, fields in (((), 1), (("--ignore", "state"), 0)):
+        assert run(*named, *ignored, "--json", numbers).exit_code == 0
+        assert len(json.loads(numbers.read_text())["sections"]["field"]) == fields

@@ -60,7 +60,8 @@ class OneLine(click.Group):
             complain(_as_options(visible(" ".join(str(error).split()))))
             status = 2
         except click.ClickException as error:
-            error.show()
+            with suppress(OSError):
+                error.show()
             status = error.exit_code
         except click.Abort:
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter

@@ -204,7 +204,7 @@ def check(
     from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
-    given = {name: options.pop(name) for name in GATES if name in options}
+    given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
     given["max_field"] = _limits(given["max_field"])
     gates = gates_of({name: value for name, value in given.items() if value is not None}, "--{0}", config, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
