@@ -53,12 +53,10 @@ class Rows:
     def per_value(self, of_rows: Floats) -> Floats:
         """Sum over the rows of each distinct value."""
         every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
-        return every if self.x.size == self.order.size else np.add.reduceat(every, self.starts, axis=-1)
+        return np.add.reduceat(every, self.starts, axis=-1)
 
     def per_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
         """What belongs to a distinct value, repeated for its rows."""
-        if self.x.size == self.order.size:
-            return of_values
         return np.repeat(of_values, np.diff(self.starts, append=self.order.size), axis=-1)
 
     def sums(self, robust: Floats | float = 1.0) -> Floats:

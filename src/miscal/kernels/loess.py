@@ -110,18 +110,6 @@ def solve(
     return share
 
 
-@cython.cfunc
-@cython.nogil
-def to_the_power(solution: Numbers, size: Index, power: Index, of: Room) -> cython.void:
-    """Turn tricube weights into operator weights to the power 1, 2 or 4; places are about the solution's centre."""
-    a, b, c = solution[0], solution[1], solution[2]
-    for j in range(size):
-        of.bell[j] *= a + of.place[j] * (b + of.place[j] * c)
-    for _ in range(power // 2):
-        for j in range(size):
-            of.bell[j] *= of.bell[j]
-
-
 def at_points(
     line: Table, distinct: Index, nodes: Index, points: Floats, window: IntegerTable, inverse: Floats, degree: Index,
     power: Index, out: TableOut, solution: TableOut, kept: IntegersOut,
@@ -154,6 +142,11 @@ def at_points(
             else:
                 for j in range(size):
                     of.place[j] -= here[3]
-            to_the_power(here, size, power, of)
+            a, b, c = here[0], here[1], here[2]
+            for j in range(size):
+                of.bell[j] *= a + of.place[j] * (b + of.place[j] * c)
+            for _ in range(power // 2):
+                for j in range(size):
+                    of.bell[j] *= of.bell[j]
             for v in range(out.shape[1]):
                 out[i, v] = weighted_sum(of.bell, seen + (above + v) * pitch, size)
