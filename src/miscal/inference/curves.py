@@ -136,8 +136,8 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     scores = np.stack([
         scale * (y - np.where(reproduced, 0.0, rows.per_row(value))) for y, value in zip(rows.y, fitted, strict=True)
     ])  # fmt: skip
-    own = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
-    spread = powers_at(rows.x, rows.per_value(rows.count * own), where, fit, 2)
+    squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
+    spread = powers_at(rows.x, rows.per_value(rows.count * squares), where, fit, 2)
     if codes is None:
         variance = spread[:, :-1]
         fourth = powers_at(rows.x, rows.per_value(rows.count * scores**4), where, fit, 4)
@@ -201,8 +201,8 @@ def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smoot
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
     correlations = []
     if how.band == "simultaneous":
-        own = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
-        correlations = _correlations(rows, own, np.arange(rows.order.size), where, fit) * len(rows.y)
+        scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
+        correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
     found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
