@@ -77,8 +77,8 @@ def test_values_and_sandwich_are_those_of_the_definition(rng, kind, degree, span
 
 
 @pytest.mark.parametrize("kind", ["uniform", "heavy", "ties"])
-def test_many_values_go_through_cells_and_sliding_sums(rng, kind):
-    """6,000 rows: the sums come from nodes and sliding windows; the definition is evaluated at a few points."""
+def test_many_values_go_through_cells(rng, kind):
+    """6,000 rows: the sums come from the nodes of cells; the definition is evaluated at a few points."""
     n = 6000
     x = sample(rng, kind, n) + (1e-3 * rng.random(n) if kind == "ties" else 0.0)
     y = np.column_stack([rng.random(n) < 0.3, rng.random(n)]).astype(float)

@@ -74,11 +74,6 @@ class Smoothing:
         one_of("band", self.band, ("pointwise", "simultaneous"))
         whole("robust_iterations", self.robust_iterations, 0)
 
-    @property
-    def simultaneous(self) -> bool:
-        """Whether the band is that of the whole curve."""
-        return self.band == "simultaneous"
-
 
 def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing) -> Smooth:
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
@@ -141,8 +136,8 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     scores = np.stack([
         scale * (y - np.where(reproduced, 0.0, rows.per_row(value))) for y, value in zip(rows.y, fitted, strict=True)
     ])  # fmt: skip
-    own = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
-    spread = powers_at(rows.x, rows.per_value(rows.count * own), where, fit, 2)
+    squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
+    spread = powers_at(rows.x, rows.per_value(rows.count * squares), where, fit, 2)
     if codes is None:
         variance = spread[:, :-1]
         fourth = powers_at(rows.x, rows.per_value(rows.count * scores**4), where, fit, 4)
@@ -150,7 +145,7 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     else:
         scores = rows.count * scores
         variance, fourth = _clustered(rows, scores, codes, where, fit)
-    correlations = _correlations(rows, scores, codes, where, fit) if how.simultaneous else []
+    correlations = _correlations(rows, scores, codes, where, fit) if how.band == "simultaneous" else []
     # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
     known = fourth > 0.0
     freedom = np.where(known, np.maximum(variance**2 / np.where(known, fourth, 1.0), 1.0), float(rows.total))
@@ -205,9 +200,9 @@ def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smoot
         residual = [_pseudo_residuals(rows, robust, at_values, own, how.degree)]
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
     correlations = []
-    if how.simultaneous:
-        own = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
-        correlations = _correlations(rows, own, np.arange(rows.order.size), where, fit) * len(rows.y)
+    if how.band == "simultaneous":
+        scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
+        correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
     found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
@@ -254,7 +249,7 @@ def critical_values(done: Smooth, how: Smoothing) -> Floats:
     """
     tail = np.full(done.fit.shape[1], 0.5 + 0.5 * how.level)
     random = np.random.default_rng(how.random_state)
-    for k, correlation in enumerate(done.correlations if how.simultaneous else []):
+    for k, correlation in enumerate(done.correlations if how.band == "simultaneous" else []):
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])

@@ -10,7 +10,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from miscal.inference.sums import Floats, Integers
-from miscal.kernels import loess, order
+from miscal.kernels import loess
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 
@@ -53,12 +53,10 @@ class Rows:
     def per_value(self, of_rows: Floats) -> Floats:
         """Sum over the rows of each distinct value."""
         every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
-        return every if self.x.size == self.order.size else np.add.reduceat(every, self.starts, axis=-1)
+        return np.add.reduceat(every, self.starts, axis=-1)
 
     def per_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
         """What belongs to a distinct value, repeated for its rows."""
-        if self.x.size == self.order.size:
-            return of_values
         return np.repeat(of_values, np.diff(self.starts, append=self.order.size), axis=-1)
 
     def sums(self, robust: Floats | float = 1.0) -> Floats:
@@ -123,11 +121,21 @@ def pool_rows(rows: Rows) -> Rows:
 
 
 def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
-    """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
+    """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1.
+
+    Values strictly inside belong to it; if there is none, those on its rim, equally weighted. (A value on the rim that
+    rounding lets in beside others weighs nothing.)
+    """
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
-    bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
-    order.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
-    return Windows(points, bandwidth, inverse, window)
+    bandwidth, ends = np.empty(points.size), np.concatenate([[-np.inf], rows.x, [np.inf]])
+    loess.find_widths(rows.every, rows.ends, points, wanted, bandwidth)
+    place = np.searchsorted(rows.x, points)
+    below, above = points - ends[place], ends[place + 1] - points
+    rim = np.minimum(below, above) >= bandwidth
+    first = np.where(rim, place - (below <= bandwidth), np.searchsorted(rows.x, points - bandwidth, side="right"))
+    last = np.where(rim, place + (above <= bandwidth), np.searchsorted(rows.x, points + bandwidth))
+    window = np.stack([first, np.searchsorted(rows.x, points, side="right"), last], axis=1)
+    return Windows(points, bandwidth, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
 
 
 def line_of(x: Floats, values: Floats, power: int = 0) -> Line:

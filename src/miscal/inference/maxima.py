@@ -305,11 +305,8 @@ def _sums(
     weights: Weights, cells: np.ndarray, chosen: np.ndarray, residuals: Steps, first: int, count: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
-    order = np.argsort(cells, kind="stable")
-    starts = np.searchsorted(cells[order], np.arange(int(cells.max(initial=0)) + 2))
     for cell in np.unique(cells[chosen]):
-        part = np.flatnonzero(cells[chosen] == cell)
-        inside = order[starts[cell] : starts[cell + 1]]
+        part, inside = np.flatnonzero(cells[chosen] == cell), np.flatnonzero(cells == cell)
         size = max(1, min(inside.size, ENTRIES // max(part.size, count)))
         sums = np.zeros((part.size, count))
         for start in range(0, inside.size, size):

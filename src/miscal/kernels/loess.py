@@ -16,7 +16,7 @@ import numpy as np
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
-    Floats, Index, Integer, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
+    Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
@@ -110,18 +110,6 @@ def solve(
     return share
 
 
-@cython.cfunc
-@cython.nogil
-def to_the_power(solution: Numbers, size: Index, power: Index, of: Room) -> cython.void:
-    """Turn tricube weights into operator weights to the power 1, 2 or 4; places are about the solution's centre."""
-    a, b, c = solution[0], solution[1], solution[2]
-    for j in range(size):
-        of.bell[j] *= a + of.place[j] * (b + of.place[j] * c)
-    for _ in range(power // 2):
-        for j in range(size):
-            of.bell[j] *= of.bell[j]
-
-
 def at_points(
     line: Table, distinct: Index, nodes: Index, points: Floats, window: IntegerTable, inverse: Floats, degree: Index,
     power: Index, out: TableOut, solution: TableOut, kept: IntegersOut,
@@ -154,6 +142,28 @@ def at_points(
             else:
                 for j in range(size):
                     of.place[j] -= here[3]
-            to_the_power(here, size, power, of)
+            a, b, c = here[0], here[1], here[2]
+            for j in range(size):
+                of.bell[j] *= a + of.place[j] * (b + of.place[j] * c)
+            for _ in range(power // 2):
+                for j in range(size):
+                    of.bell[j] *= of.bell[j]
             for v in range(out.shape[1]):
                 out[i, v] = weighted_sum(of.bell, seen + (above + v) * pitch, size)
+
+
+@cython.locals(before=Index, left=Index, right=Index)
+def find_widths(values: Floats, ends: Integers, points: Floats, wanted: Index, widths: FloatsOut) -> None:
+    """Distance of each of the sorted points to the `wanted`-th nearest row; `ends` counts rows up to each value."""
+    rows: Index = ends[ends.shape[0] - 1]
+    before = left = right = 0
+    with cython.nogil:
+        while right < values.shape[0] and ends[right] <= wanted:
+            right += 1
+        for i in range(points.shape[0]):
+            while before + wanted < rows and points[i] - values[left] > values[right] - points[i]:
+                before += min(ends[left] - before, ends[right] - before - wanted)
+                left += before == ends[left]
+                right += before + wanted == ends[right]
+            whole: cython.bint = right > 0 and before + wanted == ends[right - 1]
+            widths[i] = max(points[i] - values[left], values[right - 1 if whole else right] - points[i])

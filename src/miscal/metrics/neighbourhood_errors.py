@@ -30,27 +30,18 @@ Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
 
 def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
-    if isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] and features.dtype.kind in "biuf":
-        stacked, places = features, [f"{where} column {place}" for place in range(features.shape[1])]
-    else:
-        columns = _columns(features, where)
-        for words, values in columns.items():
-            if values.kind in {"category", "date"}:
-                hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
-                raise refusal("must hold numbers", where=words, got=f"its kind is {values.kind}", hint=hint)
-        stacked = np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
-        places = list(columns)
-    matrix = np.ascontiguousarray(stacked, dtype=np.float64)
-    bad = ~(np.abs(matrix) <= LARGEST)
-    if bad.any():
-        rows = np.asarray(bad.any(axis=1))
-        row = int(np.argmax(rows))
-        place = int(np.argmax(bad[row]))
-        missing = bool(np.isnan(matrix[row, place]))
-        what = "must not be missing" if missing else "must be finite numbers below 1e150"
-        hint = "fill in the missing values, or leave these rows out" if missing else ""
-        refuse_rows(rows, what, places[place], matrix[:, place], hint)
-    return matrix
+    columns = [_feature(words, each) for words, each in _columns(features, where).items()]
+    return np.ascontiguousarray(np.column_stack(columns), dtype=np.float64)
+
+
+def _feature(words: str, each: Column) -> np.ndarray:
+    if each.kind in {"category", "date"}:
+        hint = "one-hot encode it, or use kernel='group'" if each.nominal else "turn it into a number of days"
+        raise refusal("must hold numbers", where=words, got=f"its kind is {each.kind}", hint=hint)
+    hint = "fill in the missing values, or leave these rows out"
+    refuse_rows(each.missing, "must not be missing", words, hint=hint)
+    refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)
+    return each.values
 
 
 def _columns(features: Any, where: str) -> dict[str, Column]:
@@ -111,11 +102,9 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarra
     """The predicted values of queries under the target that the data have."""
     where = "'queries' probabilities"
     probability, _ = probability_matrix(query_prob, where)
-    if probability.ndim == 2 and probability.shape[1] != n_classes:
-        raise refusal(f"must have {n_classes} columns", where=where, got=f"it has {probability.shape[1]}")
-    if probability.ndim == 1 and n_classes > 2:
-        raise refusal(f"must have {n_classes} columns", where=where, got="it has one value a row")
     matrix = probability if probability.ndim == 2 else np.column_stack([1.0 - probability, probability])
+    if matrix.shape[1] != n_classes:
+        raise refusal(f"must have {n_classes} columns", where=where, got=f"its shape is {probability.shape}")
     if target == "top":
         return np.asarray(matrix.max(axis=1))
     return np.ascontiguousarray(matrix[:, 1 if target in {"positive", "auto"} else int(target)])
@@ -184,13 +173,6 @@ class Neighbourhoods:
                 what = "must give a weight of 0 or more for each pair"
                 raise refusal(what, where="'kernel'", got=str(error)) from error
             raise
-
-    def signed_error(self) -> np.ndarray:
-        """Gap around each query, (bandwidths, queries); NaN where it has no neighbour."""
-        weight = self.weight()
-        values = self.sums((weight, weight * self.residual()))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(values[..., 0] > 0, values[..., 1] / values[..., 0], np.nan)
 
 
 def local_calibration_error(
@@ -284,7 +266,9 @@ def local_calibration_error(
         where = (asked, bin_index(predicted, pooling.cells.edges))
     bins_of_rows = pooling.codes(0, pair.rows), pooling.cells.edges
     problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
-    error = (problem.signed_error() if signed else np.abs(problem.signed_error())) * given.scale
+    mass, gap = np.moveaxis(problem.sums((problem.weight(), problem.weight() * problem.residual())), -1, 0)
+    error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
+    error = error if signed else np.abs(error)
     if queries is None and given.kept is not None:  # rows of weight 0 have their place, as NaN
         error, known = np.full((len(error), given.rows), np.nan), error
         error[:, given.kept] = known
