@@ -138,3 +138,14 @@ def test_several_classes_and_keeping_the_ranking(rng: np.random.Generator) -> No
     assert score.keeps_ranking
     assert not score.uses_columns
     assert (np.diff(score.predict_proba(np.linspace(0, 1, 200))[:, 1]) >= 0).all()
+
+
+def test_given_weights_are_taken_or_refused(rows: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
+    p, y, _ = rows
+    made = Blend([Identity(), BetaCalibration()], weights=[0.25, 0.75]).fit(p, y)
+    assert made.weights_.tolist() == [0.25, 0.75]
+    again = Blend.from_json(made.to_json())
+    np.testing.assert_array_equal(again.predict_proba(p), made.predict_proba(p))
+    for wrong in ([1.0], [0.5, 0.6], [-0.5, 1.5], 1.0):
+        with pytest.raises(MiscalError, match="'weights'"):
+            Blend([Identity(), BetaCalibration()], weights=wrong).fit(p, y)

@@ -228,9 +228,8 @@ def test_a_blend_within_a_blend_keeps_its_own_names() -> None:
     p, X = rng.beta(1, 3, 3000), {"age": rng.uniform(20, 80, 3000), "member": rng.random(3000) < 0.4}
     y = rng.random(3000) < np.where(X["member"], p**1.5, p)
     tree, groups = recalibrate.VariableTree(columns=["age"]), GroupWise(PlattScaling(), columns=["member"])
-    members = [each.fit(p, y, X) for each in (tree, recalibrate.BetaCalibration(), groups)]
-    inner = recalibrate.Blend.of(members[:2], np.array([0.5, 0.5]), 3000)
-    outer = recalibrate.Blend.of([inner, members[2]], np.array([0.5, 0.5]), 3000)
+    inner = recalibrate.Blend([tree, recalibrate.BetaCalibration()], weights=[0.5, 0.5])
+    outer = recalibrate.Blend([inner, groups], weights=[0.5, 0.5]).fit(p, y, X)
     expected = outer.predict_proba(p[:50], {name: values[:50] for name, values in X.items()})[:, 1]
     connection = duckdb.connect()
     connection.register(

@@ -47,3 +47,12 @@ def test_the_gradient_vanishes(rows: tuple[np.ndarray, ...], options: dict[str, 
     weight = weight if weighted else np.ones(len(y))
     made = DirichletCalibration(**options).fit(p, y, sample_weight=weight)
     assert np.linalg.norm(gradient(made, p, y, weight)) < 2e-13
+
+
+def test_a_class_that_is_always_as_likely_does_not_lead_astray(rows: tuple[np.ndarray, ...]) -> None:
+    """Its logarithm is one more intercept: without a penalty there is no one optimum, but there is a least loss."""
+    p, y = rows[0].copy(), rows[1]
+    p[:, 0], p[:, 1:] = 0.2, 0.8 * p[:, 1:] / p[:, 1:].sum(axis=1, keepdims=True)
+    made = DirichletCalibration(l2=0.0).fit(p, y)
+    assert np.linalg.norm(gradient(made, p, y, np.ones(len(y)))) < 2e-13
+    assert np.abs(made.coefficients_).max() < 100

@@ -171,7 +171,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
     """Refuse what has no rows, is no table or has other columns, in scikit-learn's words."""
     if hasattr(X, "shape"):  # a table of zeros of that shape takes no room, and no value of X is touched
-        validation.check_array(np.broadcast_to(0.0, X.shape), input_name="X")
+        validation.check_array(np.broadcast_to(0.0, X.shape), ensure_all_finite=False, input_name="X")
     validation.validate_data(owner, X, reset=reset, skip_check_array=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +36,6 @@ class Judged:
     weights: dict[str, float] = field(default_factory=dict)
     held_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
-    seconds: float = 0.0
     keeps_ranking: bool = True
     change: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # of the mean loss, with its interval
     row: dict[str, Any] = field(default_factory=dict)
@@ -46,13 +44,11 @@ class Judged:
 def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
-    held_out, start = np.empty((sample.rows, sample.n_classes)), time.perf_counter()
+    held_out = np.empty((sample.rows, sample.n_classes))
     try:
         for fitted, test in cross_fitted(recalibrator, sample, folds):
-            done.seconds += time.perf_counter() - start
             done.keeps_ranking &= bool(fitted.keeps_ranking)
             held_out[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
-            start = time.perf_counter()
     except MiscalError as error:
         failure = str(error).splitlines()[0]
         done.row = {"name": name, "p_value": 1.0, "keeps_ranking": done.keeps_ranking, "failed": failure}
@@ -63,7 +59,6 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarr
 
 def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
-    start = time.perf_counter()
     members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
     outcome, weight = rows.outcome, rows.weight
@@ -79,7 +74,6 @@ def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> list[Ju
         own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
     done.keeps_ranking = all(each.keeps_ranking for each, _ in used)
-    done.seconds = time.perf_counter() - start + sum(each.seconds for each in members)
     return [done]
 
 
@@ -95,7 +89,6 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
         loss: mean_of(done.loss, rows),
         **dict(zip((f"{loss}_difference", "difference_low", "difference_high"), done.change, strict=True)),
         "p_value": _chance(done, alone, rows),
-        "fit_seconds": done.seconds,
         **_numbers(done.held_out, rows, audited),
         "keeps_ranking": done.keeps_ranking,
         "failed": "",

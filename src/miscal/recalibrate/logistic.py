@@ -154,7 +154,7 @@ class LogisticFit:
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
-        weight, arguments = rows.weights, (*self.features.arguments, self.centre, self.scale, theta)
+        weight, arguments = rows.weight_or_empty, (*self.features.arguments, self.centre, self.scale, theta)
 
         def work(start: int, stop: int) -> Floats:
             part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)

@@ -432,8 +432,14 @@ def _best_quadratic(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:
     """
     scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian * np.outer(scale, scale)
-    proximal = 1e-12 * np.eye(len(theta))  # it slows the last digits and moves no optimum
-    root = linalg.cholesky(scaled + proximal, lower=False)
+    for jitter in (1e-15, 1e-13, 1e-11, 1e-9):  # a proximal term: it slows the last digits and moves no optimum
+        try:
+            root = linalg.cholesky(scaled + jitter * np.eye(len(theta)), lower=False)
+            break
+        except np.linalg.LinAlgError:
+            continue
+    else:
+        root = np.eye(len(theta))
     target = root @ (theta / scale) - linalg.solve_triangular(root, scale * gradient, trans="T")
     rest, _ = optimize.nnls(root[1:, 1:], target[1:], maxiter=50 * len(theta))
     first = (target[0] - root[0, 1:] @ rest) / root[0, 0]

@@ -36,6 +36,7 @@ TASK = 32 * BLOCK  # rows to a thread
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
+FLAT = 1e-14  # added to the curvature, so that no step is long where there is none
 LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 
@@ -192,16 +193,16 @@ class SoftmaxFit(_Rows):
             change *= self.share[rows]
             return (self.gathered(change, z),)
 
-        return np.asarray(self.summed(work)[0] + self.penalty * direction)
+        return np.asarray(self.summed(work)[0] + (self.penalty + FLAT) * direction)
 
     def solved(self, gradient: Floats, small: float) -> Floats:
         """The Hessian's solution of a gradient, until the rest is small."""
         near = self._diagonal_inverse() if self.diagonal else self._product_inverse()
         square, shape = (gradient.size, gradient.size), gradient.shape
-        whole = sparse.linalg.LinearOperator(square, lambda along: self.product(along.reshape(shape)).ravel())
+        product = sparse.linalg.LinearOperator(square, lambda along: self.product(along.reshape(shape)).ravel())
         nearly = sparse.linalg.LinearOperator(square, lambda rest: near(rest.reshape(shape)).ravel())
         how: Any = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": nearly}
-        step = sparse.linalg.cg(whole, gradient.ravel(), **how)[0].reshape(shape)
+        step = sparse.linalg.cg(product, gradient.ravel(), **how)[0].reshape(shape)
         return step if step.any() and np.isfinite(step).all() else gradient.copy()
 
     def _diagonal_inverse(self) -> Callable[[Floats], Floats]:
@@ -243,8 +244,8 @@ class TemperatureScaling(Recalibrator):
     P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
     (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
 
-    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
-    is right) or no use of the score at all fits best.
+    b lies in [exp(-10), exp(10)]. Where certainty (every row's most probable class is right) or no use of the score at
+    all fits best, it is stopped where the loss is flat or at an end, with a warning.
 
     Attributes
     ----------
