@@ -130,7 +130,7 @@ class GroupWise(ByColumns):
             found, place = np.unique(codes[:, :used], axis=0, return_inverse=True)
             order = np.argsort(place.reshape(-1), kind="stable")
             ends = np.cumsum(np.bincount(place.reshape(-1), minlength=len(found)))
-            yield from zip(map(tuple, found.tolist()), np.split(order, ends[:-1]), strict=True)
+            yield from zip(map(tuple, found.tolist()), np.split(order, ends)[:-1], strict=True)
 
     def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
         made: Maps = {}
