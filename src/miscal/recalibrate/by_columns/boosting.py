@@ -44,19 +44,19 @@ Trees = tuple[Integers, Floats, Integers, Integers, Floats, Integers]  # the sam
 class _Boosted:
     """Rounds of trees on coded columns and the current link, each followed by a scale; rows asked go along."""
 
-    def __init__(self, how: MulticalibrationBoost, sample: Sample, asked: Sample | None = None) -> None:
+    def __init__(self, how: MulticalibrationBoost, sample: Sample, *asked: Sample) -> None:
         self.grower, self.family = partial(grower(how.engine), how, sample.family), sample.family
         # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
         self.rescale = bool(how.rescale) and sample.response == "binary"
         weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
         self.outcome, self.weight, start = sample.outcome.astype(np.float64), weight, getattr(how, "rate_", None)
-        given = sample.probability if start is None else np.full(sample.rows, sample.rate)
-        looked = self.family.target(given, self.outcome, weight)
+        expected = sample.probability if start is None else np.full(sample.rows, sample.rate)
+        looked = self.family.target(expected, self.outcome, weight)
         names = chosen_names(sample.columns, None)
         self.encodings = [cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names]
-        both = [each for each in (sample, asked) if each is not None]
-        begun = [_begin(self.encodings, each.columns, each.probability, start, self.family) for each in both]
-        self.numbers, self.links = [list(parts) for parts in zip(*begun, strict=True)]
+        given = [(each.columns, each.probability) for each in (sample, *asked)]
+        begun = [_begin(self.encodings, *each, start, self.family) for each in given]
+        self.numbers, self.links = map(list, zip(*begun, strict=True))
         self.table = np.empty((0, 5))
         self.roots: list[int] = []  # where each tree starts
         self.ends: list[int] = []

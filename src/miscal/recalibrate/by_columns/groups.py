@@ -113,8 +113,7 @@ class GroupWise(ByColumns):
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * float(self.smooth))
         found = self._fitted(sample, codes, int(self.min_rows))
-        width = len(names)
-        keys = [[*key, *[ANY] * (width - len(key))] for key in found]
+        keys = [[*key, *[ANY] * (len(names) - len(key))] for key in found]
         self.keys_ = np.array(keys, dtype=np.int64).reshape(-1)
         self.sizes_ = np.array([size for size, _ in found.values()], dtype=np.int64)
         self.maps_, self.whole_ = [one for _, one in found.values()], [self.recalibrator.quietly_fitted_on(sample)]
@@ -130,7 +129,7 @@ class GroupWise(ByColumns):
             found, place = np.unique(codes[:, :used], axis=0, return_inverse=True)
             order = np.argsort(place.reshape(-1), kind="stable")
             ends = np.cumsum(np.bincount(place.reshape(-1), minlength=len(found)))
-            yield from zip(map(tuple, found.tolist()), np.split(order, ends[:-1]), strict=True)
+            yield from zip(map(tuple, found.tolist()), np.split(order, ends)[:-1], strict=True)
 
     def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
         made: Maps = {}

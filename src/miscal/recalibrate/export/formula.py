@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,8 +32,12 @@ FARTHEST = 700.0  # EXP of more is refused by some databases, and changes no dig
 WHOLE = 1 << 63  # where 64-bit integers end
 EXACT = 1 << 53  # whole numbers from here on merge as floats
 
-Row = Mapping[str, Any]  # words and truth values as they are, numbers as floats, None where missing
-Names = dict[str, float]
+
+class Row(NamedTuple):
+    """One row: its columns, and what stands under names."""
+
+    columns: Mapping[str, Any]  # words and truth values as they are, numbers as floats, None where missing
+    names: dict[str, float]
 
 
 class General(Exception):
@@ -72,13 +76,13 @@ def columns_of(part: Any) -> Iterator[str]:
 
 @dataclass_transform(frozen_default=True)
 class Node:
-    """A part of a formula; those that come as a class are frozen records of what they hold."""
+    """A part of a formula: a frozen record, and a function of one row unless that needs the way of a table."""
 
     def __init_subclass__(cls, *, eq: bool = True) -> None:
         dataclass(frozen=True, eq=eq)(cls)
 
-    def __call__(self, row: Row, at: Names) -> float:
-        raise NotImplementedError
+    def __call__(self, row: Row) -> float:  # noqa: ARG002
+        raise General
 
 
 class Name(Node):
@@ -86,8 +90,8 @@ class Name(Node):
 
     name: str
 
-    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
-        return at[self.name]
+    def __call__(self, row: Row) -> float:
+        return row.names[self.name]
 
 
 STEP = "step"  # the name of the probability that comes in
@@ -101,8 +105,8 @@ class Held(Node):
     low: float
     high: float
 
-    def __call__(self, row: Row, at: Names) -> float:
-        return min(max(self.inner(row, at), self.low), self.high)
+    def __call__(self, row: Row) -> float:
+        return min(max(self.inner(row), self.low), self.high)
 
 
 class Log(Node):
@@ -110,8 +114,8 @@ class Log(Node):
 
     inner: Node
 
-    def __call__(self, row: Row, at: Names) -> float:
-        return math.log(self.inner(row, at))
+    def __call__(self, row: Row) -> float:
+        return math.log(self.inner(row))
 
 
 class Linear(Node):
@@ -120,10 +124,10 @@ class Linear(Node):
     terms: tuple[tuple[float, Node], ...]
     intercept: float
 
-    def __call__(self, row: Row, at: Names) -> float:
+    def __call__(self, row: Row) -> float:
         total = self.intercept
         for factor, inner in self.terms:
-            total += factor * inner(row, at)
+            total += factor * inner(row)
         return total
 
 
@@ -132,8 +136,8 @@ class Sigmoid(Node):
 
     inner: Node
 
-    def __call__(self, row: Row, at: Names) -> float:
-        x = self.inner(row, at)
+    def __call__(self, row: Row) -> float:
+        x = self.inner(row)
         small = math.exp(-abs(x))
         return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
@@ -143,8 +147,8 @@ class Exp(Node):
 
     inner: Node
 
-    def __call__(self, row: Row, at: Names) -> float:
-        return math.exp(min(max(self.inner(row, at), -FARTHEST), FARTHEST))
+    def __call__(self, row: Row) -> float:
+        return math.exp(min(max(self.inner(row), -FARTHEST), FARTHEST))
 
 
 class Pieces(Node):
@@ -154,8 +158,8 @@ class Pieces(Node):
     edges: tuple[float, ...]
     pieces: tuple[tuple[float, float, float], ...]  # start, value, slope
 
-    def __call__(self, row: Row, at: Names) -> float:
-        x = self.inner(row, at)
+    def __call__(self, row: Row) -> float:
+        x = self.inner(row)
         start, value, slope = self.pieces[bisect_left(self.edges, x)]
         return value + slope * (x - start)
 
@@ -167,8 +171,8 @@ class Both(Node):
     sign: str
     two: Node
 
-    def __call__(self, row: Row, at: Names) -> float:
-        one, two = self.one(row, at), self.two(row, at)
+    def __call__(self, row: Row) -> float:
+        one, two = self.one(row), self.two(row)
         return one * two if self.sign == "*" else one / two
 
 
@@ -180,8 +184,8 @@ class Number(Node):
     high: float
     missing: float
 
-    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
-        given = row[self.name]
+    def __call__(self, row: Row) -> float:
+        given = row.columns[self.name]
         if given is None:
             return self.missing
         if type(given) is not float:
@@ -198,8 +202,8 @@ class Level(Node, eq=False):
     missing: float
     unseen: float
 
-    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
-        given = row[self.name]
+    def __call__(self, row: Row) -> float:
+        given = row.columns[self.name]
         if given is None:
             return self.missing
         if type(given) is not self.kind:
@@ -220,9 +224,9 @@ class Cut(Node):
     left: Node
     right: Node
 
-    def __call__(self, row: Row, at: Names) -> float:
-        chosen = self.left if self.column(row, at) <= self.threshold else self.right
-        return chosen(row, at)
+    def __call__(self, row: Row) -> float:
+        chosen = self.left if self.column(row) <= self.threshold else self.right
+        return chosen(row)
 
 
 class Match(Node):
@@ -231,15 +235,12 @@ class Match(Node):
     level: Level
     cases: tuple[Node, ...]
 
-    def __call__(self, row: Row, at: Names) -> float:
-        return self.cases[int(self.level(row, at))](row, at)
+    def __call__(self, row: Row) -> float:
+        return self.cases[int(self.level(row))](row)
 
 
 class Refused(Node):
     """Nothing (NULL, NaN): the table's way refuses such a row, and says why."""
-
-    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
-        raise General
 
 
 class Network(Node, eq=False):
@@ -254,9 +255,9 @@ class Network(Node, eq=False):
     numbers: tuple[Node, ...]
     layers: tuple[Any, ...]
 
-    def __call__(self, row: Row, at: Names) -> float:
-        parts = [table[int(level(row, at))] for level, table in self.embedded]
-        scaled = np.array([number(row, at) for number in self.numbers], np.float32)  # as in training
+    def __call__(self, row: Row) -> float:
+        parts = [table[int(level(row))] for level, table in self.embedded]
+        scaled = np.array([number(row) for number in self.numbers], np.float32)  # as in training
         x = np.concatenate([*parts, np.nan_to_num(scaled), np.isnan(scaled)])
         return float(through(self.layers, x)[0])
 
@@ -275,8 +276,8 @@ class Named(Node):
     inner: Node
     body: Node
 
-    def __call__(self, row: Row, at: Names) -> float:
-        return self.body(row, at | {self.name: self.inner(row, at)})
+    def __call__(self, row: Row) -> float:
+        return self.body(Row(row.columns, row.names | {self.name: self.inner(row)}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,7 +421,7 @@ def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Le
 _formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary()
 
 
-def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[float, ...]:
+def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
     formula, mean = formula_of(recalibrator), recalibrator.is_mean()
     score, one = y_prob, isinstance(y_prob, (int, float))
@@ -432,7 +433,7 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[f
     score = float(score)
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
-            event = formula({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score})
+            event = formula(Row({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score}))
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
@@ -440,7 +441,7 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[f
     return _general(recalibrator, np.array([score]), x)
 
 
-def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:
+def _general(recalibrator: Recalibrator, checked: Floats, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """A table of one row."""
     row = {name: [value] for name, value in x.items()} if x is not None else None
     found = recalibrator.mapped(checked, row)[0]
