@@ -240,20 +240,16 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
 def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Roles, dict[str, Any], list[str]]:
     """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
     options["probability"] = expanded(options["probability"], source.names)
-    if library_of(data) == "pyspark":
-        if options["outcome"] is None or options["probability"] is None:
-            raise unnamed(data)
-        return Roles(**options), {}, []
-    forms = source.read_as_meant()
-    notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
+    spark, mean = library_of(data) == "pyspark", "response" in options
+    forms = {} if spark else {name: in_words(form) for name, form in source.read_as_meant().items()}
+    notes = [f"{name} is read as {form}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
-        if options.get("response", "binary") != "binary":
-            raise unnamed(data, "prediction")
+        if spark or mean:
+            raise unnamed(data, *["prediction"] * mean)
         outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
-    about = {"read_as": {name: in_words(form) for name, form in forms.items()}} if forms else {}
-    return Roles(**options), about, notes
+    return Roles(**options), {"read_as": forms} if forms else {}, notes
 
 
 def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:

@@ -22,10 +22,12 @@ from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
+from miscal.engines.memory import tally
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.inference.sums import Sums, effective_events
 from miscal.page.json import SCHEMA
 from miscal.page.words import number, plural
+from miscal.pooling.cells import LevelPooling, Numbered
 from miscal.results import Result
 
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
@@ -311,14 +313,11 @@ def _given_away(looked: Looked) -> list[str]:
 
 def _together(looked: Looked, days: np.ndarray) -> float:
     """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
-    pair = looked.rows.beyond
     known = ~np.isnan(days)
     first, code = np.unique(np.floor(days[known]), return_inverse=True)
     if first.size < LEAST_DAYS or known.sum() < LEAST_ROWS * first.size:
         return 0.0
-    weight, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
-    predicted, off = pair.predicted[known], (pair.predicted - pair.observed)[known]
-    sums, size = np.bincount(code, weight[known] * off), np.bincount(code, weight[known])
-    sums -= size * (sums.sum() / size.sum())
-    noise = float(np.sum(second[known] * (predicted * (1.0 - predicted) if pair.binary else off**2)))
-    return float(np.sum(sums * sums)) / max(noise, 1e-300)
+    compared = looked.rows.beyond.take(np.flatnonzero(known))
+    daily = tally(compared, LevelPooling(code, Numbered(first.size)))
+    off = daily.events_off - daily.weight * (daily.events_off.sum() / daily.weight.sum())
+    return float(off @ off / max(np.sum(daily.variance if compared.binary else daily.residual2), 1e-300))

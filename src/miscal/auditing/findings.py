@@ -53,6 +53,11 @@ class ScoreRange:
         open_end = self.high == 1.0 or not math.isfinite(self.high)
         return f"above {self.low:.3g}" + ("" if open_end else f" up to {self.high:.3g}")
 
+    @property
+    def off(self) -> str:
+        """How many events more, or fewer, were predicted than happened."""
+        return f"{words.counted(self.events_off)} {'more' if self.events_off >= 0 else 'fewer'}"
+
 
 @dataclass(frozen=True, repr=False)
 class Finding:
@@ -159,20 +164,13 @@ class Finding:
 
         "Too extreme: scores above 0.47 predict 136 more than happened, scores up to 0.47 predict 120 fewer"
         """
-        if not self.score_ranges:
-            return ""
-        said = [f"scores {one.words} predict {words.counted(one.events_off)}" for one in self.score_ranges]
-        first, second = ("more", "fewer") if self.score_ranges[0].events_off >= 0 else ("fewer", "more")
-        return f"{self.form.capitalize()}: {said[0]} {first} than happened, {said[1]} {second}"
+        said = [f"scores {one.words} predict {one.off}" for one in self.score_ranges]
+        return f"{self.form.capitalize()}: {said[0]} than happened, {', '.join(said[1:])}" if said else ""
 
     @property
     def brief(self) -> str:
         """Its form and how many events each of two ranges is off, for a table."""
-        each = [
-            f"{words.counted(one.events_off)} {'more' if one.events_off >= 0 else 'fewer'} {one.words}"
-            for one in self.score_ranges
-        ]
-        return f"{self.form}: {' and '.join(each)}" if each else self.form
+        return f"{self.form}: {' and '.join(f'{one.off} {one.words}' for one in self.score_ranges)}"
 
     @property
     def at_least(self) -> float:

@@ -188,15 +188,12 @@ def _places(
 
 def _verdict(before: float, after: float, within: bool, still: bool, whole: bool) -> str:
     """One word for what became of a gap."""
-    if whole:  # scores may be wrong along the way although the averages agree
-        if not still:
-            return "gone" if within else "smaller"
-        return "smaller" if abs(after) <= (1.0 - CLEAR) * abs(before) else "remaining"
-    if within and abs(after) <= HALVED * abs(before):
+    # Scores of a whole table may be wrong along the way although the averages agree.
+    if within and (not still if whole else abs(after) <= HALVED * abs(before)):
         return "gone"
-    if abs(after) <= (1.0 - CLEAR) * abs(before):
+    if abs(after) <= (1.0 - CLEAR) * abs(before) or (whole and not still):
         return "smaller"
-    return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) else "remaining"
+    return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
 
 
 def _late_verdict(before: dict[str, Any], finding: Finding) -> str:

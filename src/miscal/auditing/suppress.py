@@ -22,11 +22,11 @@ from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.page.json import Columns, floats
 from miscal.page.words import KIND, finite, plural
+from miscal.pooling.cells import MISSING
 from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.pooling.parsing import parse
 
 Told = Sequence[Condition] | dict[str, np.ndarray] | None  # a place by its conditions, or by the values themselves
-MISSING_LABEL = "(missing)"
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
@@ -188,7 +188,7 @@ class Places:
         made = Conjunction.from_dict(finding.get("condition") or ()).conditions
         if finding.get("kind") != "score":
             return made or None
-        names = [str(result["name"]).partition(", class ")[2] for result in self.sections["score"]]
+        names = [str(result.get("name")).partition(", class ")[2] for result in self.sections.get("score", [])]
         scope = str(finding.get("scope", "")).removeprefix("class ")
         return [replace(one, column=f"\0score{names.index(scope)}") for one in made] if scope in names else None
 
@@ -197,7 +197,7 @@ class Places:
         table, column = result["table"], _column(result)
         rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
         labels = [str(label) for label in table.get("label", range(rows.size))]
-        known = [label for label in labels if label != MISSING_LABEL]
+        known = [label for label in labels if label != MISSING]
         if kind not in ("field", "variable", KIND) or (kind == KIND and column in self.silent):
             column = f"\0{kind}{number}"
             self.totals[column] = int(rows.sum())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_rows import SCORE_BINS, AllRows, cuts_like, cuts_of, look_at_sums
+from miscal.auditing.all_rows import SCORE_BINS, AllRows, Cuts, cuts_like, cuts_of, look_at_sums
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
@@ -34,13 +34,8 @@ SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
 def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> Seen:
     """Look at a file of sums."""
-    if wanted.time is not None:
-        raise refusal(
-            "needs the rows", where="'time'", got=f"'{path.name}' keeps sums whose periods are not all known",
-            hint="audit the table itself with it",
-        )  # fmt: skip
     summary = Summary.load(path)
-    _check(summary, path.name, options)
+    _check(summary, path.name, {**options, "time": wanted.time})
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
     rows = Rows(
@@ -54,7 +49,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
         sums, total = group.beyond, max(float(group.beyond.variance.sum()), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
-    aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
+    aside = [{**entry, "rows": summary.rows} for entry in summary.aside]
     aside += [left_out(name, summary.rows, "constant") for name in summary.fields if name not in several]
     leave_out_by_effort(looked, "tally", [], 0)
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
@@ -132,12 +127,11 @@ def tally_of(
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
     grid = None if like is None else like.grid
     every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
-    if like is not None:
-        edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
-        return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]
-    cuts = []
-    for column in columns:
-        shown = None if column.nominal else shown_edges(column, compared)
-        fine = fine_part(column, compared.weight, compared.count).edges
-        cuts.append(cuts_of(column, shown, fine, alone=True))
-    return every.add(score_bins(compared, SCORE_BINS, "quantile").cells.edges, cuts)[0]
+    score: Any = score_bins(compared, SCORE_BINS, "quantile") if like is None else like.score
+    cuts = [_cuts(column, compared) if like is None else cuts_like(column.name, like) for column in columns]
+    return every.add(score.cells.edges, cuts)[0]
+
+
+def _cuts(column: Column, compared: Pair) -> Cuts:
+    shown = None if column.nominal else shown_edges(column, compared)
+    return cuts_of(column, shown, fine_part(column, compared.weight, compared.count).edges, alone=True)
