@@ -8,7 +8,7 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple
     skewed = np.where(swapped, -1.0, 1.0)[normal] * (2.0 * sigma2 / rare[normal] - 1.0)
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
-    far = [values[~normal] for values in (events, mean, variance, size, swapped)]
+    far: Any = [values[~normal] for values in (events, mean, variance, size, swapped)]
     lower[~normal], upper[~normal] = (binomial_tail(*far, upper=side) for side in (False, True))
     return lower, upper, normal
 
