@@ -31,7 +31,6 @@ OWN_DRAWS = 199  # of the noise that the data have, for the interval
 MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
-LISTED = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
@@ -89,12 +88,10 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
     made, squares = found.stats.copy(), rows.residual() ** 2
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
     expected = spread.at(rows.signed, weight, second)
-    own, usual = np.empty((2, len(made)))
-    for first in range(0, len(made), LISTED):
-        some = np.arange(first, min(first + LISTED, len(made)))
-        lists = found.lists(some)
-        for values, total in ((squares, own), (expected, usual)):
-            total[some] = [values[lists.list(place)].sum() for place in range(some.size)]
+    lists = found.lists(np.arange(len(made)))
+    own, usual = (
+        np.array([values[lists.list(place)].sum() for place in range(len(made))]) for values in (squares, expected)
+    )
     made[:, VARIANCE] = np.maximum(own, usual)
     return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
 
