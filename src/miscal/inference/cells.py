@@ -8,7 +8,7 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple
     skewed = np.where(swapped, -1.0, 1.0)[normal] * (2.0 * sigma2 / rare[normal] - 1.0)
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
-    far = [values[~normal] for values in (events, mean, variance, size, swapped)]
+    far: Any = [values[~normal] for values in (events, mean, variance, size, swapped)]
     lower[~normal], upper[~normal] = (binomial_tail(*far, upper=side) for side in (False, True))
     return lower, upper, normal
 
@@ -143,21 +143,21 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     [0.0041]
     """
     p_value, method = np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object)
-    filled, rows = sums.weight > 0.0, how.rows
+    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
     if how.null == "residual":
         found = residual_p_values(sums, how, draws)
         p_value[filled], method[filled] = (part[filled] for part in found)
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
     method[certain] = "certain predictions"
-    p_value[certain] = (np.abs(sums.off) <= 1e-9 * sums.weight)[certain]
+    p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
     equal = equal_weights(sums) if how.weighted else filled
     _unweighted(sums, np.flatnonzero(filled & ~certain & equal), rows, p_value, method)
     others = np.flatnonzero(filled & ~certain & ~equal)
     large = effective_events(sums)[others] >= EFFECTIVE_EVENTS
     normal, small = others[large], others[~large]
     method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
-    p_value[normal] = 2.0 * special.ndtr(-np.abs(sums.off[normal]) / np.sqrt(sums.variance[normal]))
+    p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
         seed = seed_of(how.random_state)
         p_value[small] = _simulated(rows, small, sums.observed[small], sums.weight[small], draws, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -237,11 +237,16 @@ class Steps:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
         predicted, weight, residual = self.predicted[rows], self.weight[rows], self.residual[rows]
         seeds = [int(self.seed)] if isinstance(rows, slice) else [int(self.seed), int(rows[0])]
-        if self.trials is not None:
-            size = residual if self.flips else weight
-            return _repeated_steps([*seeds, first], self.trials[rows], predicted, size, self.flips, count)
         steps = np.empty((predicted.size, count))
-        if self.flips:
+        if self.trials is not None:  # as many independent outcomes, or signs
+            trials = self.trials[rows]
+            for b in range(count):
+                random = np.random.default_rng([*seeds, first + b])
+                if self.flips:
+                    steps[:, b] = residual * (2.0 * random.binomial(trials, 0.5) - trials)
+                else:
+                    steps[:, b] = weight * (random.binomial(trials, predicted) - trials * predicted)
+        elif self.flips:
             half = np.full(predicted.size, 0.5)
             random_steps(-residual, residual, half, self.unit[rows], first, self.seed, steps)
         else:
@@ -277,20 +282,3 @@ def widest_walks(
         return maxima
 
     return np.concatenate(over_blocks(count, work, LANES))
-
-
-def _repeated_steps(
-    seeds: Sequence[int], trials: Integers, probability: Floats, size: Floats, flips: bool, count: int
-) -> Floats:
-    """Steps (rows, count) of rows that stand for several trials: as many independent outcomes, or signs.
-
-    `size` is the weight of a trial, or with signs its residual. The last of the seeds is that of the first draw.
-    """
-    steps = np.empty((trials.size, count))
-    for b in range(count):
-        random = np.random.default_rng([*seeds[:-1], seeds[-1] + b])
-        if flips:
-            steps[:, b] = size * (2.0 * random.binomial(trials, 0.5) - trials)
-        else:
-            steps[:, b] = size * (random.binomial(trials, probability) - trials * probability)
-    return steps

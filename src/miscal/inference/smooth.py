@@ -16,7 +16,6 @@ NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth i
 FINEST = 1 << 20
 DRAWS = 199
 OWN_DRAWS = 99  # of the noise that the data have
-BLOCK = 1 << 18  # rows whose squares are held at once
 NOTHING_LEFT = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
 EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and of one draw of many
 OVERSAMPLED = 4  # nodes a frequency that is left, on which a draw is integrated: off by less than 1e-4
@@ -55,16 +54,11 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
 
 def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:
     """Standard deviation of the residual mass at each node of a grid, per unit of weight."""
-    variance, total = np.zeros(steps + 1), 0.0
-    for start in range(0, pair.rows, BLOCK):
-        part = slice(start, start + BLOCK)
-        predicted = pair.predicted[part]
-        spread = (pair.observed[part] - predicted) ** 2 if null == "residual" else predicted * (1.0 - predicted)
-        if pair.second is not None:
-            spread = spread * pair.second[part]
-        variance += np.bincount(np.rint(predicted * steps).astype(np.int64), spread, steps + 1)
-        total += float(predicted.size if pair.first is None else pair.first[part].sum())
-    return np.sqrt(variance) / max(total, 1e-300)
+    predicted = pair.predicted
+    spread = (pair.observed - predicted) ** 2 if null == "residual" else predicted * (1.0 - predicted)
+    spread = spread if pair.second is None else spread * pair.second
+    variance = np.bincount(np.rint(predicted * steps).astype(np.int64), spread, steps + 1)
+    return np.sqrt(variance) / max(float(pair.rows if pair.first is None else pair.first.sum()), 1e-300)
 
 
 def spectrum_of(residual: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.shape import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
@@ -191,17 +190,3 @@ def over_stretches(values: Floats, cells: Sequence[int]) -> Floats:
             add_stretches(known.reshape(flat), made.reshape(flat))
             values = made
     return values
-
-
-def clustered_p(rows: Rows, pair: Pair, members: np.ndarray, along: Along) -> float:
-    """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
-    assert rows.grid is not None
-    noise = along.variance / max(float(along.variance.sum()), 1e-300)
-    lever = np.cumsum(noise) - 0.5 * noise - 0.5
-    residual = (pair.predicted[members] - pair.observed[members]) * lever[rows.grid.codes[members]]
-    if pair.first is not None:
-        residual = residual * pair.first[members]
-    assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[members], residual)
-    variance = float(np.sum(sums * sums))
-    return min(1.0, 4.0 * float(special.ndtr(-abs(sums.sum()) / np.sqrt(variance)))) if variance > 0 else 1.0

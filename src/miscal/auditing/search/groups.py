@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.along import Both, ScoreGrid, over_stretches
+from miscal.auditing.search.along import Along, Both, ScoreGrid, over_stretches
 from miscal.auditing.search.parts import Part
 from miscal.data.libraries import special
 from miscal.engines.memory import tally
@@ -99,8 +99,14 @@ class Rows:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
         if pair.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
-        total, variance = cluster_sums(pair, rows)
-        return float(2.0 * special.ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
+        return cluster_p(pair, rows)
+
+    def moment_p(self, pair: Pair, rows: np.ndarray, along: Along) -> float:
+        """The p-value of some rows' moment along the score over whole clusters, with room for the second reading."""
+        assert self.grid is not None
+        noise = along.variance / max(float(along.variance.sum()), 1e-300)
+        lever = np.cumsum(noise) - 0.5 * noise - 0.5
+        return min(1.0, 2.0 * cluster_p(pair, rows, lever[self.grid.codes[rows]]))
 
     def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
@@ -126,11 +132,17 @@ def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
 
 
-def cluster_sums(pair: Pair, rows: np.ndarray | slice = EVERY) -> tuple[float, float]:
-    """Sum of the residuals of some rows, and its variance when clusters flip their signs."""
+def cluster_sums(pair: Pair, rows: np.ndarray | slice = EVERY, lever: np.ndarray | float = 1.0) -> tuple[float, float]:
+    """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
     assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[rows], residuals(pair, rows))
+    sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
     return float(sums.sum()), float(np.sum(sums * sums))
+
+
+def cluster_p(pair: Pair, rows: np.ndarray, lever: np.ndarray | float = 1.0) -> float:
+    """The p-value of that sum."""
+    total, variance = cluster_sums(pair, rows, lever)
+    return float(2.0 * special.ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
 
 
 def cluster_spread(pair: Pair) -> float:

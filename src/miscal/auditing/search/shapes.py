@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, testable, tested, tested_boxes
+from miscal.auditing.search.along import Along, along_of, alongs, testable, tested, tested_boxes
 from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, furthest
 from miscal.auditing.search.places import (
     Family,
@@ -70,7 +70,7 @@ def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Row
     place = Place(group, box, p_value, family, *group.joined(box), searched)
     if rows.raw.cluster is not None:
         own = alongs(group, rows).raw.map(lambda values: group.summed(values, box))
-        place.p_value = max(p_value, clustered_p(rows, rows.raw, place.rows, own))
+        place.p_value = max(p_value, rows.moment_p(rows.raw, place.rows, own))
     place.p_value = min(1.0, place.p_value * searched)
     return place
 
@@ -147,7 +147,7 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
         pair = rows.beyond if beyond else rows.raw
-        p_value = max(p_value, clustered_p(rows, pair, place.rows, place.along[beyond]))
+        p_value = max(p_value, rows.moment_p(pair, place.rows, place.along[beyond]))
     return p_value, float(found.moment)
 
 
