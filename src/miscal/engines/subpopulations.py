@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -44,14 +43,15 @@ class Ordered:
         return int(self.signed.size)
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What the walking kernels take first."""
-        return self.signed, self.observed, self.weight, self.second, self.largest, self.how
-
-    @property
     def everyone(self) -> np.ndarray:
         """The list of the full population."""
         return np.arange(self.rows, dtype=np.int32)
+
+    def walk(self, members: np.ndarray) -> np.ndarray:
+        """What the walk over a list of positions leaves behind, (WIDTH,)."""
+        stats = np.empty(kernels.WIDTH)
+        kernels.walk_list(self.signed, self.observed, self.weight, self.second, self.largest, self.how, members, stats)
+        return stats
 
     def residual(self) -> np.ndarray:
         """w·count·(outcome - score), in order."""
@@ -117,14 +117,9 @@ class Search:
 
 def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
     """Statistics of the walks over lists of positions."""
-    stats = np.zeros((len(lists), kernels.WIDTH))
-
-    def work(start: int, stop: int) -> None:
-        for k in range(start, stop):
-            kernels.walk_list(*rows.arguments, lists[k], stats[k])
-
-    over_blocks(len(lists), work, max(1, -(-len(lists) // (4 * thread_count()))))
-    return stats
+    block = max(1, -(-len(lists) // (4 * thread_count())))
+    parts = over_blocks(len(lists), lambda start, stop: [rows.walk(members) for members in lists[start:stop]], block)
+    return np.concatenate(parts)
 
 
 def information(stats: np.ndarray) -> np.ndarray:
@@ -246,8 +241,7 @@ class PathSearch:
         """Splits of a path, what the walks left behind, and a mark that equal subpopulations share."""
         levels = []
         for split, rows in self.descend(path, lists):
-            stats = np.empty(kernels.WIDTH)
-            kernels.walk_list(*self.rows.arguments, rows, stats)
+            stats = self.rows.walk(rows)
             levels.append((split, stats, kernels.fingerprint(rows)))
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:
