@@ -167,8 +167,6 @@ class PathSearch:
         self.found: list[Found] = []
         self.small: list[Found] = []
         self.splits: dict[int, list[Split]] = {}
-        self.named = lru_cache(maxsize=1)(self._named)
-        self.listed = lru_cache(maxsize=1)(self._listed)
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
@@ -183,12 +181,13 @@ class PathSearch:
             path += paths
             idle = idle + paths if len(self.found) == before else 0
         full = walk_lists(self.rows, [self.everyone])
+        named, listed = lru_cache(maxsize=1)(self._named), lru_cache(maxsize=1)(self._listed)  # of one path at a time
         return Search(
             np.concatenate([full, *(stats[None] for _, _, stats in self.found)]),
             np.array([stats for _, _, stats in self.small]).reshape(-1, full.shape[1]),
-            lambda k: self.named(self.found[k - 1][0])[self.found[k - 1][1]] if k else Definition(),
-            lambda k: self.named(self.small[k][0])[self.small[k][1]],
-            lambda k: self.listed(self.found[k - 1][0])[self.found[k - 1][1]] if k else self.everyone,
+            lambda k: named(self.found[k - 1][0])[self.found[k - 1][1]] if k else Definition(),
+            lambda k: named(self.small[k][0])[self.small[k][1]],
+            lambda k: listed(self.found[k - 1][0])[self.found[k - 1][1]] if k else self.everyone,
         )
 
     def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
