@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -44,14 +43,15 @@ class Ordered:
         return int(self.signed.size)
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What the walking kernels take first."""
-        return self.signed, self.observed, self.weight, self.second, self.largest, self.how
-
-    @property
     def everyone(self) -> np.ndarray:
         """The list of the full population."""
         return np.arange(self.rows, dtype=np.int32)
+
+    def walk(self, members: np.ndarray) -> np.ndarray:
+        """What the walk over a list of positions leaves behind, (WIDTH,)."""
+        stats = np.empty(kernels.WIDTH)
+        kernels.walk_list(self.signed, self.observed, self.weight, self.second, self.largest, self.how, members, stats)
+        return stats
 
     def residual(self) -> np.ndarray:
         """w·count·(outcome - score), in order."""
@@ -117,14 +117,9 @@ class Search:
 
 def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
     """Statistics of the walks over lists of positions."""
-    stats = np.zeros((len(lists), kernels.WIDTH))
-
-    def work(start: int, stop: int) -> None:
-        for k in range(start, stop):
-            kernels.walk_list(*rows.arguments, lists[k], stats[k])
-
-    over_blocks(len(lists), work, max(1, -(-len(lists) // (4 * thread_count()))))
-    return stats
+    block = max(1, -(-len(lists) // (4 * thread_count())))
+    parts = over_blocks(len(lists), lambda start, stop: [rows.walk(members) for members in lists[start:stop]], block)
+    return np.concatenate(parts)
 
 
 def information(stats: np.ndarray) -> np.ndarray:
@@ -172,8 +167,6 @@ class PathSearch:
         self.found: list[Found] = []
         self.small: list[Found] = []
         self.splits: dict[int, list[Split]] = {}
-        self.named = lru_cache(maxsize=1)(self._named)
-        self.listed = lru_cache(maxsize=1)(self._listed)
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
@@ -188,12 +181,13 @@ class PathSearch:
             path += paths
             idle = idle + paths if len(self.found) == before else 0
         full = walk_lists(self.rows, [self.everyone])
+        named, listed = lru_cache(maxsize=1)(self._named), lru_cache(maxsize=1)(self._listed)  # of one path at a time
         return Search(
             np.concatenate([full, *(stats[None] for _, _, stats in self.found)]),
             np.array([stats for _, _, stats in self.small]).reshape(-1, full.shape[1]),
-            lambda k: self.named(self.found[k - 1][0])[self.found[k - 1][1]] if k else Definition(),
-            lambda k: self.named(self.small[k][0])[self.small[k][1]],
-            lambda k: self.listed(self.found[k - 1][0])[self.found[k - 1][1]] if k else self.everyone,
+            lambda k: named(self.found[k - 1][0])[self.found[k - 1][1]] if k else Definition(),
+            lambda k: named(self.small[k][0])[self.small[k][1]],
+            lambda k: listed(self.found[k - 1][0])[self.found[k - 1][1]] if k else self.everyone,
         )
 
     def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
@@ -246,8 +240,7 @@ class PathSearch:
         """Splits of a path, what the walks left behind, and a mark that equal subpopulations share."""
         levels = []
         for split, rows in self.descend(path, lists):
-            stats = np.empty(kernels.WIDTH)
-            kernels.walk_list(*self.rows.arguments, rows, stats)
+            stats = self.rows.walk(rows)
             levels.append((split, stats, kernels.fingerprint(rows)))
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:

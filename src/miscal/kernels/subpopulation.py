@@ -145,20 +145,6 @@ def _ones(bits: Word) -> Index:
 
 @cython.cfunc
 @cython.nogil
-def _distinct(codes: Codes, shuffle: Integers, rows: Codes, bits: WordsOut) -> Index:
-    """How many distinct codes a list has; their bits are set."""
-    bits[:] = 0
-    for q in range(rows.shape[0]):
-        code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
-        bits[code >> 6] |= cython.cast(Word, 1) << (code & 63)
-    distinct: Index = 0
-    for k in range(bits.shape[0]):
-        distinct += _ones(bits[k])
-    return distinct
-
-
-@cython.cfunc
-@cython.nogil
 def _middle(wanted: Index, bits: WordsOut) -> Integer:
     """The code after the `wanted` lowest of those whose bits are set."""
     seen: Index = 0
@@ -210,10 +196,16 @@ def half(
     found: Index = 0
     with cython.nogil:
         if rows.shape[0] < codes.shape[0]:  # among all rows every level occurs
-            distinct: Index = _distinct(codes, shuffle, rows, bits)
+            bits[:] = 0
+            for q in range(rows.shape[0]):
+                code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
+                bits[code >> 6] |= cython.cast(Word, 1) << (code & 63)
+            distinct: Index = 0
+            for k in range(bits.shape[0]):
+                distinct += _ones(bits[k])
             threshold = _middle(distinct // 2, bits) if distinct > 1 else 0
         for q in range(rows.shape[0] if threshold else 0):
-            code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
+            code = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
             result[found] = rows[q]
             found += (code >= threshold) == upper
     return threshold, found

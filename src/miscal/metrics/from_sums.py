@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
         unknown = [math.nan, math.nan]
         extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
-    return Result(**{**vars(made), "extra": extra})
+    return replace(made, extra=extra)
 
 
 def variable_from_sums(

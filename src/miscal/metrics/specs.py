@@ -104,7 +104,7 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]
-    source, roles, rows = _opened(p, dict(read_options), "measure")
+    source, roles, rows = _opened(p, "measure", **read_options)
     return [_measured(spec.run, source, roles, rows) for spec in specs]
 
 
@@ -112,28 +112,33 @@ def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options:
     """What a `by_` function says of a table; options that are not its own say how to read it."""
     own = signature(by).parameters
     reading = {name: value for name, value in options.items() if name not in own}
-    source, roles, rows = _opened(data, reading, by.__name__)
+    source, roles, rows = _opened(data, by.__name__, **reading)
     asked = {name: value for name, value in options.items() if name in own}
     return _measured(lambda predictions: by(predictions, *what, **asked), source, roles, rows)
 
 
-def _opened(data: Any, options: dict[str, Any], where: str) -> tuple[Any, Any, Any]:
+def _opened(
+    data: Any, where: str, *, memory: Any = None, columns: Any = None, prediction: Any = None, **options: Any
+) -> tuple[Any, Any, Any]:
     """A table, which columns mean what, and its rows: all of them, or a sample."""
     from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
     from miscal.engines.roles import Roles
     from miscal.engines.source import opened
 
-    _check_named(data, options, where)
-    unknown = options.keys() - signature(Roles).parameters.keys() - {"memory", "columns", "prediction"}
+    path = isinstance(data, (str, PathLike))
+    named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
+    missing = [name for name, column in named.items() if column is None]
+    if missing:
+        kind = "a path" if path else f"{type(data).__name__}, not Predictions"
+        hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
+        raise refusal(f"needs {' and '.join(missing)}", where=where, got=f"data is {kind}", hint=hint)
+    unknown = options.keys() - signature(Roles).parameters.keys()
     if unknown:
         raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
-    memory, columns = options.pop("memory", None), options.pop("columns", None)
-    prediction = options.pop("prediction", None)
-    response = options.get("response", "binary")
-    options["probability"] = one_prediction(options.get("probability"), prediction, response, options.get("exposure"))
-    roles = Roles(**options)
+    means = options.get("response", "binary"), options.get("exposure")
+    roles = Roles(**options | {"probability": one_prediction(options.get("probability"), prediction, *means)})
     source = opened(data, memory)
-    in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
+    in_memory = memory is None and source.rows is not None and not path
     limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
     return source, roles, gather(source, roles, columns, limit=limit)
 
@@ -150,15 +155,6 @@ def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, row
     words = f" Of a sample of {rows.predictions.rows:,} of {rows.rows:,} rows, drawn with equal chance."
     sizes = {"sample_rows": rows.predictions.rows, "table_rows": rows.rows}
     return replace(made, method=made.method + words, settings={**made.settings, **sizes})
-
-
-def _check_named(source: Any, options: dict[str, Any], where: str) -> None:
-    given = {"probability" if name == "prediction" else name for name in options}
-    missing = [name for name in ("outcome", "probability") if name not in given]
-    if missing:
-        kind = "a path" if isinstance(source, (str, PathLike)) else f"{type(source).__name__}, not Predictions"
-        hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
-        raise refusal(f"needs {' and '.join(missing)}", where=where, got=f"data is {kind}", hint=hint)
 
 
 FEWEST_DRAWS = 99

@@ -205,50 +205,27 @@ def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bin
     >>> made.pooling.cells.labels()
     ['a > 1', 'b > 1', 'b > 2']
     """
-    own, above = (
-        [level_pooling(column) if bins is None else range_pooling(column, bins) for column in each]
-        for each in (columns, parents)
-    )
-    if len(own) == 1 and not above:
-        return Nested(own[0])
-    rows = len(columns[0])
-    heights: list[Integers] = []  # codes of rows: the outermost ancestor, the next within it, ..., the level
-    for parts in [*([part] for part in above), own]:
-        codes = heights[-1] if heights else np.zeros(rows, np.int64)
-        for part in parts:
-            codes = np.unique(codes * part.cells.count + part.codes(0, rows), return_inverse=True)[1].astype(np.int64)
-        heights.append(codes)
-    row = np.unique(heights[-1], return_index=True)[1]  # one row of each level
-    mine = [_texts(part, row) for part in own]
-    ancestors: list[Integers] = []
-    names: list[tuple[str, ...]] = []
-    path = [""] * row.size
-    for part, codes in zip(above, heights, strict=False):
-        texts = _texts(part, row)
-        path = [f"{one} > {two}" if one else two for one, two in zip(path, texts, strict=True)]
-        ancestors.insert(0, codes[row])
-        names.insert(0, tuple(path))
-    full = _joined([column.name for column in columns], mine)
-    full = [f"{one} > {two}" if one else two for one, two in zip(path, full, strict=True)]
-    levels = Levels(tuple(full), name=" and ".join(column.name for column in [*parents, *columns]))
-    crossed = tuple(tuple(part) for part in mine) if len(own) > 1 else ()
-    return Nested(LevelPooling(heights[-1], levels), tuple(ancestors), tuple(names), crossed)
-
-
-def _texts(part: Pooling, rows: Integers) -> list[str]:
-    """Names of a part's levels at some rows."""
-    labels = part.cells.labels()
-    return [labels[code] for code in part.codes(0, int(rows.max()) + 1)[rows].tolist()]
-
-
-def _joined(names: Sequence[str], texts: Sequence[Sequence[str]]) -> list[str]:
-    """'state CA and sex f' for crossed fields, 'CA' for one."""
-    if len(texts) == 1:
-        return list(texts[0])
-    return [
-        " and ".join(f"{name} {text}".strip() for name, text in zip(names, row, strict=True))
-        for row in zip(*texts, strict=True)
-    ]
+    pools = [level_pooling(each) if bins is None else range_pooling(each, bins) for each in (*parents, *columns)]
+    if len(pools) == 1:
+        return Nested(pools[0])
+    rows, height = len(columns[0]), len(parents)
+    codes = [np.zeros(rows, np.int64)]  # of rows: everything, the outermost ancestor, the next in it, ..., the level
+    for pool in pools:
+        within = codes[-1] * pool.cells.count + pool.codes(0, rows)
+        codes.append(np.unique(within, return_inverse=True)[1].astype(np.int64))
+    row = np.unique(codes[-1], return_index=True)[1]  # one row of each level
+    texts = [np.array(pool.cells.labels(), object)[pool.codes(0, rows)[row]].tolist() for pool in pools]
+    above, own = texts[:height], texts[height:]
+    paths = [tuple(map(" > ".join, zip(*above[:depth], strict=True))) for depth in range(height, 0, -1)]
+    ancestors = tuple(codes[depth][row] for depth in range(height, 0, -1))
+    names: list[str] = own[0]
+    parts: tuple[tuple[str, ...], ...] = ()
+    if len(own) > 1:
+        named = [[f"{each.name} {text}".strip() for text in mine] for each, mine in zip(columns, own, strict=True)]
+        names, parts = list(map(" and ".join, zip(*named, strict=True))), tuple(map(tuple, own))
+    full = tuple(map(" > ".join, zip(*above, names, strict=True)))
+    levels = Levels(full, name=" and ".join(each.name for each in (*parents, *columns)))
+    return Nested(LevelPooling(codes[-1], levels), ancestors, tuple(paths), parts)
 
 
 # --------------------------------------------------------------------------------------------- columns as numbers

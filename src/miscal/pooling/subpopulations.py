@@ -182,12 +182,10 @@ def path_definitions(
     words: dict[int, str] = {}
     found = []
     for j, threshold, upper in splits:
-        low, high = bounds.get(j) or (0, covariates[j].count)
-        low, high = (max(low, threshold), high) if upper else (low, min(high, threshold))
-        if bounds.get(j) != (low, high):
-            bounds[j] = (low, high)
-            made[j] = interval_condition(covariates[j], low, high, shuffles.get(j))
-            words[j] = made[j].words()
+        low, high = bounds.get(j, (0, covariates[j].count))
+        bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
+        made[j] = interval_condition(covariates[j], *bounds[j], shuffles.get(j))
+        words[j] = made[j].words()
         found.append(Definition(tuple(made.values()), short=" and ".join(words.values())))
     return found
 
