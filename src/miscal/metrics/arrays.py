@@ -38,11 +38,13 @@ class Given:
             return made
         if self.predictions.response != "binary":
             raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
+        values = self.kept_rows(np.asarray(correct), "'correct'")
+        if values.dtype == np.bool_:
+            return replace(made, observed=values.view(np.uint8))
         try:
-            values = np.asarray(correct, dtype=np.float64)
+            values = values.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise refusal("must be numbers in [0, 1]", where="'correct'", got=str(error)) from error
-        values = self.kept_rows(values, "'correct'")
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = bool(np.all((values == 0) | (values == 1)))
         return replace(made, observed=values.astype(np.uint8) if events else values)
