@@ -15,6 +15,7 @@ import numpy as np
 from miscal.data.errors import nearest, refusal, visible
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 SHOWN = 20
@@ -68,6 +69,10 @@ class Table(dict[str, np.ndarray]):
 
         boxed = {name: list(values) if values.dtype == object else values for name, values in self.items()}
         return pyarrow.table(boxed)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a pandas frame."""
+        return import_module("pandas").DataFrame(dict(self))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
