@@ -51,8 +51,8 @@ class Draws:
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
         out = np.empty((count, self.mean.size))
-        wide = (WIDE,) if self.kernel == "draw_cells" else ()
-        getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, *wide, out)
+        start, wide = ((0,), (WIDE,)) if self.kernel == "draw_cells" else ((), ())
+        getattr(simulate, self.kernel)(*self.inputs, *start, first, count, self.seed, *wide, out)
         return out if self.changed is None else self.changed(first, out)
 
 
@@ -167,7 +167,7 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
     if sparse.any():
         _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
-    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, 0)
+    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
     return Draws("simulation", "draw_cells", inputs, sums.predicted, seed)
 
 
