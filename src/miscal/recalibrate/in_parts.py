@@ -125,7 +125,8 @@ def load_model(path: str | Path) -> Recalibrator:
     except MiscalError as error:
         raise type(error)(f"'{path}': {error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise refusal("cannot be read", where=f"'{path}'", got=str(getattr(error, "strerror", error))) from error
+        got = str(getattr(error, "strerror", None) or error)
+        raise refusal("cannot be read", where=f"'{path}'", got=got[:1].lower() + got[1:]) from error
 
 
 def model_from(text: str) -> Recalibrator:
