@@ -254,10 +254,10 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
 
     if p.cluster is None or not clustered:
         return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
-    ranked_shares, rank, place = ranks.ranked_places(rows, 0, p.rows)
+    each = ranks.ranked_rows(rows, 0, p.rows)
     own = np.ones(p.rows) if p.weight is None else p.weight
-    place = np.searchsorted(filled, place)
-    return variation(clustered_ranks(ranked_shares, rank, place, own, p.cluster, DRAWS, random_state))
+    place = np.searchsorted(filled, each.place)
+    return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 
 
 def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:
