@@ -147,7 +147,7 @@ def rank_rows(
     """Rank rows, find their bins of variation, and add them up there.
 
     probability : (n, K), or (n, 1) with P(class 1); weight : (n,), of means, or empty; value : (n,) variations, read
-    when kind is GIVEN, else filled. Filled: ranked (n, K) if it has rows, rank (n,), place (n,), the bins. Added to:
+    when kind is GIVEN, else filled. Filled: place (n,), the bins; ranked (n, K) and rank (n,) unless empty. Added to:
     counts (bins, K), weight of the rows whose class had each rank; sums of the ranked probabilities and last of the
     variations in limbs (bins, K + 1, 2), if weights are whole numbers, or sums (bins, K + 1), whichever has rows.
     Limbs are still to be carried over.
@@ -174,11 +174,10 @@ def rank_rows(
                     values[i] = value[start + i]
             _codes(kind, values, edges, near, own, codes)
             for i in range(rows):
-                rank[start + i] = ranks[i]
-            for i in range(rows):
                 place[start + i] = codes[i]
             if ranked.shape[0]:
                 for i in range(rows):
+                    rank[start + i] = ranks[i]
                     for k in range(classes):
                         ranked[start + i, k] = tile[k, i]
             _add(tile, ranks, values, codes, start, rows, kind, weight, counts, limbs, sums)

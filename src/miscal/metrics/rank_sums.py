@@ -163,74 +163,28 @@ def check_correction(measure: Measure, bias_correction: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RankSums:
-    """Sums per bin of variation; adding those of two parts of the rows is concatenating them.
+    """What the rows of each bin of variation have in common; means are NaN in an empty bin.
 
     Attributes
     ----------
     edges : (bins + 1,)
-    counts : (bins, K), weight of the rows whose class had each rank
-    sums : (bins, K + 1), of the ranked probabilities and last of the rows' variations; (bins, K + 1, 2) int64 if exact
     rows : (bins,) int64
-    second : (bins,) sum of squared weights
+    weight : (bins,)
+    size : (bins,), rows of equal weight that would be as noisy (Kish): (Σw)²/Σw², the number of rows without weights
+    predicted : (bins, K), mean ranked probabilities
+    observed : (bins, K), frequencies of the ranks of the classes that occurred
+    mean_variation : (bins,), of the rows' own variations
+    first_rank_gap : (bins,), mean first probability minus frequency of the first rank
     """
 
     edges: np.ndarray
-    counts: np.ndarray
-    sums: np.ndarray
     rows: np.ndarray
-    second: np.ndarray
-
-    @property
-    def exact(self) -> bool:
-        """Whether the sums are integers, so that the order of the rows changes no bit."""
-        return self.sums.ndim == 3
-
-    @property
-    def weight(self) -> np.ndarray:
-        return np.asarray(self.counts.sum(axis=1), dtype=np.float64)
-
-    @property
-    def size(self) -> np.ndarray:
-        """Rows of equal weight that would be as noisy (Kish): (Σw)²/Σw², the number of rows without weights."""
-        weight = self.weight
-        return np.asarray(weight**2 / np.where(self.second > 0, self.second, 1.0))
-
-    @property
-    def predicted(self) -> np.ndarray:
-        """Mean ranked probabilities, (bins, K); NaN in an empty bin."""
-        return self._mean(_real(self.sums))[:, :-1]
-
-    @property
-    def observed(self) -> np.ndarray:
-        """Frequencies of the ranks of the classes that occurred, (bins, K)."""
-        return self._mean(self.counts)
-
-    @property
-    def mean_variation(self) -> np.ndarray:
-        """Mean of the rows' own variations, (bins,)."""
-        return self._mean(_real(self.sums))[:, -1]
-
-    @property
-    def first_rank_gap(self) -> np.ndarray:
-        """Mean first probability minus frequency of the first rank; the difference is taken before it is rounded."""
-        if not self.exact:
-            return np.asarray(self.predicted[:, 0] - self.observed[:, 0])
-        limbs = self.sums[:, :1].copy()
-        limbs[:, 0, 0] -= self.counts[:, 0].astype(np.int64) << 20
-        return self._mean(_real(carried(limbs)))[:, 0]
-
-    def _mean(self, sums: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(sums / self.weight[:, np.newaxis])
-
-    def __add__(self, other: RankSums) -> RankSums:
-        sums = carried(self.sums + other.sums) if self.exact else self.sums + other.sums
-        rows, second = self.rows + other.rows, self.second + other.second
-        return RankSums(self.edges, self.counts + other.counts, sums, rows, second)
-
-
-def _real(sums: np.ndarray) -> np.ndarray:
-    return np.asarray(sums[..., 0] * HIGH_UNIT + sums[..., 1] * LOW_UNIT) if sums.ndim == 3 else sums
+    weight: np.ndarray
+    size: np.ndarray
+    predicted: np.ndarray
+    observed: np.ndarray
+    mean_variation: np.ndarray
+    first_rank_gap: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +242,7 @@ def row_variations(rows: Ranked) -> np.ndarray:
     """The variation of every row."""
     if rows.measure.kind != GIVEN:
         return np.concatenate(
-            over_blocks(rows.predictions.rows, lambda i, j: ranked_rows(rows, i, j, shares=False).values)
+            over_blocks(rows.predictions.rows, lambda i, j: ranked_rows(rows, i, j, kept=False).values)
         )
     step = max(1, CALL_VALUES // rows.predictions.n_classes)
     # One block at a time: a callable need not be safe in threads.
@@ -322,8 +276,8 @@ class RankedRows(NamedTuple):
     place: np.ndarray
 
 
-def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, shares: bool = True) -> RankedRows:
-    """Rows from start to stop, without their shares where these are not wanted.
+def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, kept: bool = True) -> RankedRows:
+    """Rows from start to stop, without shares and ranks where these are not kept.
 
     sums : weights, and the counts, limbs and sums that the kernel adds to
     """
@@ -331,7 +285,9 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, shares: 
     outcome, classes = p.outcome[start:stop], p.n_classes
     size = outcome.size
     values = rows.values[start:stop] if rows.values.size else np.zeros(size)
-    made = RankedRows(values, np.empty((size * shares, classes)), np.empty(size, np.int64), np.empty(size, np.int32))
+    made = RankedRows(
+        values, np.empty((size * kept, classes)), np.empty(size * kept, np.int64), np.empty(size, np.int32)
+    )
     variation.rank_rows(
         p.probability.reshape(p.rows, -1)[start:stop], outcome, rows.measure.kind, variation.sorting_network(classes),
         rows.compared_edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
@@ -340,23 +296,39 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, shares: 
 
 
 def rank_sums(rows: Ranked) -> RankSums:
-    """Sums per bin, block by block on a few threads."""
+    """Sums per bin, block by block on a few threads.
+
+    Without weights, or with whole numbers, they are integers: the order of the rows changes no bit.
+    """
     weights = outcome_pair(rows.predictions)
     # With many bins and classes each block's own sums cost more than its rows: fewer, larger blocks then.
     block = max(BLOCK, 8 * (rows.edges.size - 1) * rows.predictions.n_classes)
     parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j), block)
-    return sum(parts[1:], parts[0])
+    counts, sums, count, second = (sum(others, first) for first, *others in zip(*parts, strict=True))
+    weight = counts.sum(axis=1)[:, np.newaxis]
+    sums = np.append(sums, sums[:, :1], axis=1)
+    if weights.whole:  # the difference is taken before it is rounded
+        sums[:, -1, 0] -= counts[:, 0].astype(np.int64) << 20
+        sums = carried(sums) @ [HIGH_UNIT, LOW_UNIT]
+    else:
+        sums[:, -1] -= counts[:, 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        *shares, variations, gap = (sums / weight).T
+        predicted, observed = np.stack(shares, axis=1), counts / weight
+    size = weight[:, 0] ** 2 / np.where(second > 0, second, 1.0)
+    return RankSums(rows.edges, count, weight[:, 0], size, predicted, observed, variations, gap)
 
 
-def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
+def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> tuple[np.ndarray, ...]:
+    """Weight of each rank, sums, rows, and sum of squared weights."""
     bins, columns = rows.edges.size - 1, rows.predictions.n_classes + 1
     counts, whole = np.zeros((bins, columns - 1)), weights.whole
     limbs = np.zeros((bins, columns, 2), np.int64) if whole else NO_LIMBS
     sums = NO_SUMS if whole else np.zeros((bins, columns))
     weight = NO_VALUES if weights.first is None else weights.first[start:stop]
-    place = ranked_rows(rows, start, stop, weight, counts, limbs, sums, shares=False).place
+    place = ranked_rows(rows, start, stop, weight, counts, limbs, sums, kept=False).place
     size = second = counts.sum(axis=1)
     if weights.second is not None:
         size = np.bincount(place, None if weights.count is None else weights.count[start:stop], bins)
         second = np.bincount(place, weights.second[start:stop], bins)
-    return RankSums(rows.edges, counts, carried(limbs) if whole else sums, size.astype(np.int64), second)
+    return counts, carried(limbs) if whole else sums, size.astype(np.int64), second
