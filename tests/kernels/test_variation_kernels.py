@@ -37,6 +37,16 @@ def test_the_network_sorts_all_zeros_and_ones(size):
     assert (np.diff(rows, axis=1) <= 0).all()
 
 
+def _ranked(p, y, kind):
+    rows, classes = p.shape
+    ranked, rank, value = np.empty((rows, classes)), np.empty(rows, np.int64), np.empty(rows)
+    place, counts = np.empty(rows, np.int32), np.zeros((1, classes))
+    nothing = np.empty(0), counts, np.empty((0, 0, 2), np.int64), np.empty((0, 0))
+    rank_rows(p, y, kind, sorting_network(classes), np.array([0.0, 1.0]), value, ranked, rank, place, *nothing)
+    np.testing.assert_array_equal(counts[0], np.bincount(rank, minlength=classes))
+    return ranked, rank, value
+
+
 @pytest.mark.parametrize("classes", [2, 3, 33, 100, 257])
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])
 def test_rows_are_ranked_as_numpy_ranks_them(classes, rows):
@@ -45,17 +55,16 @@ def test_rows_are_ranked_as_numpy_ranks_them(classes, rows):
     y = rng.integers(0, classes, rows)
     order = np.argsort(-p, axis=1, kind="stable")
     expected = (order == y[:, None]).argmax(axis=1)
-    ranked, rank, value = np.empty((rows, classes)), np.empty(rows, np.int64), np.empty(rows)
-    rank_rows(p, y, QUALITATIVE, sorting_network(classes), ranked, rank, value)
+    ranked, rank, value = _ranked(p, y, QUALITATIVE)
     np.testing.assert_array_equal(rank, expected)
     np.testing.assert_array_equal(ranked, np.take_along_axis(p, order, 1))
     scale = classes / (classes - 1)
     np.testing.assert_allclose(value, np.clip(scale * (1 - (p**2).sum(axis=1)), 0, 1), rtol=0, atol=1e-14)
-    rank_rows(p, y, VARIATION_RATIO, sorting_network(classes), ranked, rank, value)
+    value = _ranked(p, y, VARIATION_RATIO)[2]
     np.testing.assert_allclose(value, np.minimum(scale * (1 - p.max(axis=1)), 1), rtol=0, atol=1e-15)
-    rank_rows(p, y, CONFIDENCE, sorting_network(classes), ranked, rank, value)
+    value = _ranked(p, y, CONFIDENCE)[2]
     np.testing.assert_array_equal(value, p.max(axis=1))
-    rank_rows(p, y, ENTROPY, sorting_network(classes), ranked, rank, value)
+    value = _ranked(p, y, ENTROPY)[2]
     plain = -(p * np.log(np.where(p > 0, p, 1))).sum(axis=1) / np.log(classes)
     np.testing.assert_allclose(value, plain, rtol=0, atol=1e-13)
     assert ((value >= 0) & (value <= 1)).all()

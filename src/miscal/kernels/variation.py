@@ -1,4 +1,4 @@
-"""Variation of predicted distributions: each row's probabilities ranked, their variation, its bin, sums per rank.
+"""Variation of predicted distributions: each row's probabilities ranked, their variation, sums per rank of its bin.
 
 Rows are taken in tiles of 64 whose columns are classes. A sorting network then exchanges whole columns, the entropy
 adds whole columns, and every loop over a tile has a constant length, so that all of it becomes vector code without any
@@ -13,10 +13,9 @@ from cython.cimports.libc.math import floor, log
 from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
 from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS, CodesOut, Floats, FloatsOut,
-    Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable, IntegerTableOut, Outcomes, Strided, Table,
-    TableOut,
+    Index, Integer, IntegerCubeOut, IntegersOut, IntegerTable, Outcomes, Strided, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import edge_index, uniform_index
+from cython.cimports.miscal.kernels.places import edge_index
 
 GIVEN, ENTROPY, CONFIDENCE = AS_GIVEN, BY_ENTROPY, BY_CONFIDENCE
 VARIATION_RATIO, QUALITATIVE = BY_VARIATION_RATIO, BY_QUALITATIVE
@@ -41,10 +40,10 @@ def sorting_network(size: int) -> np.ndarray:
 @cython.cfunc
 @cython.nogil
 def _prepare(
-    probability: Table, outcome: Outcomes, values: Floats, start: Index, rows: Index, kind: cython.int,
-    network: IntegerTable, tile: TableOut, rank: IntegersOut, value: FloatsOut, own: FloatsOut, label: IntegersOut,
+    probability: Table, outcome: Outcomes, start: Index, rows: Index, network: IntegerTable, tile: TableOut,
+    rank: IntegersOut, own: FloatsOut, label: IntegersOut,
 ) -> cython.void:  # fmt: skip
-    """Fill a tile with ranked probabilities, and the rank and the variation of its rows.
+    """Fill a tile with ranked probabilities, and the ranks of its rows.
 
     A single column of probabilities is P(class 1) of two classes. The rank is that of the class that occurred: how many
     are more probable, or as probable with a lower number.
@@ -71,11 +70,6 @@ def _prepare(
             two: cython.double = second[i]
             first[i] = one if one > two else two
             second[i] = one if one < two else two
-    if kind != AS_GIVEN:
-        _variation(kind, tile, value)
-    elif len(values):
-        for i in range(rows):
-            value[i] = values[start + i]
 
 
 @cython.cfunc
@@ -107,116 +101,89 @@ def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.voi
 @cython.cfunc
 @cython.nogil
 def _codes(
-    kind: cython.int, value: FloatsOut, edges: Strided, uniform: cython.bint, near: cython.double, key: FloatsOut,
-    codes: CodesOut,
-) -> cython.void:  # fmt: skip
+    kind: cython.int, value: FloatsOut, edges: Strided, near: cython.double, key: FloatsOut, codes: CodesOut
+) -> cython.void:
     """Bin of every row of a tile by its variation."""
     for i in range(ROWS):
         key[i] = value[i]
     if kind not in (AS_GIVEN, BY_CONFIDENCE):
         for i in range(ROWS):
             key[i] = floor(value[i] * near + 0.5) / near
-    if uniform:
-        last: cython.double = edges[len(edges) - 1]
-        uniform_index(cython.address(key[0]), ROWS, edges[0], last, edges, cython.address(codes[0]))
-    else:
-        edge_index(cython.address(key[0]), ROWS, edges, cython.address(codes[0]))
+    edge_index(cython.address(key[0]), ROWS, edges, cython.address(codes[0]))
 
 
-def rank_sums(
-    probability: Table, outcome: Outcomes, values: Floats, kind: cython.int, network: IntegerTable, edges: Strided,
-    uniform: cython.bint, weight: Floats, second: Floats, count: Integers, counts: TableOut, limbs: IntegerCubeOut,
-    sums: TableOut, size: TableOut,
+@cython.cfunc
+@cython.nogil
+def _add(
+    tile: TableOut, rank: IntegersOut, value: FloatsOut, codes: CodesOut, start: Index, rows: Index, kind: cython.int,
+    weight: Floats, counts: TableOut, limbs: IntegerCubeOut, sums: TableOut,
+) -> cython.void:  # fmt: skip
+    """Add the rows of a tile; variations that are given may be any numbers, and their mean is not asked for."""
+    classes: Index = tile.shape[0]
+    for i in range(rows):
+        cell: Index = codes[i]
+        last: cython.double = 0.0 if kind == AS_GIVEN else value[i]
+        times: cython.double = weight[start + i] if len(weight) else 1.0
+        counts[cell, rank[i]] += times
+        if sums.shape[0]:
+            for k in range(classes):
+                sums[cell, k] += times * tile[k, i]
+            sums[cell, classes] += times * last
+        elif limbs.shape[0] and len(weight):
+            for k in range(classes):
+                add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
+            add_limbs(cython.address(limbs[cell, classes, 0]), grid(last), cython.cast(Integer, times))
+        elif limbs.shape[0]:
+            for k in range(classes):
+                limbs[cell, k, 1] += grid(tile[k, i])
+            limbs[cell, classes, 1] += grid(last)
+
+
+def rank_rows(
+    probability: Table, outcome: Outcomes, kind: cython.int, network: IntegerTable, edges: Strided, value: FloatsOut,
+    ranked: TableOut, rank: IntegersOut, place: CodesOut, weight: Floats, counts: TableOut, limbs: IntegerCubeOut,
+    sums: TableOut,
 ) -> None:  # fmt: skip
-    """Sums per bin of variation.
+    """Rank rows, find their bins of variation, and add them up there.
 
-    probability : (n, K), or (n, 1) with P(class 1); values : (n,) variations when kind is GIVEN, else empty;
-    weight, second : (n,) float64, of means and of variances, or empty; count : (n,) int64 repetitions, or empty.
-    Added to: counts (bins, K), weight of the rows whose class had each rank; limbs (bins, K + 1, 2) int64 if weights
-    are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
-    two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
+    probability : (n, K), or (n, 1) with P(class 1); weight : (n,), of means, or empty; value : (n,) variations, read
+    when kind is GIVEN, else filled. Filled: place (n,), the bins; ranked (n, K) and rank (n,) unless empty. Added to:
+    counts (bins, K), weight of the rows whose class had each rank; sums of the ranked probabilities and last of the
+    variations in limbs (bins, K + 1, 2), if weights are whole numbers, or sums (bins, K + 1), whichever has rows.
+    Limbs are still to be carried over.
     """
     start: Index = 0
     near: cython.double = NEAR
     classes: Index = counts.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
-    rank: IntegersOut = np.zeros(ROWS, np.int64)
-    label: IntegersOut = np.zeros(ROWS, np.int64)
-    value: FloatsOut = np.zeros(ROWS)
-    own: FloatsOut = np.zeros(ROWS)
-    codes: CodesOut = np.zeros(ROWS, np.int32)
-    pending: IntegerTableOut = np.zeros((counts.shape[0], classes + 1), np.int64)
-    with cython.nogil:
-        while start < len(outcome):
-            rows: Index = min(ROWS, len(outcome) - start)
-            _prepare(probability, outcome, values, start, rows, kind, network, tile, rank, value, own, label)
-            _codes(kind, value, edges, uniform, near, own, codes)
-            if not len(weight):
-                _add_tile(tile, rank, codes, value, rows, kind != AS_GIVEN, counts, pending)
-                if (start + rows) % SUB_BLOCK == 0 or start + rows == len(outcome):
-                    for cell in range(pending.shape[0]):
-                        for k in range(classes + 1):
-                            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
-                            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
-                            pending[cell, k] = 0
-            for i in range(rows if len(weight) else 0):
-                cell = codes[i]
-                times: cython.double = weight[start + i]
-                counts[cell, rank[i]] += times
-                size[cell, 0] += count[start + i] if len(count) else 1
-                size[cell, 1] += second[start + i]
-                if limbs.shape[0]:
-                    for k in range(classes):
-                        add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
-                    if kind != AS_GIVEN:
-                        add_limbs(cython.address(limbs[cell, classes, 0]), grid(value[i]), cython.cast(Integer, times))
-                    continue
-                for k in range(classes):
-                    sums[cell, k] += times * tile[k, i]
-                sums[cell, classes] += times * value[i]
-            start += rows
-
-
-@cython.cfunc
-@cython.nogil
-def _add_tile(
-    tile: TableOut, rank: IntegersOut, codes: CodesOut, value: FloatsOut, rows: Index, known: cython.bint,
-    counts: TableOut, pending: IntegerTableOut,
-) -> cython.void:  # fmt: skip
-    """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
-    for i in range(rows):
-        cell: Index = codes[i]
-        counts[cell, rank[i]] += 1.0
-        if known:
-            pending[cell, tile.shape[0]] += grid(value[i])
-        for k in range(tile.shape[0]):
-            pending[cell, k] += grid(tile[k, i])
-
-
-def rank_rows(
-    probability: Table, outcome: Outcomes, kind: cython.int, network: IntegerTable, ranked: TableOut, rank: IntegersOut,
-    value: FloatsOut,
-) -> None:  # fmt: skip
-    """Fill, row by row, what is asked for: ranked (n, K) if it has rows, rank (n,), value (n,) if kind is not GIVEN."""
-    start: Index = 0
-    classes: Index = 2 if probability.shape[1] == 1 else probability.shape[1]
-    tile: TableOut = np.zeros((classes, PITCH))
     ranks: IntegersOut = np.zeros(ROWS, np.int64)
     label: IntegersOut = np.zeros(ROWS, np.int64)
     values: FloatsOut = np.zeros(ROWS)
     own: FloatsOut = np.zeros(ROWS)
-    nothing: Floats = np.empty(0)
+    codes: CodesOut = np.zeros(ROWS, np.int32)
     with cython.nogil:
         while start < len(outcome):
             rows: Index = min(ROWS, len(outcome) - start)
-            _prepare(probability, outcome, nothing, start, rows, kind, network, tile, ranks, values, own, label)
-            for i in range(rows):
-                if len(rank):
-                    rank[start + i] = ranks[i]
-                if kind != AS_GIVEN:
+            _prepare(probability, outcome, start, rows, network, tile, ranks, own, label)
+            if kind != AS_GIVEN:
+                _variation(kind, tile, values)
+                for i in range(rows):
                     value[start + i] = values[i]
+            else:
+                for i in range(rows):
+                    values[i] = value[start + i]
+            _codes(kind, values, edges, near, own, codes)
+            for i in range(rows):
+                place[start + i] = codes[i]
             if ranked.shape[0]:
                 for i in range(rows):
+                    rank[start + i] = ranks[i]
                     for k in range(classes):
                         ranked[start + i, k] = tile[k, i]
+            _add(tile, ranks, values, codes, start, rows, kind, weight, counts, limbs, sums)
             start += rows
+            if start % SUB_BLOCK == 0:  # no more fit an integer
+                for cell in range(limbs.shape[0]):
+                    for k in range(classes + 1):
+                        limbs[cell, k, 0] += limbs[cell, k, 1] >> LOW_BITS
+                        limbs[cell, k, 1] &= LOW_MASK

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,13 @@ from miscal.data.checks import truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
-from miscal.engines.sums import NO_COUNT
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels import variation
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.pairs import Pair, outcome_pair
-from miscal.pooling.bins import Bins, bin_index, edges_for
+from miscal.pooling.bins import Bins, edges_for
 
-NO_VALUES = np.empty(0)
+NO_VALUES, NO_LIMBS, NO_SUMS = np.empty(0), np.empty((0, 0, 2), np.int64), np.empty((0, 0))
 CALL_VALUES = 1 << 22  # probabilities handed to a callable at a time: 32 MiB
 
 
@@ -164,74 +163,28 @@ def check_correction(measure: Measure, bias_correction: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RankSums:
-    """Sums per bin of variation; adding those of two parts of the rows is concatenating them.
+    """What the rows of each bin of variation have in common; means are NaN in an empty bin.
 
     Attributes
     ----------
     edges : (bins + 1,)
-    counts : (bins, K), weight of the rows whose class had each rank
-    sums : (bins, K + 1), of the ranked probabilities and last of the rows' variations; (bins, K + 1, 2) int64 if exact
     rows : (bins,) int64
-    second : (bins,) sum of squared weights
+    weight : (bins,)
+    size : (bins,), rows of equal weight that would be as noisy (Kish): (Σw)²/Σw², the number of rows without weights
+    predicted : (bins, K), mean ranked probabilities
+    observed : (bins, K), frequencies of the ranks of the classes that occurred
+    mean_variation : (bins,), of the rows' own variations
+    first_rank_gap : (bins,), mean first probability minus frequency of the first rank
     """
 
     edges: np.ndarray
-    counts: np.ndarray
-    sums: np.ndarray
     rows: np.ndarray
-    second: np.ndarray
-
-    @property
-    def exact(self) -> bool:
-        """Whether the sums are integers, so that the order of the rows changes no bit."""
-        return self.sums.ndim == 3
-
-    @property
-    def weight(self) -> np.ndarray:
-        return np.asarray(self.counts.sum(axis=1), dtype=np.float64)
-
-    @property
-    def size(self) -> np.ndarray:
-        """Rows of equal weight that would be as noisy (Kish): (Σw)²/Σw², the number of rows without weights."""
-        weight = self.weight
-        return np.asarray(weight**2 / np.where(self.second > 0, self.second, 1.0))
-
-    @property
-    def predicted(self) -> np.ndarray:
-        """Mean ranked probabilities, (bins, K); NaN in an empty bin."""
-        return self._mean(_real(self.sums))[:, :-1]
-
-    @property
-    def observed(self) -> np.ndarray:
-        """Frequencies of the ranks of the classes that occurred, (bins, K)."""
-        return self._mean(self.counts)
-
-    @property
-    def mean_variation(self) -> np.ndarray:
-        """Mean of the rows' own variations, (bins,)."""
-        return self._mean(_real(self.sums))[:, -1]
-
-    @property
-    def first_rank_gap(self) -> np.ndarray:
-        """Mean first probability minus frequency of the first rank; the difference is taken before it is rounded."""
-        if not self.exact:
-            return np.asarray(self.predicted[:, 0] - self.observed[:, 0])
-        limbs = self.sums[:, :1].copy()
-        limbs[:, 0, 0] -= self.counts[:, 0].astype(np.int64) << 20
-        return self._mean(_real(carried(limbs)))[:, 0]
-
-    def _mean(self, sums: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(sums / self.weight[:, np.newaxis])
-
-    def __add__(self, other: RankSums) -> RankSums:
-        sums = carried(self.sums + other.sums) if self.exact else self.sums + other.sums
-        rows, second = self.rows + other.rows, self.second + other.second
-        return RankSums(self.edges, self.counts + other.counts, sums, rows, second)
-
-
-def _real(sums: np.ndarray) -> np.ndarray:
-    return np.asarray(sums[..., 0] * HIGH_UNIT + sums[..., 1] * LOW_UNIT) if sums.ndim == 3 else sums
+    weight: np.ndarray
+    size: np.ndarray
+    predicted: np.ndarray
+    observed: np.ndarray
+    mean_variation: np.ndarray
+    first_rank_gap: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,20 +194,14 @@ class Ranked:
     predictions: Predictions
     measure: Measure
     edges: np.ndarray
-    equal_width: bool
     values: np.ndarray  # variations of all rows where they had to be computed first, else empty
 
     @property
-    def matrix(self) -> np.ndarray:
-        """(n, K), or (n, 1) with the probability of class 1."""
-        probability = self.predictions.probability
-        return probability if probability.ndim == 2 else probability[:, np.newaxis]
-
-    def compared(self, values: np.ndarray) -> np.ndarray:
-        """Variations or edges as the kernels compare them: on the grid of computed variations, if they are computed."""
+    def compared_edges(self) -> np.ndarray:
+        """Edges as the kernels compare them: on the grid of computed variations, if they are computed."""
         if self.measure.kind in (GIVEN, variation.CONFIDENCE):
-            return values
-        return np.asarray(np.floor(values * variation.NEAR + 0.5) / variation.NEAR)
+            return self.edges
+        return np.asarray(np.floor(self.edges * variation.NEAR + 0.5) / variation.NEAR)
 
 
 def ranked(
@@ -266,15 +213,14 @@ def ranked(
 ) -> Ranked:
     """Choose the bins; variations of all rows are computed first only where the bins depend on them."""
     whole_number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
-    bare = Ranked(predictions, measure, np.array([0.0, 1.0]), False, NO_VALUES)
+    bare = Ranked(predictions, measure, np.array([0.0, 1.0]), NO_VALUES)
     values = NO_VALUES
     if measure.kind == GIVEN or (whole_number and strategy == "quantile"):
         values = row_variations(bare)
     low, high = _limits(range, measure, predictions.n_classes, values)
     weight, count = predictions.weight, predictions.count
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
-    equal_width = whole_number and strategy == "uniform" and high > low
-    return replace(bare, edges=edges, equal_width=equal_width, values=values if measure.kind == GIVEN else NO_VALUES)
+    return replace(bare, edges=edges, values=values if measure.kind == GIVEN else NO_VALUES)
 
 
 def _limits(range: Any, measure: Measure, classes: int, values: np.ndarray) -> tuple[float, float]:  # noqa: A002
@@ -295,21 +241,13 @@ def _limits(range: Any, measure: Measure, classes: int, values: np.ndarray) -> t
 def row_variations(rows: Ranked) -> np.ndarray:
     """The variation of every row."""
     if rows.measure.kind != GIVEN:
-        return np.concatenate(over_blocks(rows.predictions.rows, lambda i, j: _ranked_rows(rows, i, j)[2]))
+        return np.concatenate(
+            over_blocks(rows.predictions.rows, lambda i, j: ranked_rows(rows, i, j, kept=False).values)
+        )
     step = max(1, CALL_VALUES // rows.predictions.n_classes)
     # One block at a time: a callable need not be safe in threads.
     starts = [step * block for block in range(-(-rows.predictions.rows // step))]
-    return np.concatenate([rows.measure(_ranked_rows(rows, start, start + step)[0]) for start in starts])
-
-
-def _ranked_rows(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ranked probabilities of a block of rows, the ranks of what occurred, and the variations of a named measure."""
-    p = rows.predictions
-    outcome = p.outcome[start:stop]
-    shares, rank = np.empty((outcome.size, p.n_classes)), np.empty(outcome.size, np.int64)
-    values, network = np.empty(outcome.size), variation.sorting_network(p.n_classes)
-    variation.rank_rows(rows.matrix[start:stop], outcome, rows.measure.kind, network, shares, rank, values)
-    return shares, rank, values
+    return np.concatenate([rows.measure(ranked_rows(rows, start, start + step).shares) for start in starts])
 
 
 def group_residuals(rows: Ranked) -> np.ndarray:
@@ -319,46 +257,78 @@ def group_residuals(rows: Ranked) -> np.ndarray:
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
     weight, step = flipped_weight(weights), max(1024, (1 << 21) // p.n_classes)
     for start in range(0, p.rows, step):
-        shares, rank, place = ranked_places(rows, start, start + step)
-        place = group[start : start + step] * bins + place
-        each = np.arange(rank.size)
-        apart = -shares
-        apart[each, rank] += 1.0
-        times = weight[start : start + step] if weight.size else np.ones(rank.size)
-        total += sparse.csr_array((times, (place, each)), (total.shape[0], rank.size)) @ apart
+        each = ranked_rows(rows, start, start + step)
+        apart = -each.shares
+        number = np.arange(len(apart))
+        apart[number, each.rank] += 1.0
+        times = weight[start : start + step] if weight.size else np.ones(number.size)
+        place = group[start : start + step] * bins + each.place
+        total += sparse.csr_array((times, (place, number)), (total.shape[0], number.size)) @ apart
     return total.reshape(-1, bins, p.n_classes)
 
 
-def ranked_places(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ranked probabilities of a block of rows, the ranks of what occurred, and the bin of each row."""
-    shares, rank, values = _ranked_rows(rows, start, stop)
-    values = rows.values[start:stop] if rows.measure.kind == GIVEN else values
-    return shares, rank, bin_index(rows.compared(values), rows.compared(rows.edges)).astype(np.int64)
+class RankedRows(NamedTuple):
+    """Some rows: their variation, probabilities from the largest to the smallest (n, K), rank of what occurred, bin."""
+
+    values: np.ndarray
+    shares: np.ndarray
+    rank: np.ndarray
+    place: np.ndarray
+
+
+def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, kept: bool = True) -> RankedRows:
+    """Rows from start to stop, without shares and ranks where these are not kept.
+
+    sums : weights, and the counts, limbs and sums that the kernel adds to
+    """
+    p, bins = rows.predictions, rows.edges.size - 1
+    outcome, classes = p.outcome[start:stop], p.n_classes
+    size = outcome.size
+    values = rows.values[start:stop] if rows.values.size else np.zeros(size)
+    made = RankedRows(
+        values, np.empty((size * kept, classes)), np.empty(size * kept, np.int64), np.empty(size, np.int32)
+    )
+    variation.rank_rows(
+        p.probability.reshape(p.rows, -1)[start:stop], outcome, rows.measure.kind, variation.sorting_network(classes),
+        rows.compared_edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
+    )  # fmt: skip
+    return made
 
 
 def rank_sums(rows: Ranked) -> RankSums:
-    """Sums per bin, block by block on a few threads."""
+    """Sums per bin, block by block on a few threads.
+
+    Without weights, or with whole numbers, they are integers: the order of the rows changes no bit.
+    """
     weights = outcome_pair(rows.predictions)
     # With many bins and classes each block's own sums cost more than its rows: fewer, larger blocks then.
     block = max(BLOCK, 8 * (rows.edges.size - 1) * rows.predictions.n_classes)
     parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j), block)
-    return sum(parts[1:], parts[0])
+    counts, sums, count, second = (sum(others, first) for first, *others in zip(*parts, strict=True))
+    weight = counts.sum(axis=1)[:, np.newaxis]
+    sums = np.append(sums, sums[:, :1], axis=1)
+    if weights.whole:  # the difference is taken before it is rounded
+        sums[:, -1, 0] -= counts[:, 0].astype(np.int64) << 20
+        sums = carried(sums) @ [HIGH_UNIT, LOW_UNIT]
+    else:
+        sums[:, -1] -= counts[:, 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        *shares, variations, gap = (sums / weight).T
+        predicted, observed = np.stack(shares, axis=1), counts / weight
+    size = weight[:, 0] ** 2 / np.where(second > 0, second, 1.0)
+    return RankSums(rows.edges, count, weight[:, 0], size, predicted, observed, variations, gap)
 
 
-def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
-    p, bins = rows.predictions, rows.edges.size - 1
-    counts, size = np.zeros((bins, p.n_classes)), np.zeros((bins, 2))
-    exact = np.zeros((bins if weights.whole else 0, p.n_classes + 1, 2), np.int64)
-    real = np.zeros((0 if weights.whole else bins, p.n_classes + 1))
-    first, second, count = (
-        none if values is None else values[start:stop]
-        for values, none in ((weights.first, NO_VALUES), (weights.second, NO_VALUES), (weights.count, NO_COUNT))
-    )
-    variation.rank_sums(
-        rows.matrix[start:stop], p.outcome[start:stop], rows.values[start:stop], rows.measure.kind,
-        variation.sorting_network(p.n_classes), rows.compared(rows.edges), rows.equal_width,
-        first, second, count, counts, exact, real, size,
-    )  # fmt: skip
-    sums = carried(exact) if weights.whole else real
-    size = counts.sum(axis=1, keepdims=True).repeat(2, axis=1) if weights.first is None else size
-    return RankSums(rows.edges, counts, sums, size[:, 0].astype(np.int64), size[:, 1])
+def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> tuple[np.ndarray, ...]:
+    """Weight of each rank, sums, rows, and sum of squared weights."""
+    bins, columns = rows.edges.size - 1, rows.predictions.n_classes + 1
+    counts, whole = np.zeros((bins, columns - 1)), weights.whole
+    limbs = np.zeros((bins, columns, 2), np.int64) if whole else NO_LIMBS
+    sums = NO_SUMS if whole else np.zeros((bins, columns))
+    weight = NO_VALUES if weights.first is None else weights.first[start:stop]
+    place = ranked_rows(rows, start, stop, weight, counts, limbs, sums, kept=False).place
+    size = second = counts.sum(axis=1)
+    if weights.second is not None:
+        size = np.bincount(place, None if weights.count is None else weights.count[start:stop], bins)
+        second = np.bincount(place, weights.second[start:stop], bins)
+    return counts, carried(limbs) if whole else sums, size.astype(np.int64), second

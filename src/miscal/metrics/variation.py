@@ -82,28 +82,19 @@ def variation_calibration_error(
     measure = ranks.measure_of(variation)
     corrected = ranks.check_correction(measure, bias_correction)
     sums = ranks.rank_sums(ranks.ranked(given.predictions, measure, bins, strategy, range))
-    gap = variation_gaps(sums, measure, bias_correction=corrected)
-    return float(aggregate(gap, sums.weight, norm))
+    return float(aggregate(bin_variations(sums, measure, corrected=corrected)[2], sums.weight, norm))
 
 
-def variation_gaps(sums: RankSums, measure: Measure, *, bias_correction: bool = False) -> np.ndarray:
-    """Predicted minus observed variation of each bin; NaN where it is empty."""
-    if measure.name == "confidence" and measure.kind >= 0:
-        return sums.first_rank_gap
-    predicted, observed = bin_variations(sums, measure, bias_correction=bias_correction)
-    return np.asarray(predicted - observed)
-
-
-def bin_variations(sums: RankSums, measure: Measure, *, bias_correction: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted and observed variation of each bin; NaN where it is empty."""
+def bin_variations(sums: RankSums, measure: Measure, *, corrected: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Predicted and observed variation of each bin, and their difference; NaN where it is empty."""
     filled = sums.weight > 0
-    predicted, observed = np.full(filled.size, np.nan), np.full(filled.size, np.nan)
-    predicted[filled] = measure(sums.predicted[filled])
+    predicted, observed = np.full((2, filled.size), np.nan)
     shares = sums.observed[filled]
-    observed[filled] = measure(shares)
-    if bias_correction:
+    predicted[filled], observed[filled] = measure(sums.predicted[filled]), measure(shares)
+    if corrected:
         observed[filled] = ranks.bias_corrected(measure, observed[filled], shares, sums.size[filled])
-    return predicted, observed
+    confidence = measure.name == "confidence" and measure.kind >= 0
+    return predicted, observed, sums.first_rank_gap if confidence else predicted - observed
 
 
 def uncertainty_calibration_error(
@@ -254,15 +245,15 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
 
     if p.cluster is None or not clustered:
         return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
-    ranked_shares, rank, place = ranks.ranked_places(rows, 0, p.rows)
+    each = ranks.ranked_rows(rows, 0, p.rows)
     own = np.ones(p.rows) if p.weight is None else p.weight
-    place = np.searchsorted(filled, place)
-    return variation(clustered_ranks(ranked_shares, rank, place, own, p.cluster, DRAWS, random_state))
+    place = np.searchsorted(filled, each.place)
+    return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 
 
 def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:
     filled = sums.weight > 0
-    predicted, observed = bin_variations(sums, measure, bias_correction=corrected)
+    predicted, observed, gap = bin_variations(sums, measure, corrected=corrected)
     low, high, p_value = (np.full(filled.size, np.nan) for _ in "123")
     low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
     slack = 1e-12 * np.maximum(np.abs(observed[filled]), 1.0)
@@ -278,7 +269,7 @@ def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bo
             "weight": sums.weight,
             "predicted": predicted,
             "observed": observed,
-            "gap": variation_gaps(sums, measure, bias_correction=corrected),
+            "gap": gap,
             "band_low": low,
             "band_high": high,
             "p_value": p_value,
