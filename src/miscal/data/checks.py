@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.frames import frame_of, is_table
-from miscal.data.libraries import pa
+from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, Vector, flat, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
@@ -26,6 +26,7 @@ SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
 LARGEST_COUNT = 1 << 53
 LEAST = 400 * 10**6  # bytes: the interpreter and the libraries need nearly as much
 STEPS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+NUMBER = r"^\s*[-+]?\.?[0-9][-+.0-9eE]*\s*$"
 SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)([KMGT]?)(I?)B?")
 
 
@@ -152,31 +153,21 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
     vector = plain(vector)
     kind = vector.type
     if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        try:
-            converted = vector.cast(pa.float64(), safe=False)
-        except pa.ArrowException as error:
-            raise refusal(what, where=where, got=str(error), hint=hint) from error
-        return np.ascontiguousarray(numpy_of(converted))
-    row, value = _first_not_a_number(vector)
-    raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {value!r}", hint=hint)
+        with refusing(what, where=where, hint=hint):
+            return np.ascontiguousarray(numpy_of(vector.cast(pa.float64(), safe=False)))
+    with refusing(what, where=where, got=f"its type is {kind}", hint=hint):
+        texts = vector.cast(pa.large_string())
+        odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()  # the row that made a column text
+        row = odd if odd >= 0 else pc.index(texts.is_valid(), True).as_py()
+        raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}", hint=hint)
 
 
-def _first_not_a_number(vector: Any) -> tuple[int, Any]:
-    """Show the row that made a column text: the first value that is not a number, else the first value."""
-    fallback: tuple[int, Any] | None = None
-    try:
-        values = vector.to_pylist()
-    except (OverflowError, ValueError):  # a time that Python cannot express
-        values = vector.cast(pa.large_string()).to_pylist()
-    for row, value in enumerate(values):
-        if value is None:
-            continue
-        fallback = fallback or (row, value)
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return row, value
-    return fallback or (0, None)
+def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: str = "") -> Floats:
+    """Validate numbers in [low, high], none of them missing."""
+    values = numbers(flat(thing, where), where, what)
+    if not inside(values, low, high):
+        refuse_rows(~((values >= low) & (values <= high)), what, where, values, hint)
+    return values
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
@@ -202,10 +193,7 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         frame = frame_of(thing, where)
         if not len(frame):
             raise refusal("must have at least one column", where=where, got="it has none")
-        places = {name: f"{where} column '{name}'" for name in frame}
-        singles = [numbers(flat(frame[name], place), place, PROBABILITY) for name, place in places.items()]
-        for values, place in zip(singles, places.values(), strict=True):
-            check_unit(values, place)
+        singles = [_one_probability(values, f"{where} column '{name}'") for name, values in frame.items()]
         return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
         thing = _nested(thing, where)
@@ -214,23 +202,22 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         if matrix.dtype.kind not in "iuf":
             raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
         return check_matrix(np.ascontiguousarray(matrix, dtype=np.float64), where), None
+    return _one_probability(thing, where), None
+
+
+def _one_probability(thing: Any, where: str) -> Floats:
     values = numbers(flat(thing, where), where, PROBABILITY)
     check_unit(values, where)
-    return values, None
+    return values
 
 
 def _nested(rows: Any, where: str) -> Array:
-    try:
+    """Rows of one length as a matrix; None is NaN."""
+    lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in rows])
+    refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
+    with refusing(PROBABILITY, where=where):
         matrix = np.asarray(rows)
-    except (ValueError, TypeError, OverflowError) as error:
-        width = len(rows[0])
-        row = next((i for i, r in enumerate(rows) if not hasattr(r, "__len__") or len(r) != width), 0)
-        raise refusal("must have rows of one length", where=where, got=f"row {row} differs from row 0") from error
-    if matrix.ndim == 2 and matrix.dtype.kind == "O":
-        for row, values in enumerate(rows):
-            if any(value is None for value in values):
-                raise refusal("must not be missing", where=where, got=f"row {row} is missing a value")
-    return matrix
+        return matrix.astype(np.float64) if matrix.dtype.kind == "O" else matrix
 
 
 def check_matrix(matrix: Floats, where: str) -> Floats:
@@ -255,10 +242,8 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
 
 def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]:
     """Validate sampling weights: finite, not negative, not all zero (unless `part` of more); and how many are zero."""
-    values = numbers(flat(thing, where), where, "must hold numbers")
-    if not inside(values, 0.0, LARGEST_WEIGHT):
-        bad = ~((values >= 0) & (values <= LARGEST_WEIGHT))
-        refuse_rows(bad, "must be finite and not negative", where, values, "drop these rows or mend them")
+    what = "must hold numbers, finite and not negative"
+    values = bounded(thing, where, what, 0.0, LARGEST_WEIGHT, "drop these rows or mend them")
     tiny = (values > 0) & (values < SMALLEST_WEIGHT)
     refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
     zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
@@ -272,9 +257,8 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
     vector = flat(thing, where)
     if isinstance(vector, np.ndarray) and vector.dtype.kind in "biu" and inside(vector, 0, LARGEST_COUNT):
         return np.ascontiguousarray(vector, dtype=np.int64)
-    values = numbers(vector, where, what)
-    good = (values >= 0) & (values <= LARGEST_COUNT) & (values == np.floor(values))
-    refuse_rows(~good, what, where, values)
+    values = bounded(vector, where, what, 0, LARGEST_COUNT)
+    refuse_rows(values != np.floor(values), what, where, values)
     return values.astype(np.int64)
 
 

@@ -9,15 +9,16 @@ last digits, are text.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, refusal, warn
+from miscal.data.errors import refusal, warn
 from miscal.data.libraries import csv, pa, pc
 
 NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
@@ -26,6 +27,7 @@ HEAD = 1 << 16
 MANY_LINES = 200  # of one quoted field: no text of a table is so long
 WHOLE = r"^[+-]?[0-9]+$"
 LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # whole numbers that would not come back as they were
+WIDE = 1e18  # from which a number may be a whole one that lost its last digits
 
 
 class TypesChanged(Exception):  # not an error: what was begun starts again with wider types
@@ -63,50 +65,44 @@ class CsvFile:
         first = head.split(b"\n", 1)[0]
         delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-        try:
-            with open_bytes(path) as stream, csv.open_csv(stream, *self._options()) as reader:
-                found = reader.schema
-        except ValueError:  # without threads its message counts the lines
-            with open_bytes(path) as stream:
-                found = csv.read_csv(stream, csv.ReadOptions(use_threads=False), self.parse).schema
+        with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
+            found, columns = reader.schema, next((batch.columns for batch in reader), [])
         self.names: list[str] = list(found.names)
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        fractions = [name for name, kind in self.types.items() if kind == ladder()[-3]]
-        texts = next(self._texts(fractions, HEAD), None) if fractions else None
-        if texts is not None and any(_are_whole(texts[name]) for name in fractions):  # some may be too wide
+        fractions = [values for values in columns if values.type == pa.float64()]
+        if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
             self._keep_digits(self.types)
 
     def _options(
-        self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None, **more: Any
+        self,
+        types: Mapping[str, Any] | None = None,
+        only: Sequence[str] | None = None,
+        *,
+        threads: bool = True,
+        **more: Any,
     ) -> tuple[Any, ...]:
-
+        """How the bytes are read; without threads, messages count the lines."""
         chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
-        return csv.ReadOptions(block_size=BLOCK), self.parse, convert
-
-    def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
-        """Some columns as text."""
-        _, parse, convert = self._options(dict.fromkeys(names, pa.string()), names, strings_can_be_null=True)
-        with open_bytes(self.path) as stream:
-            for batch in csv.open_csv(stream, csv.ReadOptions(block_size=block), parse, convert):
-                yield pa.Table.from_batches([batch])
+        return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
 
     def _keep_digits(self, types: dict[str, Any]) -> bool:
         """Make text of columns of whole numbers some of which would lose a leading zero or their last digits."""
         self.looked = True
         numbers = [name for name in self.names if types[name] in (pa.int64(), pa.float64())]
-        losing, fractions = set(), set()
-        for table in self._texts(numbers, BLOCK) if numbers else ():
-            for name in numbers:
-                values = pc.drop_null(table[name])
-                if pc.any(pc.match_substring_regex(values, LOSING)).as_py():
-                    losing.add(name)
-                if not pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
-                    fractions.add(name)
-        for name in losing - fractions:
-            types[name] = pa.string()
-        return bool(losing - fractions)
+        losing, whole = set(), set(numbers)
+        options = self._options(dict.fromkeys(numbers, pa.string()), numbers, strings_can_be_null=True)
+        with open_bytes(self.path) as stream, csv.open_csv(stream, *options) as reader:
+            for batch in reader if numbers else ():
+                for name in numbers:
+                    values = pc.drop_null(batch[name])
+                    if pc.any(pc.match_substring_regex(values, LOSING)).as_py():
+                        losing.add(name)
+                    if not pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
+                        whole.discard(name)
+        types.update(dict.fromkeys(losing & whole, pa.string()))
+        return bool(losing & whole)
 
     @contextmanager
     def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
@@ -115,63 +111,40 @@ class CsvFile:
             watch = Watch(stream, self.path, len(self.names), self.parse.delimiter)
             try:
                 yield pa.PythonFile(watch, mode="r")
-            except ValueError:
+            except ValueError as error:
                 if watch.problem is not None:
                     raise watch.problem from None
+                self._widen(types, str(error))
+                with open_bytes(self.path) as again:  # for a message that counts the lines
+                    as_bytes = dict.fromkeys(self.names, pa.binary())
+                    deque(csv.open_csv(again, *self._options(as_bytes, threads=False)), maxlen=0)
                 raise
         watch.end()
         if watch.zeros and not self.looked and self._keep_digits(types):
             raise TypesChanged(self.path)
 
+    def _widen(self, types: dict[str, Any], said: str) -> None:
+        """Move a column whose value did not fit, as a reader said, up the ladder, and say so by `TypesChanged`."""
+        found = re.search(r"In CSV column #(\d+)", said)
+        name = self.names[int(found[1])] if found else None
+        if name is None or types[name] == ladder()[-1]:
+            return
+        wide = re.search(r"invalid value '[+-]?\d{19,}'", said)
+        types[name] = pa.string() if wide else ladder()[step_of(types[name]) + 1]  # as text it keeps its digits
+        raise TypesChanged(name)
+
     def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> pa.Table:
         """Read some columns, or all, with these types, which are widened where a value does not fit."""
         while True:
-            _, parse, convert = self._options(types, only)
-            try:
-                with _widening(self.names, types), self._watched(types) as stream:
-                    made = csv.read_csv(stream, csv.ReadOptions(), parse, convert)
-                return empty_text_is_missing(made)
-            except TypesChanged:
-                continue
-            except MiscalError:
-                raise
-            except ValueError:  # without threads its message counts the lines
-                with open_bytes(self.path) as stream:
-                    return csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
+            with suppress(TypesChanged), self._watched(types) as stream:
+                _, *options = self._options(types, only)
+                return empty_text_is_missing(csv.read_csv(stream, csv.ReadOptions(), *options))
 
     def blocks(self, types: dict[str, Any], only: Sequence[str]) -> Iterator[pa.Table]:
         """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
-        with (
-            _widening(self.names, types),
-            self._watched(types) as stream,
-            csv.open_csv(stream, *self._options(types, only)) as reader,
-        ):
+        with self._watched(types) as stream, csv.open_csv(stream, *self._options(types, only)) as reader:
             for batch in reader:
                 yield empty_text_is_missing(pa.Table.from_batches([batch]))
-
-
-def _are_whole(texts: Any) -> bool:
-    """Whether the texts that are known are whole numbers, and there is one."""
-    known = pc.drop_null(texts)
-    return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, WHOLE)).as_py())
-
-
-@contextmanager
-def _widening(names: list[str], types: dict[str, Any]) -> Iterator[None]:
-    """Move a column whose value did not fit up the ladder, and say so by `TypesChanged`."""
-    try:
-        yield
-    except ValueError as error:
-        found = re.search(r"In CSV column #(\d+)", str(error))
-        if found is None:
-            raise
-        name = names[int(found.group(1))]
-        wide = re.search(r"invalid value '[+-]?\d{19,}'", str(error))
-        step = len(ladder()) - 2 if wide else step_of(types[name]) + 1  # as text it keeps its digits
-        if step == len(ladder()):
-            raise
-        types[name] = ladder()[step]
-        raise TypesChanged(name) from error
 
 
 def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
@@ -183,11 +156,9 @@ def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
     for file in files:
         differing = [name for name, kind in file.types.items() if kind != types[name]]
         while differing:  # until the first block fits
-            try:
+            with suppress(TypesChanged):
                 next(file.blocks(types, differing), None)
                 break
-            except TypesChanged:
-                continue
     return types
 
 

@@ -10,7 +10,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 #: Controls of both sets, ends of lines and paragraphs, overrides of direction, halves of characters.
@@ -74,6 +75,24 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
     if hint:
         text += f"\nHint: {visible(hint)}"
     return MiscalError(text)
+
+
+@contextmanager
+def refusing(
+    what: str, *, where: str, got: str = "", hint: str = "", passing: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Turn whatever foreign code raises within the block into one refusal, with the first line of what it said.
+
+    got : in the place of that line
+    passing : what is no error; refusals pass as they are
+    """
+    try:
+        yield
+    except (MiscalError, *passing):
+        raise
+    except Exception as error:  # foreign code may fail in its own way
+        said = str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
+        raise refusal(what, where=where, got=got or said.splitlines()[0], hint=hint) from error
 
 
 def visible(text: object, keep: str = "") -> str:

@@ -87,24 +87,18 @@ class Units:
 
 def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
     """Validate outcomes or predictions that are numbers: finite, and whole and not negative for counts."""
-    what = "must hold whole numbers, 0 or more" if count else "must hold numbers"
     vector = flat(thing, where)
     if isinstance(vector, np.ndarray) and vector.dtype == np.bool_:
         vector = vector.astype(np.float64)
-    values = checks.numbers(vector, where, what)
-    if not checks.inside(values, -LARGEST, LARGEST):
-        checks.refuse_rows(np.isnan(values), "must not be missing", where, values, "drop these rows")
-        checks.refuse_rows(~(np.abs(values) <= LARGEST), "must be finite and below 1e100", where, values)
+    what = "must hold numbers, finite, below 1e100 and none missing"
+    values = checks.bounded(vector, where, what, -LARGEST, LARGEST, "drop these rows or mend them")
     if count:
-        checks.refuse_rows(values < 0.0, what, where, values)
-        hint = "amounts? use response='real'"
-        checks.refuse_rows(values != np.floor(values), what, where, values, hint)
+        bad, hint = (values < 0.0) | (values != np.floor(values)), "amounts? use response='real'"
+        checks.refuse_rows(bad, "must hold whole numbers, 0 or more", where, values, hint)
     return values
 
 
 def exposures(thing: Any, where: str) -> Floats:
     """Validate exposures: finite numbers above 0."""
-    values = checks.numbers(flat(thing, where), where, "must hold numbers above 0")
-    bad = ~((values >= checks.SMALLEST_WEIGHT) & (values <= checks.LARGEST_WEIGHT))
-    checks.refuse_rows(bad, "must be above 0 and finite", where, values, "drop rows without exposure")
-    return values
+    what, hint = "must hold finite numbers above 0", "drop rows without exposure"
+    return checks.bounded(thing, where, what, checks.SMALLEST_WEIGHT, checks.LARGEST_WEIGHT, hint)

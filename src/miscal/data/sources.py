@@ -268,7 +268,8 @@ def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floa
     if not logit:
         made = [_within(vector, f"column '{name}'", clip) for name, vector in vectors.items()]
         return made[0] if len(made) == 1 else np.stack(made, axis=1)
-    made = [_logits(vector, f"column '{name}'") for name, vector in vectors.items()]
+    what, most = "must hold logits, finite numbers", np.finfo(np.float64).max
+    made = [checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()]
     if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
         names = ", ".join(f"'{name}'" for name in vectors)
         warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
@@ -287,10 +288,4 @@ def _within(vector: Vector, where: str, clip: float) -> Floats:
         return np.clip(values, 0.0, 1.0)
     hint = "logits? pass logit=True. Percent? divide by 100. Rounding noise? pass a tolerance such as clip=1e-6"
     checks.check_unit(values, where, hint, clip)
-    return values
-
-
-def _logits(vector: Vector, where: str) -> Floats:
-    values = checks.numbers(vector, where, "must hold logits, finite numbers")
-    checks.refuse_rows(~np.isfinite(values), "must hold logits, finite numbers", where, values)
     return values

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.errors import MiscalError, MixedTypes, refusal
+from miscal.data.errors import MixedTypes, refusal, refusing
 from miscal.data.libraries import pa, pc
 
 Array = npt.NDArray[Any]
@@ -63,8 +63,6 @@ def library_of(thing: object) -> str:
 
 def flat(thing: Any, where: str) -> Vector:
     """Turn any one-dimensional container into a vector, or refuse."""
-    if isinstance(thing, np.ndarray):
-        return _from_numpy(thing, where)
     library = library_of(thing)
     if library == "narwhals" and hasattr(thing, "to_native"):
         return flat(thing.to_native(), where)
@@ -75,20 +73,19 @@ def flat(thing: Any, where: str) -> Vector:
     if library == "polars" and str(getattr(thing, "dtype", "")) == "Object":
         return _from_objects(thing.to_list(), where)  # Arrow would be handed the addresses of the objects
     if (library == "polars" and hasattr(thing, "to_arrow")) or (library == "pyarrow" and hasattr(thing, "null_count")):
-        return _from_arrow(thing, where)
+        with refusing("holds values of a type that cannot be read", where=where):
+            return settled(thing if library == "pyarrow" else thing.to_arrow(), where)
     if isinstance(thing, (list, tuple, range)):
-        return _from_list(thing, where)
-    return _from_numpy(_as_array(thing, where), where)
-
-
-def _as_array(thing: Any, where: str) -> Array:
-    if thing is None or not hasattr(thing, "__array__"):
+        with refusing("must hold one value a row", where=where, got="its rows differ in length"):
+            array = np.asarray(thing)
+        if array.ndim == 1 and array.dtype.kind not in "biufc":
+            return _from_objects(list(thing), where)
+        return _from_numpy(array, where)
+    if not hasattr(thing, "__array__"):
         got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
         raise refusal("must be an array, a list or a series", where=where, got=got, hint=hint)
-    try:
-        return np.asarray(thing)
-    except Exception as error:  # foreign code: a tensor that requires gradients, a device array, ...
-        raise refusal("cannot be turned into an array", where=where, got=f"{type(error).__name__}: {error}") from error
+    with refusing("cannot be turned into an array", where=where):  # a tensor that requires gradients, ...
+        return _from_numpy(np.asanyarray(thing), where)
 
 
 def described(thing: Any) -> str:
@@ -137,26 +134,13 @@ def _from_pandas(series: Any, where: str) -> Vector:
     return _from_objects(series, where)
 
 
-def _from_list(values: list[Any] | tuple[Any, ...] | range, where: str) -> Vector:
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise refusal("must hold one value a row", where=where, got="its rows differ in length") from error
-    if array.ndim == 1 and array.dtype.kind not in "biufc":
-        return _from_objects(list(values), where)
-    return _from_numpy(array, where)
-
-
 def _from_objects(values: Any, where: str) -> Vector:
-    try:
-        return settled(pa.array(values, from_pandas=True), where)
-    except MiscalError:
-        raise
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeError) as error:
-        first, row, other = _first_mixture(values)
-        if other is None:
-            raise refusal("holds values that cannot be read", where=where, got=str(error).splitlines()[0]) from error
-        raise MixedTypes(where, first, row, other) from error
+    with refusing("holds values that cannot be read", where=where):
+        try:
+            return settled(pa.array(values, from_pandas=True), where)
+        except Exception:
+            _refuse_mixture(values, where)
+            raise
 
 
 def settled(array: Any, where: str) -> Any:
@@ -165,8 +149,6 @@ def settled(array: Any, where: str) -> Any:
         if array.num_chunks > 1 and pa.types.is_string(array.type):
             array = array.cast(pa.large_string())  # 32-bit offsets end at 2 GB of text
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = array.chunk(0)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     is_, kind = pa.types, array.type
@@ -175,25 +157,12 @@ def settled(array: Any, where: str) -> Any:
     held = kind.value_type if is_.is_dictionary(kind) else kind
     if is_.is_nested(held) or is_.is_interval(held) or isinstance(held, pa.ExtensionType):
         raise refusal("must hold one plain value a row", where=where, got=f"its type is {kind}")
-    for known, simple in (
-        (is_.is_string_view, pa.large_string()),
-        (is_.is_binary_view, pa.large_binary()),
-        (is_.is_float16, pa.float64()),
-    ):
-        if known(held):
-            return (array.dictionary_decode() if held is not kind else array).cast(simple)
+    if str(held) in _WIDER:
+        return (array.dictionary_decode() if held is not kind else array).cast(_WIDER[str(held)])
     return array
 
 
-def _from_arrow(thing: Any, where: str) -> Any:
-    """Settle an Arrow array, or what can export one."""
-    try:
-        return settled(thing if library_of(thing) == "pyarrow" else thing.to_arrow(), where)
-    except (pa.ArrowException, OverflowError) as error:
-        got = str(error).splitlines()[0]
-        raise refusal("holds values of a type that cannot be read", where=where, got=got) from error
-
-
+_WIDER = {"string_view": "large_string", "binary_view": "large_binary", "halffloat": "float64"}
 _FAMILIES: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("booleans", (bool, np.bool_)),
     ("numbers", (int, float, np.integer, np.floating, decimal.Decimal)),
@@ -202,17 +171,16 @@ _FAMILIES: tuple[tuple[str, tuple[type, ...]], ...] = (
 )
 
 
-def _first_mixture(values: Any) -> tuple[str, int, Any]:
-    """Find the first row whose type differs from the rows above it (only ever called to word a refusal)."""
+def _refuse_mixture(values: Any, where: str) -> None:
+    """Refuse the first row whose type differs from the rows above it."""
     seen = ""
     for row, value in enumerate(values):
         if type(value).__name__ in ("NoneType", "NAType", "NaTType") or value != value:  # noqa: PLR0124
             continue
         family = next((name for name, types in _FAMILIES if isinstance(value, types)), type(value).__name__)
         if seen and family != seen:
-            return seen, row, value
+            raise MixedTypes(where, seen, row, value)
         seen = family
-    return seen, -1, None
 
 
 def locked(values: np.ndarray) -> np.ndarray:
@@ -228,15 +196,13 @@ def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the 
     The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
     """
     codes, dictionary = encoded(vector, order, where)
-    try:
+    with refusing("holds values that cannot be shown", where=where):  # a time that Python cannot express
         return codes, dictionary.to_pylist()
-    except (OverflowError, ValueError) as error:  # a time that Python cannot express
-        raise refusal("holds values that cannot be shown", where=where, got=str(error)) from error
 
 
 def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes, Any]:
     """Return codes as `factorise` does, with the levels as an Arrow array."""
-    try:
+    with refusing("holds values that cannot be told apart", where=where):
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
         made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         if made is array and len(pc.unique(made.dictionary)) < len(made.dictionary):
@@ -256,9 +222,6 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
         rank[sequence] = np.arange(len(sequence), dtype=np.int32)
         return rank[codes], dictionary.take(arrow_of(sequence))
-    except (pa.ArrowException, OverflowError) as error:
-        got = str(error).splitlines()[0]
-        raise refusal("holds values that cannot be told apart", where=where, got=got) from error
 
 
 def sigmoid(x: Floats) -> Floats:
