@@ -99,7 +99,7 @@ def _multi(predictions: miscal.Predictions, truth: np.ndarray) -> float:
 
     rows = ordered(pair(predictions, "auto"))
     names = list(predictions.columns)
-    asked = Asked(predictions.columns, names, predictions.rows, None, None, 10, 5.0, 0, naming=True)
+    asked = Asked(predictions.columns, names, predictions.rows, None, None, 10, 5.0, 0)
     found = asked.search(rows, 20)
     unit, widths = deviations(found.stats), []
     residual = (truth - predictions.probability)[rows.order]

@@ -16,8 +16,8 @@ from miscal.engines.memory import tally
 from miscal.engines.requests import SCORE, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
 from miscal.pairs import pair
-from miscal.pooling.cells import BinPooling, ProductPooling, Ranges
-from miscal.pooling.columns import level_pooling
+from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.columns import crossed, level_pooling
 
 VARIABLES = ["skewed", "whole", "tied"]
 FIELDS = ["state", "flag"]
@@ -77,7 +77,7 @@ def in_memory(made: pa.Table, weight: str | None) -> list[Tally]:
 def pooling(columns: Any, compared: Any, request: Any) -> Any:
     """How rows in memory find the cells of a request."""
     if isinstance(request, CrossedCells):
-        return ProductPooling(tuple(pooling(columns, compared, part) for part in request.parts))
+        return crossed([pooling(columns, compared, part) for part in request.parts])
     if isinstance(request, LevelCells):
         return level_pooling(columns[request.name])
     values = compared.predicted if request.name == SCORE else columns[request.name].values

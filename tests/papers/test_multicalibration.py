@@ -108,7 +108,7 @@ def test_generated_are_what_their_masks_say(rng):
     s, r = tied_batch(rng, n, 60)
     columns = {"age": rng.integers(20, 60, n), "state": rng.choice(["CA", "NV", "TX", "NY"], n)}
     rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(Columns(columns), ["age", "state"], n, least=10, naming=True)
+    asked = Asked(Columns(columns), ["age", "state"], n, least=10)
     found = asked.search(rows, 60)
     every = np.arange(len(found.stats))
     masks = np.zeros((every.size, n), bool)

@@ -51,8 +51,7 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
     edges, values = pooling.cells.edges, pooling.values
-    low, high = pooling.width or (float(edges[0]), float(edges[-1]))
-    options = low, high, edges, pooling.width is not None and high > low
+    options = float(edges[0]), float(edges[-1]), edges, pooling.even
 
     def work(start: int, stop: int) -> np.ndarray:
         result = np.zeros((cells.count, 4), np.int64)

@@ -14,10 +14,10 @@ from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.subpopulations import Covariate, Definition, path_definitions
+from miscal.pooling.condition import Condition
+from miscal.pooling.subpopulations import IN_ORDER, Covariate, Definition, interval_condition
 
 NOTHING = np.empty(0)
-NO_ORDER = np.empty(0, np.int64)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
 
 
@@ -97,13 +97,12 @@ class Search:
 
     stats : (K, WIDTH), columns as in `kernels.subpopulation`
     too_small : (J, WIDTH) of those left out because they hold too little information
-    define, define_small, members : what each is, and the positions of its rows; quickest in the order found
+    define, members : what each is, and the positions of its rows, of those left out after the others; quickest in order
     """
 
     stats: np.ndarray
     too_small: np.ndarray
     define: Callable[[int], Definition]
-    define_small: Callable[[int], Definition]
     members: Callable[[int], np.ndarray]
 
     def lists(self) -> tuple[np.ndarray, np.ndarray]:
@@ -141,14 +140,8 @@ def search_lists(
     stats = walk_lists(rows, [every[k] for k in kept])
     enough = information(stats) >= least_information
     enough[0] = True
-    inside, outside = kept[enough], kept[~enough]
-    return Search(
-        stats[enough],
-        stats[~enough],
-        [names[k] for k in inside].__getitem__,
-        [names[k] for k in outside].__getitem__,
-        [every[k] for k in inside].__getitem__,
-    )
+    order = [*kept[enough], *kept[~enough]]
+    return Search(stats[enough], stats[~enough], lambda k: names[order[k]], lambda k: every[order[k]])
 
 
 Split = tuple[int, int, int]  # column, threshold and side
@@ -180,14 +173,13 @@ class PathSearch:
             self._round(path, paths, count)
             path += paths
             idle = idle + paths if len(self.found) == before else 0
-        full = walk_lists(self.rows, [self.everyone])
         named, listed = lru_cache(maxsize=1)(self._named), lru_cache(maxsize=1)(self._listed)  # of one path at a time
+        every = [*self.found, *self.small]
         return Search(
-            np.concatenate([full, *(stats[None] for _, _, stats in self.found)]),
-            np.array([stats for _, _, stats in self.small]).reshape(-1, full.shape[1]),
-            lambda k: named(self.found[k - 1][0])[self.found[k - 1][1]] if k else Definition(),
-            lambda k: named(self.small[k][0])[self.small[k][1]],
-            lambda k: listed(self.found[k - 1][0])[self.found[k - 1][1]] if k else self.everyone,
+            np.array([self.rows.walk(self.everyone), *(stats for _, _, stats in self.found)]),
+            np.array([stats for _, _, stats in self.small]).reshape(-1, kernels.WIDTH),
+            lambda k: named(every[k - 1][0])[every[k - 1][1]] if k else Definition(),
+            lambda k: listed(every[k - 1][0])[every[k - 1][1]] if k else self.everyone,
         )
 
     def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
@@ -219,7 +211,7 @@ class PathSearch:
     def _order(self, own: int, column: int) -> np.ndarray:
         """The order of a nominal column's levels on a path; empty of one that has its own."""
         one = self.covariates[column]
-        return kernels.shuffled(own, column, one.count) if one.nominal else NO_ORDER
+        return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
 
     def _round(self, first: int, paths: int, count: int) -> None:
         def work(start: int, stop: int) -> list[list[tuple[Split, np.ndarray, int]]]:
@@ -248,10 +240,16 @@ class PathSearch:
         return levels
 
     def _named(self, path: int) -> list[Definition]:
-        """What the levels of a path mean."""
-        own, splits = self._own(path), self.splits[path]
-        columns = {column for column, _, _ in splits if self.covariates[column].nominal}
-        return path_definitions(self.covariates, splits, {j: self._order(own, j) for j in columns})
+        """What the levels of a path mean: each adds or narrows one condition."""
+        bounds = {j: (0, one.count) for j, one in enumerate(self.covariates)}
+        made: dict[int, Condition] = {}
+        found = []
+        for j, threshold, upper in self.splits[path]:
+            low, high = bounds[j]
+            bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
+            made[j] = interval_condition(self.covariates[j], *bounds[j], self._order(self._own(path), j))
+            found.append(Definition(tuple(made.values()), short=" and ".join(one.words() for one in made.values())))
+        return found
 
     def _listed(self, path: int) -> list[np.ndarray]:
         """The rows of the levels of a path, which is taken once more."""

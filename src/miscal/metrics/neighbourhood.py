@@ -149,7 +149,7 @@ def by_neighbourhood(
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
-    cells = pooling.codes(0, compared.rows)
+    cells = pooling.codes()
     problem = Neighbourhoods(compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)

@@ -264,7 +264,7 @@ def local_calibration_error(
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         _check_queries(matrix, asked, predicted)
         where = (asked, bin_index(predicted, pooling.cells.edges))
-    bins_of_rows = pooling.codes(0, pair.rows), pooling.cells.edges
+    bins_of_rows = pooling.codes(), pooling.cells.edges
     problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
     mass, gap = np.moveaxis(problem.sums((problem.weight(), problem.weight() * problem.residual())), -1, 0)
     error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)

@@ -196,7 +196,7 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     needed &= sums.counts > 0
     if not (flips or needed.any()):
         return None
-    codes = pooling.codes(0, pair.rows).astype(np.int64)
+    codes = pooling.codes().astype(np.int64)
     if not flips and not (sums.weighted and pair.rows * DRAWS <= ROW_DRAWS):
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
         codes = np.where(needed[codes], codes, -1)
@@ -295,7 +295,7 @@ def along_tested(
         pair, values = rows
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
-        codes = piece[BinPooling(values, fine).codes(0, values.size)]
+        codes = piece[BinPooling(values, fine).codes()]
         how = replace(how, rows=rows_of_cells(codes, pieces.sums.rows.size, pair))
     if how.stretch is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))

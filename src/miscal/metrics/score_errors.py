@@ -13,7 +13,6 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.data.checks import number
-from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
 from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally
@@ -26,7 +25,8 @@ from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
 from miscal.pooling.bins import Bins, edges_for, given_edges, warn_of_merged
-from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, ProductPooling, Ranges
+from miscal.pooling.cells import BinPooling, LevelPooling, Numbered, Ranges
+from miscal.pooling.columns import field_pooling
 
 UNIT = (0.0, 1.0)
 MEANS = RESPONSES[1:]
@@ -54,7 +54,7 @@ def score_bins(
     own = on is None  # other values are cut as the paper cuts them
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
     equal_width = whole and strategy == "uniform" and high > low
-    return BinPooling(values, Ranges(edges, name="score"), (low, high) if equal_width else None)
+    return BinPooling(values, Ranges(edges, name="score"), equal_width)
 
 
 def span_of(values: np.ndarray) -> tuple[float, float]:
@@ -281,12 +281,9 @@ def _group_gaps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
     pair = given.pair(target)
-    level = column("groups", groups, where="'groups'").as_levels()
-    codes = given.kept_rows(level.values, "'groups'")
-    names = Levels(tuple(str(name) for name in level.levels), missing=bool((codes < 0).any()), name="groups")
-    scores = score_bins(pair, bins, strategy)
-    tally = mean_tally(pair, ProductPooling((LevelPooling(codes, names), scores)))
-    shape = (names.count, scores.cells.count)
+    levels, scores = field_pooling(groups, where="'groups'"), score_bins(pair, bins, strategy)
+    codes, shape = given.kept_rows(levels.level_codes, "'groups'"), (levels.cells.count, scores.cells.count)
+    tally = mean_tally(pair, LevelPooling(codes * shape[1] + scores.codes(), Numbered(shape[0] * shape[1])))
     gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
     return gaps.reshape(shape), tally.weight.reshape(shape)
 

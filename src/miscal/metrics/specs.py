@@ -251,7 +251,7 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
     for k in range(p.n_classes):
         compared = pair(p, k)
         pools.append(crossed(shared) if shared else score_bins(compared, spec.bins, spec.strategy))
-        codes[:, k] = pools[k].codes(0, p.rows)
+        codes[:, k] = pools[k].codes()
         tallies.append(mean_tally(compared, pools[k]))
     sums = ClassSums(*np.zeros((4, p.n_classes, max(each.counts.size for each in tallies))))
     for k, tally in enumerate(tallies):

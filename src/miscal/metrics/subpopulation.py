@@ -178,7 +178,7 @@ def by_subpopulation(
     if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
         least, min_information = max(least, math.ceil(4.0 * min_information)), 0.0
     rows = ordered(compared)
-    asked = Asked(p.columns, names, p.rows, None, nominal, least, float(min_information), random_state, naming=True)
+    asked = Asked(p.columns, names, p.rows, None, nominal, least, float(min_information), random_state)
     chosen = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
     stretch = None
@@ -289,7 +289,7 @@ class Worst:
 
     def _small_table(self) -> Table:
         stats, means = self.found.too_small, _means(self.found.too_small)
-        labels = np.array([self.found.define_small(k).name for k in range(len(stats))], dtype=object)
+        labels = [self.found.define(len(self.values) + k).name for k in range(len(stats))]
         shown = {name: means[name] for name in ("rows", "predicted", "observed")}
         return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
 

@@ -57,7 +57,6 @@ class Asked:
     least: int = 10
     information: float = 0.0
     random_state: Any = 0
-    naming: bool = False
 
     def search(self, rows: Ordered, subpopulations: Any) -> Search:
         """Find or take the subpopulations and walk over each."""
@@ -80,7 +79,7 @@ class Asked:
 
         def made(start: int, _: int) -> pools.Covariate:
             name = self.names[start]
-            return pools.covariate(columns[name], nominal=name in nominal, order=rows.order, keep=self.naming)
+            return pools.covariate(columns[name], nominal=name in nominal, order=rows.order)
 
         return over_blocks(len(self.names), made, 1)
 
@@ -92,11 +91,8 @@ class Asked:
         return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
 
     def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
-        depth = whole("depth", asked.depth, 1)
-        ranges = whole("ranges", asked.ranges, 2)
-        most = None if asked.levels is None else whole("levels", asked.levels, 1)
-        every = replace(self, naming=True).covariates(rows)
-        covariates = [pools.lumped(pools.ranged(one, ranges), most) for one in every if one.count > 1]
+        depth, ranges = whole("depth", asked.depth, 1), whole("ranges", asked.ranges, 2)
+        covariates = [pools.ranged(one, ranges) for one in self.covariates(rows) if one.count > 1]
         found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
         return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 

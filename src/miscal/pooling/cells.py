@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -85,10 +86,9 @@ class Levels:
 
 @dataclass(frozen=True)
 class Numbered:
-    """Levels known by number alone; places that no row has are empty cells, missing values have the last."""
+    """Levels known by number alone; places that no row has are empty cells."""
 
     count: int
-    missing: bool = False
 
     def labels(self) -> list[str]:
         return [str(number) for number in range(self.count)]
@@ -105,7 +105,7 @@ class Product:
 
     @cached_property
     def count(self) -> int:
-        return int(np.prod([part.count for part in self.parts]))
+        return math.prod(part.count for part in self.parts)
 
     def labels(self) -> list[str]:
         named = [[f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts]
@@ -132,9 +132,9 @@ class BinPooling:
 
     values: np.ndarray
     cells: Ranges
-    width: tuple[float, float] | None = None  # (low, high) when the edges are equally wide: a quicker index
+    even: bool = False  # whether the edges are equally wide: a quicker index
 
-    def codes(self, start: int, stop: int) -> np.ndarray:
+    def codes(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         values = self.values[start:stop]
         codes = bin_index(values, self.cells.edges)
         if self.cells.missing:
@@ -144,32 +144,14 @@ class BinPooling:
 
 @dataclass(frozen=True)
 class LevelPooling:
-    """Rows pooled by the level of a field, given as codes; -1 is missing and goes to the last cell."""
+    """Rows pooled by cells given as codes; -1 is a missing level and goes to the last cell."""
 
     level_codes: np.ndarray
-    cells: Levels | Numbered
+    cells: Levels | Numbered | Product
 
-    def codes(self, start: int, stop: int) -> np.ndarray:
-        codes = self.level_codes[start:stop]
-        return np.where(codes < 0, self.cells.count - 1, codes) if self.cells.missing else codes
-
-
-@dataclass(frozen=True)
-class ProductPooling:
-    """Rows pooled by a combination of poolings, the last running fastest."""
-
-    parts: tuple[Pooling, ...]
-
-    @property
-    def cells(self) -> Product:
-        return Product(tuple(part.cells for part in self.parts))
-
-    def codes(self, start: int, stop: int) -> np.ndarray:
-        codes = self.parts[0].codes(start, stop).astype(np.int64)
-        for part in self.parts[1:]:
-            codes *= part.cells.count
-            codes += part.codes(start, stop)
-        return codes
+    def codes(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        codes, missing = self.level_codes[start:stop], isinstance(self.cells, Levels) and self.cells.missing
+        return np.where(codes < 0, self.cells.count - 1, codes) if missing else codes
 
 
-Pooling = BinPooling | LevelPooling | ProductPooling  # cells, and the cell of each row in a block
+Pooling = BinPooling | LevelPooling  # cells, and the cell of each row in a block

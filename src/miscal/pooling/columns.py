@@ -15,13 +15,13 @@ import numpy as np
 
 from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
-from miscal.data.errors import MixedTypes, check_named, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.data.frames import frame_of, is_table
-from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, Vector, flat
+from miscal.data.libraries import pa
+from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.order import distinct_up_to
 from miscal.pooling.bins import Bins, edges_for, quantile_edges
-from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, ProductPooling, Ranges
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
 
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
 LEAST = 1 << 16
@@ -77,12 +77,15 @@ def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
     """Every combination of the parts' cells."""
     if len(parts) == 1:
         return parts[0]
-    cells = int(np.prod([float(part.cells.count) for part in parts]))
-    if cells > limit:
-        what, got = f"must have at most {limit:,} combinations", f"they have {cells:,}"
+    cells = Product(tuple(part.cells for part in parts))
+    if cells.count > limit:
+        what, got = f"must have at most {limit:,} combinations", f"they have {cells.count:,}"
         hint = "cross fewer columns, or columns with fewer levels"
         raise refusal(what, where="the crossed columns", got=got, hint=hint)
-    return ProductPooling(tuple(parts))
+    codes = parts[0].codes().astype(np.int64)
+    for part in parts[1:]:
+        codes = codes * part.cells.count + part.codes()
+    return LevelPooling(codes, cells)
 
 
 def named_columns(columns: Any, names: str | Sequence[str]) -> list[Column]:
@@ -103,12 +106,16 @@ def field_pooling(field: Any, bins: Bins | None = None, where: str = "'field'") 
 
     Examples
     --------
-    >>> field_pooling(["b", "a", None]).codes(0, 3).tolist()
+    >>> field_pooling(["b", "a", None]).codes().tolist()
     [1, 0, 2]
-    >>> field_pooling([["u", "u", "v"], ["x", "y", "x"]]).cells.count  # u and x, u and y, v and x, (v and y: empty)
-    4
+    >>> field_pooling([["u", "u", "v"], ["x", "y", "x"]]).cells.count  # u and x, u and y, v and x
+    3
     """
-    return reduce(_crossed, [_level_codes(part, bins, name) for name, part in several(field, where)])
+    first, *others = (_level_codes(part, bins, name) for name, part in several(field, where))
+    if not others:
+        return first
+    codes = reduce(_within, others, first.level_codes.astype(np.int64))
+    return LevelPooling(codes, Numbered(int(codes.max(initial=0)) + 1))
 
 
 def several(field: Any, where: str) -> list[tuple[str, Any]]:
@@ -129,61 +136,24 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
 
 
 def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
-    """Levels of one field."""
-    if bins is not None:
-        made = column(where.strip("'"), values, where=where)
-        pooling = range_pooling(made, bins)
-        return LevelPooling(pooling.codes(0, len(made)), Numbered(pooling.cells.count))
-    if not isinstance(values, Column):
-        try:
-            values = flat(values, where)
-            quick = _own_codes(values)
-        except MixedTypes:
-            quick = None  # `column` takes them as text and says so
-        if quick is not None:
-            return quick
-    levels = column(where.strip("'"), values, where=where).as_levels()
-    missing = bool((levels.values < 0).any())
-    return LevelPooling(levels.values, Numbered(len(levels.levels) + missing, missing))
+    """Levels of one field; small whole numbers that are not negative are codes as they stand."""
+    type_of = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
+    codes = np.asarray(values if bins is None and type_of.startswith(("int", "uint")) else ())
+    if codes.dtype.kind in "iu" and codes.ndim == 1 and codes.size:
+        most = int(codes.max())
+        if codes.min() >= 0 and most < max(LEAST, SPARE * codes.size):
+            kind = codes.dtype if codes.dtype in (np.int32, np.int64) and codes.dtype.isnative else np.int64
+            return LevelPooling(np.ascontiguousarray(codes, dtype=kind), Numbered(most + 1))
+    made = column(where.strip("'"), values, where=where)
+    pooling = level_pooling(made) if bins is None else range_pooling(made, bins)
+    return LevelPooling(pooling.codes(), Numbered(pooling.cells.count))
 
 
-def _own_codes(vector: Vector) -> LevelPooling | None:
-    """The codes that a vector already has: whole numbers that are small, or the indices of an Arrow dictionary.
-
-    A dictionary must have no nulls and no repeated entries; its unused entries are empty cells.
-    """
-    if not isinstance(vector, np.ndarray):
-        if pa.types.is_dictionary(vector.type):
-            entries = vector.dictionary
-            text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
-            if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
-                return None
-            return LevelPooling(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), Numbered(len(entries)))
-        if not pa.types.is_integer(vector.type) or vector.null_count:
-            return None
-        vector = vector.to_numpy(zero_copy_only=False)
-    if vector.dtype.kind not in "iu" or not vector.size:
-        return None
-    most = int(vector.max())
-    if most >= max(LEAST, SPARE * vector.size) or vector.min() < 0:
-        return None
-    kind = vector.dtype if vector.dtype in (np.int32, np.int64) and vector.dtype.isnative else np.dtype(np.int64)
-    return LevelPooling(np.ascontiguousarray(vector, dtype=kind), Numbered(most + 1))
-
-
-def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
-    """Combinations of two fields' levels."""
-    rows, count = len(one.level_codes), one.cells.count * two.cells.count
-    if count >= 1 << 62:
-        one = _dense(one.codes(0, rows))
-        count = one.cells.count * two.cells.count
-    codes = ProductPooling((one, two)).codes(0, rows)
-    return LevelPooling(codes, Numbered(count)) if count <= max(LEAST, SPARE * rows) else _dense(codes)
-
-
-def _dense(codes: np.ndarray) -> LevelPooling:
-    made = pa.array(codes).dictionary_encode()
-    return LevelPooling(made.indices.to_numpy(zero_copy_only=False), Numbered(len(made.dictionary)))
+def _within(codes: Integers, part: Pooling) -> Integers:
+    """Codes of the combinations that occur, in order."""
+    found = pa.array(codes * part.cells.count + part.codes()).dictionary_encode()
+    places = np.argsort(np.argsort(found.dictionary.to_numpy()))
+    return np.asarray(places[found.indices.to_numpy()])
 
 
 @dataclass(frozen=True)
@@ -208,13 +178,13 @@ def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bin
     pools = [level_pooling(each) if bins is None else range_pooling(each, bins) for each in (*parents, *columns)]
     if len(pools) == 1:
         return Nested(pools[0])
-    rows, height = len(columns[0]), len(parents)
-    codes = [np.zeros(rows, np.int64)]  # of rows: everything, the outermost ancestor, the next in it, ..., the level
+    height = len(parents)
+    # Of rows: everything, the outermost ancestor, the next in it, ..., the level.
+    codes = [np.zeros(len(columns[0]), np.int64)]
     for pool in pools:
-        within = codes[-1] * pool.cells.count + pool.codes(0, rows)
-        codes.append(np.unique(within, return_inverse=True)[1].astype(np.int64))
+        codes.append(_within(codes[-1], pool))
     row = np.unique(codes[-1], return_index=True)[1]  # one row of each level
-    texts = [np.array(pool.cells.labels(), object)[pool.codes(0, rows)[row]].tolist() for pool in pools]
+    texts = [np.array(pool.cells.labels(), object)[pool.codes()[row]].tolist() for pool in pools]
     above, own = texts[:height], texts[height:]
     paths = [tuple(map(" > ".join, zip(*above[:depth], strict=True))) for depth in range(height, 0, -1)]
     ancestors = tuple(codes[depth][row] for depth in range(height, 0, -1))

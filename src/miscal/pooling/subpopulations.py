@@ -5,8 +5,8 @@ A definition is a conjunction of conditions, one a column, and its words can be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,38 +17,38 @@ from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
 
+IN_ORDER = np.empty(0, np.int64)  # of a column's codes, which nothing shuffles
+
 
 @dataclass(frozen=True)
 class Conjunctions:
     """All conjunctions of up to `depth` columns: each level of a nominal column, each of `ranges` ranges of a number.
 
     Every level counts, however rare; those too small to judge are listed. A numeric column with at most `ranges`
-    distinct values has one cell a value. Only where `levels` is given are levels lumped: those beyond the `levels` most
-    frequent of a nominal column form one cell, named by the levels that it leaves out.
+    distinct values has one cell a value.
     """
 
     depth: int = 2
     ranges: int = 4
-    levels: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Covariate:
-    """A column as dense codes: `values` are the distinct numbers in order, `levels` the words of a nominal column.
+    """A column as dense codes: of numbers in order, or of a nominal column's `levels`.
 
-    Missing, where it occurs, is the last code.
+    values, tops : the smallest and the largest number of each code, which differ where they are ranges
+    missing : whether values are missing, which then have the last code
     """
 
     name: str
+    kind: str
     nominal: bool
     codes: np.ndarray
     count: int
     missing: bool
-    values: np.ndarray
-    levels: tuple[str, ...]
-    kind: str = "numeric"
-    tops: np.ndarray | None = None  # of a column cut into ranges: the largest value of each; `values` are the smallest
-    cells: np.ndarray | None = None  # of a nominal column whose rare levels are lumped: the cell of each level's code
+    levels: tuple[str, ...] = ()
+    values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    tops: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def known(self) -> int:
@@ -56,23 +56,23 @@ class Covariate:
         return self.count - self.missing
 
 
-def covariate(column: Column, *, nominal: bool, order: np.ndarray, keep: bool) -> Covariate:
-    """Code a column, rows in the given order; `keep` the distinct numbers, which only names need."""
+def covariate(column: Column, *, nominal: bool, order: np.ndarray) -> Covariate:
+    """Code a column, rows in the given order."""
     kind = column.kind
     if nominal:
         column = column.as_levels()
     if not column.nominal:
         values = np.ascontiguousarray(column.values, dtype=np.float64)
         ranks, distinct = dense_ranks(values)
-        missing, kept = bool(column.missing.any()), distinct if keep else np.empty(0)
-        return Covariate(column.name, False, ranks[order], distinct.size, missing, kept, (), column.kind)
+        missing = bool(column.missing.any())
+        return Covariate(column.name, kind, False, ranks[order], distinct.size, missing, (), distinct, distinct)
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     codes = np.cumsum(used[1:]) - 1
     missing = bool(used[0])
     count = int(used[1:].sum()) + missing
     table = np.append(codes, count - 1).astype(np.int32)  # the last entry serves code -1
     levels = tuple(str(level) for level, here in zip(column.levels, used[1:], strict=True) if here)
-    return Covariate(column.name, nominal, table[column.values[order]], count, missing, np.empty(0), levels, kind)
+    return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels)
 
 
 def ranged(one: Covariate, ranges: int) -> Covariate:
@@ -88,18 +88,6 @@ def ranged(one: Covariate, ranges: int) -> Covariate:
     count = firsts.size + one.missing
     values, tops = one.values[firsts], one.values[lasts]
     return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
-
-
-def lumped(one: Covariate, most: int | None) -> Covariate:
-    """A nominal column whose levels beyond the `most` most frequent form one cell, the last but for missing values."""
-    if most is None or not one.levels or one.known <= most + 1:
-        return one
-    rows = np.bincount(one.codes, minlength=one.count)[: one.known]
-    first = np.argsort(-rows, kind="stable")[:most]
-    cells = np.full(one.count, most, np.int32)
-    cells[first] = np.arange(most)
-    cells[one.known :] = most + 1
-    return replace(one, codes=cells[one.codes], count=most + 1 + one.missing, cells=cells)
 
 
 @dataclass(frozen=True)
@@ -119,17 +107,16 @@ class Definition(Conjunction):
         return super().words(shown) if self.given is None else self.given
 
 
-def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray | None = None) -> Condition:
+def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray = IN_ORDER) -> Condition:
     """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order."""
-    places = one.cells if shuffle is None else shuffle
     if one.values.size == 0:
-        places = np.arange(one.count) if places is None or not one.nominal else places
+        places = shuffle if shuffle.size else np.arange(one.count)
         return _among(one, (places >= low) & (places < high))
     missing = one.missing and high > one.known
     high = min(high, one.known)
     if low >= high:
         return Condition(one.name, one.kind, levels=(), missing=True)
-    values, tops = one.values, one.values if one.tops is None else one.tops
+    values, tops = one.values, one.tops
     if high - low == 1 and values[low] == tops[low]:
         return Condition(one.name, one.kind, levels=(float(values[low]),), missing=missing)
     below = None if low == 0 else just_below(_between(values[low], tops[low - 1], one.kind))
@@ -171,23 +158,6 @@ def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: n
                     yield from within(child, made, j + 1)
 
     return within(rows, (), 0)
-
-
-def path_definitions(
-    covariates: list[Covariate], splits: Sequence[tuple[int, int, int]], shuffles: Mapping[int, np.ndarray]
-) -> list[Definition]:
-    """What each level of a path of splits (column, threshold, side) amounts to: each adds or narrows one condition."""
-    bounds: dict[int, tuple[int, int]] = {}
-    made: dict[int, Condition] = {}
-    words: dict[int, str] = {}
-    found = []
-    for j, threshold, upper in splits:
-        low, high = bounds.get(j, (0, covariates[j].count))
-        bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
-        made[j] = interval_condition(covariates[j], *bounds[j], shuffles.get(j))
-        words[j] = made[j].words()
-        found.append(Definition(tuple(made.values()), short=" and ".join(words.values())))
-    return found
 
 
 @lru_cache(maxsize=1 << 14)

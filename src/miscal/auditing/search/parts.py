@@ -91,13 +91,13 @@ def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarra
     pooling: Any
     if column.nominal:
         pooling, labels = level_pooling(column), tuple(map(str, column.as_levels().levels))
-        return Part(column, _small(pooling.codes(0, len(column)), len(labels) + 1), labels, None, pooling.cells.missing)
+        return Part(column, _small(pooling.codes(), len(labels) + 1), labels, None, pooling.cells.missing)
     bins: Any = date_edges(column.values) if column.kind == "date" else FINE
     pooling = range_pooling(column, bins, weight=weight, count=count)
     cells = pooling.cells
     if not hasattr(cells, "edges"):  # nothing but missing values
         return Part(column, np.zeros(len(column), np.int16), (), None, True)
-    return Part(column, _small(pooling.codes(0, len(column)), cells.count), (), cells.edges, cells.missing)
+    return Part(column, _small(pooling.codes(), cells.count), (), cells.edges, cells.missing)
 
 
 def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
