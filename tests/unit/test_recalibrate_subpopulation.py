@@ -80,21 +80,28 @@ def test_json_gives_back_the_same_predictions(rng, repair):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "change"),
     [
-        ("node_left_", [0, -1, -1]),
-        ("node_left_", [0]),
-        ("roots_", [10**9]),
-        ("node_column_", [99]),
+        ("nodes_", {(1, 0): 0}),  # a node is its own child
+        ("nodes_", {(1, 0): 2, (2, 0): 2}),  # a child twice
+        ("nodes_", {(2, 0): 10**9}),
+        ("nodes_", {(0, 0): 99}),
+        ("nodes_", [[0, -1, -1]]),
+        ("cuts_", {(1, 0): 1e200}),
+        ("cuts_", [[0.0], [0.0]]),
         ("ends_", [5, 3]),
+        ("ends_", [1, 2]),
         ("each_", [None]),
     ],
 )
-def test_hostile_json_is_refused(rng, name, value):
+def test_hostile_json_is_refused(rng, name, change):
     columns, score, y = planted(rng, 800)
     document = json.loads(MulticalibrationBoost(rounds=2).fit(score, y, columns).to_json())
-    old = document["state"].get(name, [])
-    document["state"][name] = value + old[len(value) :] if name.startswith("node") and len(value) == 1 else value
+    if isinstance(change, dict):
+        for (row, place), value in change.items():
+            document["state"][name][row][place] = value
+    else:
+        document["state"][name] = change
     with pytest.raises(MiscalError):
         MulticalibrationBoost.from_json(json.dumps(document))
 

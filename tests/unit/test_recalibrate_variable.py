@@ -123,7 +123,7 @@ def test_missing_numbers_come_after_the_largest():
     age = np.where(np.arange(2000) % 4 == 0, np.nan, X["age"])
     y = (np.random.default_rng(5).random(2000) < np.where(np.isnan(age), 0.97, 0.2)).astype(int)
     made = VariableTree(leaf=BetaCalibration(), max_depth=1).fit(p, y, {"age": age})
-    assert made.node_threshold_[0] == np.nanmax(age)  # the cut sets the missing apart
+    assert made.cuts_[0, 0] == np.nanmax(age)  # the cut sets the missing apart
     gone = made.predict_proba(p, {"age": np.full(2000, np.nan)})
     alone = BetaCalibration().fit(p[np.isnan(age)], y[np.isnan(age)]).predict_proba(p)
     np.testing.assert_array_equal(gone, alone)
@@ -183,7 +183,7 @@ def test_a_leaf_of_one_class_uses_its_parent():
     p = rng.uniform(0.1, 0.9, 600)
     y = np.where(v == 0, 0, (rng.random(600) < p).astype(int))
     made = VariableTree(leaf=BetaCalibration(), max_depth=1, min_leaf=0.1).fit(p, y, {"v": v})
-    assert made.node_threshold_[0] == 0.5
+    assert made.cuts_[0, 0] == 0.5
     np.testing.assert_array_equal(
         made.predict_proba(p, {"v": np.zeros(600)}), BetaCalibration().fit(p, y).predict_proba(p)
     )

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from miscal.data.errors import refusal, warn
 from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.by_columns.beside import aligned
 from miscal.recalibrate.curves import PlattScaling
 from miscal.recalibrate.declared import chosen_names, columns_of
 
@@ -77,9 +78,13 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if len(self.classes_) < 2:
             raise refusal("must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}")
         estimator = self._estimator()
+        if not hasattr(estimator, "predict_proba"):
+            got = f"it is {type(estimator).__name__}"
+            hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
+            raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
         fit_params, split_params = self._routed(estimator, sample_weight, params)
         if self._prefit(estimator):
-            self.estimator_, held_out = estimator, _aligned(estimator, X, self.classes_)
+            self.estimator_, held_out = estimator, aligned(estimator, X, self.classes_)
         else:
             held_out = self._held_out(estimator, X, y, fit_params, split_params)
             self.estimator_ = clone(estimator).fit(X, y, **fit_params)
@@ -92,7 +97,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         validation.check_is_fitted(self)
         (X,) = indexable(X)
         _check_table(self, X, reset=False)
-        base = _aligned(self.estimator_, X, self.classes_)
+        base = aligned(self.estimator_, X, self.classes_)
         return np.asarray(self.recalibrator_.predict_proba(base, self._beside(X)))
 
     def predict(self, X: Any) -> np.ndarray:
@@ -137,7 +142,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         for train, test in splitter.split(X, y, **split_params):
             part = _check_method_params(X, fit_params, indices=train)  # what has a value a row is cut to these rows
             fitted = clone(estimator).fit(_safe_indexing(X, train), y[train], **part)
-            held_out[test] = _aligned(fitted, _safe_indexing(X, test), self.classes_)
+            held_out[test] = aligned(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
             row = int(np.flatnonzero(np.isnan(held_out).any(axis=1))[0])
             raise refusal("must test every row once", where="'cv'", got=f"row {row} is in no test part")
@@ -173,17 +178,3 @@ def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
     if hasattr(X, "shape"):  # a table of zeros of that shape takes no room, and no value of X is touched
         validation.check_array(np.broadcast_to(0.0, X.shape), ensure_all_finite=False, input_name="X")
     validation.validate_data(owner, X, reset=reset, skip_check_array=True)
-
-
-def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:
-    """Probabilities with one column for every class; classes that a fold lacked have probability 0."""
-    if not hasattr(estimator, "predict_proba"):
-        got = f"it is {type(estimator).__name__}"
-        hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
-        raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
-    probability = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    if np.array_equal(estimator.classes_, classes):
-        return probability
-    aligned = np.zeros((probability.shape[0], len(classes)))
-    aligned[:, np.searchsorted(classes, estimator.classes_)] = probability
-    return aligned

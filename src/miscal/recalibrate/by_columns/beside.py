@@ -97,32 +97,23 @@ class Design:
         """The part of each column in what has an entry a feature."""
         return np.split(features, np.cumsum(self.widths)[:-1])
 
-    def moments(self, sample: Sample, ready: list[Array]) -> tuple[Floats, Floats]:
-        """Mean of each feature, and 1 / its standard deviation (0 where it is constant)."""
-        shift = self.rows(ready, 0, 1)[:, 0]
-
-        def work(start: int, stop: int) -> Floats:
-            features = self.rows(ready, start, stop) - shift[:, None]
-            weight = np.ones(stop - start) if sample.weight is None else sample.weight[start:stop]
-            return np.stack([features @ weight, (features * features) @ weight])
-
-        first, second = np.sum(over_blocks(sample.rows, work, self.block), axis=0) / sample.total
-        centre = shift + first
-        variance = second - first * first
-        moving = variance > 1e-24 * (1.0 + centre * centre)
-        return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
-
 
 class DesignFit(LogisticFit):
     """One logistic regression on features of a score and of columns, all centred and scaled."""
 
     def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
         super().__init__(rows, features, l2)
-        self.design, self.ready = design, design.ready(rows.columns)
+        self.design, self.ready, own = design, design.ready(rows.columns), features.count
         self.thin = None  # the columns are those of all rows
-        centre, scale = design.moments(rows, self.ready)
-        self.centre = np.concatenate([self.centre, centre])
-        self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, scale])
+        self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
+        self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
+        # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.
+        moments = 4.0 * self.evaluate(rows, np.zeros(len(self.centre) + 1))[2] / rows.total
+        mean = moments[0, own + 1 :]
+        self.centre[own:] += mean
+        variance = np.diag(moments)[own + 1 :] - mean * mean
+        moving = variance > 1e-24 * (1.0 + self.centre[own:] ** 2)
+        self.scale[own:] = np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
@@ -165,28 +156,23 @@ class _Augmented(ByColumns):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names, features, (l2, positive) = chosen_names(sample.columns, self.columns), Features.of(self), self._rules()
-        design = Design.learned(sample, names, int(self.degree), raw=l2 > 0)
+        names, features, how = chosen_names(sample.columns, self.columns), Features.of(self), self.get_params()
+        design = Design.learned(sample, names, int(self.degree), raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
-        fit = DesignFit(sample, features, design, l2)
+        fit = DesignFit(sample, features, design, float(how["l2"]))
         with threads_of_blas().limit(limits=1, user_api="blas"):  # a fit of 50 columns takes a tenth of the time
-            theta, separated = fit.best(positive=positive)
+            theta, separated = fit.best(positive=how.get("constraint") == "positive")
         coefficients, own = theta[1:] * fit.scale, features.count
         self.coefficients_, self.centres_ = coefficients[None, :], fit.centre[own:].copy()
         self.intercepts_ = np.array([theta[0] - coefficients[:own] @ fit.centre[:own]])
         if separated:
             warn(SEPARATED)
 
-    def _rules(self) -> tuple[float, bool]:
-        """The penalty, and whether the coefficients of the score must not be negative."""
-        own: Any = self
-        return float(own.l2), getattr(self, "constraint", "none") == "positive"
-
     def _design(self) -> Design:
-        return Design(self._encodings(standard=not self._rules()[0]), int(self.degree))
+        return Design(self._encodings(standard=not self.get_params()["l2"]), int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), Features.of(self), self.centres_
@@ -383,7 +369,7 @@ class Augmentation(Recalibrator):
             options = {"sample_weight": sample.weights[rows]} if weighs else {}
             fitted.fit(features[rows], sample.outcome[rows], **options)
             self.estimators_.append(fitted)
-            current = _scores(fitted, features, current)
+            current = aligned(fitted, features, np.arange(sample.n_classes))
 
     def _made(self) -> Any:
         if self.estimator is not None:
@@ -402,7 +388,7 @@ class Augmentation(Recalibrator):
         current = pairs(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
-            current = _scores(fitted, _features(beside, current), current)
+            current = aligned(fitted, _features(beside, current), np.arange(self.n_classes_))
         return normalised(current.copy(), current)
 
     def to_json(self) -> str:
@@ -423,9 +409,11 @@ def _features(beside: Floats, current: Floats) -> Floats:
     return np.hstack([beside, current[:, 1:]])
 
 
-def _scores(fitted: Any, features: Floats, current: Floats) -> Floats:
-    """The new scores; a class that the classifier has not seen gets 0."""
-    found = np.asarray(fitted.predict_proba(features), dtype=np.float64)
-    made = np.zeros_like(current)
-    made[:, np.asarray(fitted.classes_, dtype=np.int64)] = found
+def aligned(fitted: Any, features: Any, classes: Array) -> Floats:
+    """Probabilities with one column for every class; classes that a classifier has not seen have probability 0."""
+    probability = np.asarray(fitted.predict_proba(features), dtype=np.float64)
+    if np.array_equal(fitted.classes_, classes):
+        return probability
+    made = np.zeros((probability.shape[0], len(classes)))
+    made[:, np.searchsorted(classes, fitted.classes_)] = probability
     return made

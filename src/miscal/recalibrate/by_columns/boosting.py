@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from miscal.kernels.logistic import add_trees
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns import variable_tree as cuts
-from miscal.recalibrate.declared import chosen_names, parameter, state
+from miscal.recalibrate.declared import LARGEST, chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Family, Sample
@@ -37,8 +37,7 @@ BINS = 255
 MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
 HESSIAN = 5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
 BEND = 1e-6  # least second derivative that a row is divided by
-Grown = Iterator[Floats]  # trees, each (nodes, 5): column, threshold, left, right and value
-Trees = tuple[Integers, Floats, Integers, Integers, Floats, Integers]  # the same of all nodes, and the roots
+Grown = Iterator[cuts.Trees]
 
 
 class _Boosted:
@@ -49,15 +48,15 @@ class _Boosted:
         # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
         self.rescale = bool(how.rescale) and sample.response == "binary"
         weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
-        self.outcome, self.weight, start = sample.outcome.astype(np.float64), weight, getattr(how, "rate_", None)
-        expected = sample.probability if start is None else np.full(sample.rows, sample.rate)
+        self.outcome, self.weight = sample.outcome.astype(np.float64), weight
+        expected = sample.probability if how.start == "score" else np.full(sample.rows, sample.rate)
         looked = self.family.target(expected, self.outcome, weight)
         names = chosen_names(sample.columns, None)
         self.encodings = [cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names]
-        given = [(each.columns, each.probability) for each in (sample, *asked)]
-        begun = [_begin(self.encodings, *each, start, self.family) for each in given]
+        given = [(each.columns, self.family.link(each.probability)) for each in (sample, *asked)]
+        begun = [how.begin(self.encodings, *each) for each in given]
         self.numbers, self.links = map(list, zip(*begun, strict=True))
-        self.table = np.empty((0, 5))
+        self.nodes, self.cuts = np.empty((3, 0), np.int64), np.empty((2, 0))
         self.roots: list[int] = []  # where each tree starts
         self.ends: list[int] = []
         self.scales: list[float] = []
@@ -65,27 +64,22 @@ class _Boosted:
     def grow(self) -> None:
         """One more round."""
         features, first = np.vstack([self.numbers[0], self.links[0]]), len(self.roots)
-        for tree in self.grower(features, self.outcome, self.weight, self.links[0]):
-            tree[:, 2:4] += np.where(tree[:, 2:4] >= 0, len(self.table), 0)
-            self.roots.append(len(self.table))
-            self.table = np.concatenate([self.table, tree])
+        for grown, values in self.grower(features, self.outcome, self.weight, self.links[0]):
+            self.roots.append(self.nodes.shape[1])
+            grown[1:] += np.where(grown[1:] >= 0, self.roots[-1], 0)
+            self.nodes, self.cuts = np.hstack([self.nodes, grown]), np.hstack([self.cuts, values])
         self.ends.append(len(self.roots))
         for i, numbers in enumerate(self.numbers):
-            self.links[i] = advanced(self.trees(), first, self.ends[-1], numbers, self.links[i])
+            self.links[i] = advanced(self.nodes, self.cuts, self.roots[first:], numbers, self.links[i])
         self.scales.append(best_scale(self.links[0], self.outcome, self.weight) if self.rescale else 1.0)
         self.links = [link * self.scales[-1] for link in self.links]
 
-    def trees(self) -> Trees:
-        """All trees so far."""
-        column, left, right = self.table[:, [0, 2, 3]].T.astype(np.int64)
-        threshold, value = self.table[:, [1, 4]].T.copy()
-        return column, threshold, left, right, value, np.array(self.roots, dtype=np.int64)
 
-
-def advanced(trees: Trees, first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
-    """Add trees first .. last - 1 to the logit."""
+def advanced(nodes: Integers, cuts: Floats, roots: Sequence[int], numbers: Floats, logits: Floats) -> Floats:
+    """Add the trees that start at the roots to the logit."""
+    (column, left, right), (threshold, value), starts = nodes, cuts, np.array(roots, dtype=np.int64)
     result = logits.copy()
-    add_trees(np.vstack([numbers, logits]), *trees, first, last, result)
+    add_trees(np.vstack([numbers, logits]), column, threshold, left, right, value, starts, 0, len(starts), result)
     return result
 
 
@@ -128,14 +122,15 @@ def by_lightgbm(
     for tree in grown["tree_info"]:
         table: list[list[float]] = []
         _append(table, tree["tree_structure"])
-        yield np.array(table)
+        parts = list(zip(*table, strict=True))
+        yield np.array(parts[:3]), np.array(parts[3:])
 
 
 def _append(table: list[list[float]], node: dict[str, Any]) -> None:
     """Append a node and those below it."""
-    made = [node.get("split_feature", 0), node.get("threshold", 0.0), -1, -1, node.get("leaf_value", 0.0)]
+    made = [node.get("split_feature", -1), -1, -1, node.get("threshold", 0.0), node.get("leaf_value", 0.0)]
     table.append(made)
-    for side, child in ((2, "left_child"), (3, "right_child")):
+    for side, child in ((1, "left_child"), (2, "right_child")):
         if child in node:
             made[side] = len(table)
             _append(table, node[child])
@@ -165,7 +160,7 @@ def by_sklearn(
         step[mass < HESSIAN] = 0.0
         step *= LEARNING_RATE
         link += step[place]
-        yield np.column_stack([*cuts.tree_of(tree, edges), step])
+        yield cuts.tree_of(tree, edges, step)
 
 
 def _check_rounds(name: str, value: Any) -> None:
@@ -235,13 +230,10 @@ class MulticalibrationBoost(cuts.CutColumns):
     start: str = parameter(one_of, ("score", "rate"), default="score")
     rescale: bool = parameter(truth, default=True)
     judges: int = parameter(whole, 1, FOLDS, default=FOLDS)
-    rounds_: int = state("int", low=0)
     gain_: float = state("float")
     scales_: Floats = state("float", "any", low=0.0)
     ends_: Integers = state("int", "any", low=0)
-    node_value_: Floats = state("float", "any")
-    roots_: Integers = state("int", "any", low=0)
-    rate_: float = state("float", optional=True)
+    rate_: float = state("float")
 
     @property
     def more_columns(self) -> int:  # type: ignore[override]
@@ -251,28 +243,30 @@ class MulticalibrationBoost(cuts.CutColumns):
     def check_state(self) -> None:
         """Refuse trees that are none."""
         super().check_state()
-        if not (len(self.scales_) == len(self.ends_) == self.rounds_):
-            raise ValueError("the rounds differ in number")
-        ordered = np.concatenate([[0], self.ends_])
-        if (np.diff(ordered) < 0).any() or int(ordered[-1]) != len(self.roots_):
+        ends = [0, *self.ends_.tolist()]
+        if len(self.scales_) != self.rounds_ or ends != sorted(ends) or ends[-1] != len(self._roots()):
             raise ValueError("the trees of the rounds do not follow one another")
-        size = len(self.node_left_)
-        if len(self.node_value_) != size or ((self.roots_ < 0) | (self.roots_ >= size)).any():
-            raise ValueError("a tree starts where there is no node, or a node has no value")
-        if hasattr(self, "rate_") != (self.start == "rate"):
-            raise ValueError("'rate_' belongs to what starts from the rate")
+        if (np.abs(self.cuts_[1]) > LARGEST).any():
+            raise ValueError("'cuts_' must hold values whose sums are finite")
+
+    @property
+    def rounds_(self) -> int:
+        """How many rounds of trees."""
+        return len(self.ends_)
+
+    def begin(self, encodings: list[Encoding], columns: Columns, own: Floats) -> tuple[Floats, Floats]:
+        """What trees cut besides the logit so far, and the logit that they start from; `own` is the score's."""
+        numbers = np.stack(cuts.cut_numbers(encodings, columns))
+        return (numbers, own) if self.start == "score" else (np.vstack([numbers, own]), np.full(len(own), self.rate_))
 
     def _fit(self, sample: Sample) -> None:
-        self.gain_ = 0.0
-        if self.start == "rate":
-            self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
+        self.gain_, self.rate_ = 0.0, float(sample.family.link(np.array([sample.rate]))[0])
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
         boosted = _Boosted(self, sample)
         for _ in range(int(rounds)):
             boosted.grow()
-        *trees, self.node_value_, self.roots_ = boosted.trees()
-        self._keep_trees(boosted.encodings, trees)
-        self.rounds_ = len(boosted.ends)
+        self._remember(boosted.encodings)
+        self.nodes_, self.cuts_ = boosted.nodes, boosted.cuts
         self.scales_ = np.array(boosted.scales, dtype=np.float64)
         self.ends_ = np.array(boosted.ends, dtype=np.int64)
 
@@ -309,12 +303,15 @@ class MulticalibrationBoost(cuts.CutColumns):
         if not self.rounds_:
             return as_rows(probability)
         family = self.family()
-        numbers, logits = _begin(self._encodings(), columns, probability, getattr(self, "rate_", None), family)
-        first = 0
-        trees = (*self._nodes(), self.node_value_, self.roots_)
-        for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
-            logits, first = advanced(trees, first, last, numbers, logits) * scale, last
+        numbers, logits = self.begin(self._encodings(), columns, family.link(probability))
+        for roots, scale in self._rounds():
+            logits = advanced(self.nodes_, self.cuts_, roots, numbers, logits) * scale
         return pairs(family.mean(logits))
+
+    def _rounds(self) -> Iterator[tuple[list[int], float]]:
+        """Where the trees of each round start, and its scale."""
+        starts = np.split(self._roots(), self.ends_)
+        return zip(map(np.ndarray.tolist, starts[:-1]), self.scales_.tolist(), strict=True)
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
@@ -324,13 +321,11 @@ class MulticalibrationBoost(cuts.CutColumns):
         value: nodes.Node = self.family().before()
         if self.start == "rate":
             columns, value = [*columns, value], nodes.Linear((), self.rate_)
-        values = self.node_value_.tolist()
-        ends = [0, *self.ends_.tolist()]
-        for i, scale in enumerate(self.scales_.tolist()):
+        values = self.cuts_[1].tolist()
+        for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")
             made = self._formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
-            trees = [(scale, made[root]) for root in self.roots_[ends[i] : ends[i + 1]].tolist()]
-            total = nodes.Linear(((scale, so_far), *trees), 0.0)
+            total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)), 0.0)
             value = nodes.Named(so_far.name, value, total)
         return self.family().after(value)
 
@@ -351,11 +346,3 @@ class MulticalibrationBoost(cuts.CutColumns):
             return "held-out loss would not improve, so nothing was changed"
         saved = f", saving {self.gain_:.2g} of held-out {self.family().loss} a row" if self.gain_ else ""
         return f"{self.rounds_} rounds of trees{saved}"
-
-
-def _begin(
-    encodings: list[Encoding], columns: Columns, probability: Floats, start: float | None, family: Family
-) -> tuple[Floats, Floats]:
-    """What trees cut besides the logit so far, and the logit that they start from."""
-    numbers, own = np.stack(cuts.cut_numbers(encodings, columns)), family.link(probability)
-    return (numbers, own) if start is None else (np.vstack([numbers, own]), np.full(len(own), start))

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
-from miscal.data.vectors import Array, Floats, logit, sigmoid
+from miscal.data.vectors import Array, Floats, logit
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, pairs
+from miscal.recalibrate.base import ByColumns
 from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
@@ -256,10 +256,7 @@ class NeuralCalibration(ByColumns):
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
         """Rows that sum to 1."""
-        logits = np.asarray(logits, dtype=np.float64)
-        if logits.shape[1] == 1:
-            return pairs(sigmoid(logits[:, 0]))
-        return softmax(logits)[0]
+        return softmax(np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits)[0]
 
     def _shapes(self) -> list[tuple[int, ...]]:
         inputs = self._inputs()

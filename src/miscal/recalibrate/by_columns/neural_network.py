@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,12 +21,12 @@ from miscal.kernels.threads import thread_count
 if TYPE_CHECKING:
     from miscal.recalibrate.by_columns.neural import Inputs, NeuralCalibration
 
-CHUNK = 1 << 18  # rows that are brought to the device at a time
+CHUNK = 1 << 18  # rows predicted at a time
 THREADED = 2e8  # products in a batch from which several threads help
 
 
 class Rows(NamedTuple):
-    """What is trained on; arrays stay in memory and go to the device in chunks."""
+    """What is trained on; arrays stay in memory and go to the device batch by batch."""
 
     codes: Array  # (n, categories) int32
     numbers: Array  # (n, width) float32
@@ -40,12 +39,10 @@ class Rows(NamedTuple):
         """Some of the rows."""
         return Rows(*(part[rows] for part in self))
 
-    def chunks(self, rows: Array, device: torch.device, batch: int = CHUNK) -> Iterator[tuple[torch.Tensor, ...]]:
+    def batches(self, rows: Array, device: torch.device, size: int = CHUNK) -> Iterator[list[torch.Tensor]]:
         """Some rows on the device, so many at a time."""
-        for start in range(0, rows.size, CHUNK):
-            here = rows[start : start + CHUNK]
-            made = [torch.from_numpy(np.ascontiguousarray(each[here])).to(device) for each in self]
-            yield from zip(*(torch.split(each, batch) for each in made), strict=True)
+        for start in range(0, rows.size, size):
+            yield [torch.from_numpy(each[rows[start : start + size]]).to(device) for each in self]
 
 
 class FieldNetwork(nn.Module):  # type: ignore[misc]
@@ -55,24 +52,21 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.tables = nn.ModuleList([nn.Embedding(size, embedding) for size in inputs.sizes])
         widths = [embedding * len(inputs.sizes) + inputs.width, *hidden, outputs]
-        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(widths)])
+        steps = [step for a, b in pairwise(widths) for step in (nn.Linear(a, b), nn.ReLU())]
+        self.layers = nn.Sequential(*steps[:-1])
         with torch.no_grad():
             for table in self.tables:
                 # Small: a level seldom seen stays near the middle, where g is that of no level in particular.
                 table.weight.normal_(0.0, 0.05)
-            for layer in self.layers:
-                bound = layer.in_features**-0.5
-                layer.weight.uniform_(-bound, bound)
-                layer.bias.uniform_(-bound, bound)
+            for layer in self.layers[::2]:
+                layer.reset_parameters()
             self.layers[-1].weight.zero_()
             self.layers[-1].bias.zero_()
 
     def forward(self, numbers: torch.Tensor, *codes: torch.Tensor) -> torch.Tensor:
         """Outputs of a batch, (n, outputs)."""
-        x = torch.cat([*(table(codes[0][:, j]) for j, table in enumerate(self.tables)), numbers], dim=1)
-        for layer in self.layers[:-1]:
-            x = torch.relu(layer(x))
-        return self.layers[-1](x)
+        embedded = [table(codes[0][:, j]) for j, table in enumerate(self.tables)]
+        return self.layers(torch.cat([*embedded, numbers], dim=1))
 
 
 class Calibration(nn.Module):  # type: ignore[misc]
@@ -101,11 +95,9 @@ class Calibration(nn.Module):  # type: ignore[misc]
 
 
 def losses(logits: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
-    """Log loss of each row."""
-    if logits.shape[1] == 1:
-        target = outcome.to(logits.dtype)
-        return nn.functional.binary_cross_entropy_with_logits(logits[:, 0], target, reduction="none")
-    return nn.functional.cross_entropy(logits, outcome.long(), reduction="none")
+    """Log loss of each row; log-odds are log-weights of two classes, the first's being 0."""
+    both = nn.functional.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
+    return nn.functional.cross_entropy(both, outcome, reduction="none")
 
 
 @contextmanager
@@ -130,6 +122,8 @@ def train(
     Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
     latter is the loss before training.
     """
+    console = Console(stderr=True, force_terminal=how.progress is True or None)
+    shown: Any = {"console": console, "transient": True, "disable": not (how.progress and console.is_terminal)}
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
     rng = np.random.default_rng(int(how.random_state))
@@ -141,7 +135,8 @@ def train(
     for _ in range(how.epochs):
         model.train()
         total = torch.zeros((), device=device)
-        for batch in shown(rows.chunks(rng.permutation(own), device, int(how.batch)), own.size, how):
+        batches = rows.batches(rng.permutation(own), device, int(how.batch))
+        for batch in track(batches, "Neural Calibration", -(-own.size // int(how.batch)), **shown):
             optimizer.zero_grad(set_to_none=True)
             loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
             loss.backward()
@@ -161,16 +156,6 @@ def train(
     return fitted, checked
 
 
-def shown(
-    batches: Iterator[tuple[torch.Tensor, ...]], rows: int, how: NeuralCalibration
-) -> Iterable[tuple[torch.Tensor, ...]]:
-    """Batches of an epoch, with a bar on the terminal where it is wanted."""
-    if how.progress is False or (how.progress == "auto" and not sys.stderr.isatty()):
-        return batches
-    console = Console(stderr=True, force_terminal=how.progress is True or None)
-    return track(batches, "Neural Calibration", -(-rows // int(how.batch)), console=console, transient=True)
-
-
 def mean_loss(model: Calibration, rows: Rows, device: torch.device) -> float:
     """Weighted mean loss of rows."""
     found = losses(torch.from_numpy(outputs_of(model, rows, device)), torch.from_numpy(rows.outcome))
@@ -181,18 +166,16 @@ def outputs_of(model: Calibration, rows: Rows, device: torch.device) -> Array:
     """Log-odds of all rows, in chunks."""
     model.to(device).eval()
     with torch.no_grad():
-        chunks = rows.chunks(np.arange(len(rows.outcome)), device)
-        return np.concatenate([model(*chunk[:4]).double().cpu().numpy() for chunk in chunks])
+        batches = rows.batches(np.arange(len(rows.outcome)), device)
+        return np.concatenate([model(*batch[:4]).double().cpu().numpy() for batch in batches])
 
 
 def device_of(name: str) -> torch.device:
     """The device that a name stands for; "auto" is a GPU where there is one."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
+        return torch.zeros(1, device=name).device
     except (RuntimeError, AssertionError, TypeError) as error:
         got = str(error).splitlines()[0][:100]
         raise refusal("must be a device that torch can use", where="'device'", got=got, hint="'cpu'") from error
-    return device

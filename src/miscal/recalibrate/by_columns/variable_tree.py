@@ -21,7 +21,7 @@ from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
 
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
-Nodes = tuple[Integers, Floats, Integers, Integers]  # column, threshold, left and right of each node of trees
+Trees = tuple[Integers, Floats]  # of each node of trees: column, left and right; threshold and value
 PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 
 
@@ -69,12 +69,12 @@ def codes_between(numbers: Sequence[Floats], most: int | None = None) -> tuple[l
     return edges, np.stack(codes, axis=1).astype(np.float32)
 
 
-def tree_of(grown: Any, edges: list[Floats]) -> Nodes:
+def tree_of(grown: Any, edges: list[Floats], value: Floats | float = 0.0) -> Trees:
     """A tree that scikit-learn grew on codes, with cuts at the edges that the codes stand for."""
-    left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
-    column = np.where(left >= 0, grown.feature, 0).astype(np.int64)
-    cuts = zip(column, np.floor(grown.threshold).astype(np.int64), left, strict=True)
-    return column, np.array([edges[j][code] if inner >= 0 else 0.0 for j, code, inner in cuts]), left, right
+    left, column = grown.children_left, np.maximum(grown.feature, -1)
+    codes = np.floor(grown.threshold).astype(np.int64)
+    cuts = [edges[j][code] if j >= 0 else 0.0 for j, code in zip(column, codes, strict=True)]
+    return np.array([column, left, grown.children_right]), np.array(np.broadcast_arrays(cuts, value))
 
 
 class CutColumns(ByColumns):
@@ -90,30 +90,23 @@ class CutColumns(ByColumns):
 
     nominal_: Array = state("bool", "any")
     ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: the place of what is unseen
-    node_column_: Integers = state("int", "any")
-    node_threshold_: Floats = state("float", "any", low=-np.inf, high=np.inf)
-    node_left_: Integers = state("int", "any", low=-1)
-    node_right_: Integers = state("int", "any", low=-1)
+    nodes_: Integers = state("int", 3, "any", low=-1)  # column, left and right
+    cuts_: Floats = state("float", 2, "any", low=-np.inf, high=np.inf)  # threshold and value
 
     def check_state(self) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         super().check_state()
-        column, _, left, right = self._nodes()
-        size, inner = len(left), np.flatnonzero(left >= 0)
-        if any(len(part) != size for part in self._nodes()):
-            raise ValueError("the arrays of the trees differ in length")
-        children = np.stack([left[inner], right[inner]])
-        if (children <= inner).any() or (children >= size).any() or (right[left < 0] >= 0).any():
+        inner = np.flatnonzero(self.nodes_[1] >= 0)
+        column, children = self.nodes_[0, inner], self.nodes_[1:, inner]
+        fine = (children > inner).all() and (children < self.nodes_.shape[1]).all()
+        if not fine or np.unique(children).size < children.size or self.cuts_.shape[1] != self.nodes_.shape[1]:
             raise ValueError("the nodes do not form trees")
-        if ((column[inner] < 0) | (column[inner] >= len(self.names_) + self.more_columns)).any():
+        if ((column < 0) | (column >= len(self.names_) + self.more_columns)).any():
             raise ValueError("the trees cut a column that is not there")
 
-    def _nodes(self) -> Nodes:
-        return self.node_column_, self.node_threshold_, self.node_left_, self.node_right_
-
-    def _keep_trees(self, encodings: list[Encoding], trees: Sequence[Any]) -> None:
-        self._remember(encodings)
-        self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = trees
+    def _roots(self) -> Integers:
+        """Where each tree starts: nodes that are no node's children."""
+        return np.setdiff1d(np.arange(self.nodes_.shape[1]), self.nodes_[1:])
 
     def _cut_columns(self) -> list[nodes.Node]:
         """Each column as the number that trees cut, in a formula."""
@@ -127,9 +120,9 @@ class CutColumns(ByColumns):
     def _formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
         """Each node as cuts, made from the last: children come after their parents."""
         made: dict[int, nodes.Node] = {}
-        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self._nodes(), strict=True)))):
-            inner = left >= 0
-            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
+        for node, (column, left, right) in reversed(list(enumerate(self.nodes_.T.tolist()))):
+            below = made.get(left), made.get(right)
+            made[node] = nodes.Cut(columns[column], float(self.cuts_[0, node]), *below) if left >= 0 else leaf(node)
         return made
 
     def _encodings(self, **more: Any) -> list[Encoding]:
@@ -212,11 +205,9 @@ class VariableTree(CutColumns):
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
         super().check_state()
-        inner = self.node_left_ >= 0
-        children = np.concatenate([self.node_left_[inner], self.node_right_[inner]])
-        if not len(inner) or sorted(children.tolist()) != list(range(1, len(inner))):
+        if len(self._roots()) != 1:
             raise ValueError("the nodes do not form one tree")
-        if [leaf is None for leaf in self.leaves_] != inner.tolist():
+        if [leaf is None for leaf in self.leaves_] != (self.nodes_[1] >= 0).tolist():
             raise ValueError("leaves must hold a recalibrator, inner nodes none")
         if any(leaf is not None and leaf.uses_columns for leaf in self.leaves_):
             raise ValueError("a leaf must hold a recalibrator of the score")
@@ -230,17 +221,18 @@ class VariableTree(CutColumns):
             looked = replace(sample, outcome=target, weight=weights)
         encodings = [coded(sample.columns.find(name), target, weights) for name in names]
         numbers = cut_numbers(encodings, sample.columns)
-        self._keep_trees(encodings, self._grown(looked, numbers))
-        self.leaves_ = [None] * len(self.node_left_)
+        self._remember(encodings)
+        self.nodes_, self.cuts_ = self._grown(looked, numbers)
+        self.leaves_ = [None] * self.nodes_.shape[1]
         learned: dict[int, Array] = {}  # from what rows: with one class only those of the node above
         for node, above, rows in self._parts(numbers, np.arange(sample.rows)):
             fine = sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
             learned[node] = rows if fine else learned[above]
-            if self.node_left_[node] < 0:
+            if self.nodes_[1, node] < 0:
                 part = sample.take(learned[node])
                 self.leaves_[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
 
-    def _grown(self, sample: Sample, numbers: list[Floats]) -> Nodes:
+    def _grown(self, sample: Sample, numbers: list[Floats]) -> Trees:
         """Grow a tree (Gini, or squared error)."""
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -257,10 +249,11 @@ class VariableTree(CutColumns):
     ) -> Iterator[tuple[int, int, Integers]]:
         """Each node, the one above it, and those of the rows that pass it, from the root down."""
         yield node, above, rows
-        if self.node_left_[node] >= 0:
-            goes_left = numbers[self.node_column_[node]][rows] <= self.node_threshold_[node]
-            yield from self._parts(numbers, rows[goes_left], self.node_left_[node], node)
-            yield from self._parts(numbers, rows[~goes_left], self.node_right_[node], node)
+        column, left, right = self.nodes_[:, node].tolist()
+        if left >= 0:
+            goes_left = numbers[column][rows] <= self.cuts_[0, node]
+            yield from self._parts(numbers, rows[goes_left], left, node)
+            yield from self._parts(numbers, rows[~goes_left], right, node)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         numbers = cut_numbers(self._encodings(), columns)
@@ -281,14 +274,14 @@ class VariableTree(CutColumns):
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
 
     def _summary(self) -> str:
-        inner = np.flatnonzero(self.node_left_ >= 0)
+        inner = np.flatnonzero(self.nodes_[1] >= 0)
         cuts = [self._cut(int(node)) for node in inner[:4]]
         more = ", ..." if len(inner) > 4 else ""
-        leaves = len(self.node_left_) - len(inner)
+        leaves = len(self.leaves_) - len(inner)
         return f"{leaves} {'leaf' if leaves == 1 else 'leaves'}" + (f"; {', '.join(cuts)}{more}" if cuts else "")
 
     def _cut(self, node: int) -> str:
-        column, threshold = self.node_column_[node], self.node_threshold_[node]
+        column, threshold = self.nodes_[0, node], self.cuts_[0, node]
         if not self.nominal_[column]:
             return f"{self.names_[column]} <= {threshold:g}"
         levels = [str(level) for level in self.levels_[column][: int(np.floor(threshold)) + 1]]
