@@ -177,18 +177,14 @@ def variable_result(
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
+    weight, values = None if compared.first is None else compared.first[known], values[known]
     with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
-        low, high = np.quantile(values[known], [0.01, 0.99])
-    weight = None if compared.first is None else compared.first[known]
-    bars: int | np.ndarray = BARS
-    if integer and high - low < 2 * BARS:  # a bar a value: wider bars would hold now one value, now two
-        bars = np.arange(low - 0.5, high + 1.0)
-    low, high = float(low), float(high)
+        low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
-        total = float(known.sum() if weight is None else weight.sum())
-        return {"edges": [float(low), float(high)], "rows": [total]}
-    span = (low, high)
-    rows, edges = np.histogram(values[known], bins=bars, range=span, weights=weight)
+        return {"edges": [low, high], "rows": [float(values.size if weight is None else weight.sum())]}
+    one_each = integer and high - low < 2 * BARS  # a bar a value: wider bars would hold now one value, now two
+    bars: Any = np.arange(low - 0.5, high + 1.0) if one_each else BARS
+    rows, edges = np.histogram(values, bins=bars, range=(low, high), weights=weight)
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 
 
