@@ -111,12 +111,19 @@ def expected_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
-    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
-    if many and strategy == "quantile" and isinstance(bins, int) and bins >= 1:
-        found = quantile_tally(pair, pair.predicted if on is None else on, bins)
-        warn_of_merged(bins, found.counts.size)
+    quick = quick_bins(pair, bins, strategy)
+    if quick:
+        found = quantile_tally(pair, pair.predicted if on is None else on, quick)
+        warn_of_merged(quick, found.counts.size)
         return tally_error(found, norm)
     return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm) * given.scale
+
+
+def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
+    """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
+    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
+    whole = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    return max(int(bins), 0) if many and whole and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
 def maximum_calibration_error(
