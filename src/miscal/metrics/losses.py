@@ -14,7 +14,6 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
-from miscal.engines.memory import tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.kernels.logistic import LOGIT, score_pass
@@ -22,7 +21,6 @@ from miscal.kernels.order import rising_rates
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
-from miscal.pooling.cells import BinPooling, Ranges
 
 AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
 
@@ -112,12 +110,18 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
     >>> round(log_loss([1, 0], [0.5, 0.5]), 6)
     0.693147
     """
-    given = Given(y_true, y_prob, sample_weight)
-    if given.predictions.probability.ndim == 2 and target == "auto":
-        chosen = np.take_along_axis(given.predictions.probability, given.predictions.outcome[:, None].astype(int), 1)
-        with np.errstate(divide="ignore"):
-            return float(np.average(-np.log(chosen[:, 0]), weights=given.predictions.weight))
-    return _tally_mean(given.pair(target), "log_loss")
+    truth, weight = _of_the_truth(Given(y_true, y_prob, sample_weight), target)
+    with np.errstate(divide="ignore"):
+        return float(0.0 - np.average(np.log(truth), weights=weight))
+
+
+def _of_the_truth(given: Given, target: str | int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The probability that each row gave to what happened, and weights."""
+    p = given.predictions
+    if p.probability.ndim == 2 and target == "auto":
+        return np.take_along_axis(p.probability, p.outcome[:, None].astype(int), 1)[:, 0], p.weight
+    pair = given.pair(target)
+    return np.where(pair.observed, pair.predicted, 1.0 - pair.predicted), p.weight
 
 
 def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
@@ -130,17 +134,11 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
     0.25
     """
     given = Given(y_true, y_prob, sample_weight)
-    if given.predictions.probability.ndim == 2 and target == "auto":
-        probability, outcome = given.predictions.probability, given.predictions.outcome.astype(int)
-        chosen = np.take_along_axis(probability, outcome[:, None], 1)[:, 0]
-        squares = np.einsum("ij,ij->i", probability, probability) - 2 * chosen + 1
-        return float(np.average(squares, weights=given.predictions.weight))
-    return _tally_mean(given.pair(target), "squared_error")
-
-
-def _tally_mean(pair: Pair, name: str) -> float:
-    one = tally(pair, BinPooling(pair.predicted, Ranges(np.array([0.0, 1.0]))))
-    return float(getattr(one, name)[0] / one.weight[0])
+    truth, weight = _of_the_truth(given, target)
+    every = given.predictions.probability
+    if every.ndim == 1 or target != "auto":
+        return float(np.average((1.0 - truth) ** 2, weights=weight))
+    return float(np.average(np.einsum("ij,ij->i", every, every) - 2 * truth + 1, weights=weight))
 
 
 def prediction_rejection_ratio(
