@@ -261,25 +261,13 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    ratio, pair = ratio_of(pair), without_certain(pair)
-    large = in_the_large(pair)
-    if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
-        return SlopeIntercept(NOTHING, NOTHING, large, ratio)
     intercept, slope = _fit(pair, free_slope=True)
-    return SlopeIntercept(slope, intercept, large, ratio)
+    return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
 
 
 def in_the_large(pair: Pair) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    pair = without_certain(pair)
-    one_class = not pair.rows or pair.observed.min() == pair.observed.max()
-    return NOTHING if one_class else _fit(pair, free_slope=False)[0]
-
-
-def without_certain(pair: Pair) -> Pair:
-    """The rows whose scores have log-odds."""
-    inside = has_log_odds(pair)
-    return pair if inside.all() else pair.take(inside)
+    return _fit(pair, free_slope=False)[0]
 
 
 def has_log_odds(pair: Pair) -> np.ndarray:
@@ -288,12 +276,17 @@ def has_log_odds(pair: Pair) -> np.ndarray:
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
-    """Newton's method on one or two coefficients; the slope starts, or stays, at 1.
+    """Newton's method on one or two coefficients, of the rows that have log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
     free = np.array([True, free_slope])
+    inside = has_log_odds(pair)
+    pair = pair if inside.all() else pair.take(inside)
+    varied = (pair.observed, pair.predicted)[: free.sum()]
+    if not pair.rows or any(values.min() == values.max() for values in varied):
+        return [NOTHING] * int(free.sum())
 
     def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
         step = np.zeros(2)

@@ -237,7 +237,7 @@ def row_variations(rows: Ranked) -> np.ndarray:
         )
     step = max(1, CALL_VALUES // rows.predictions.n_classes)
     # One block at a time: a callable need not be safe in threads.
-    starts = [step * block for block in range(-(-rows.predictions.rows // step))]
+    starts = range(0, rows.predictions.rows, step)
     return np.concatenate([rows.measure(ranked_rows(rows, start, start + step).shares) for start in starts])
 
 
