@@ -68,7 +68,8 @@ class Pair:
         if self.weight is None:
             return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
         top = float(self.weight.max(initial=0.0)) ** 2 * (1.0 if self.count is None else float(self.count.max()))
-        return top < WHOLE_LIMIT and _all_whole(self.weight)
+        few = self.weight[:999]  # most weights that are no whole numbers say so in their first rows
+        return top < WHOLE_LIMIT and all(np.array_equal(some, np.floor(some)) for some in (few, self.weight))
 
     @cached_property
     def plain(self) -> bool:
@@ -95,12 +96,6 @@ class Pair:
         """The pair of some rows (indices, a mask or a slice)."""
         kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
         return replace(self, **kept)
-
-
-def _all_whole(values: np.ndarray, block: int = 1 << 14) -> bool:
-    """Whether all values are whole numbers; most arrays that are not say so in their first block."""
-    parts = (values[start : start + block] for start in range(0, values.size, block))
-    return all(bool(np.all(part == np.floor(part))) for part in parts)
 
 
 def pair(predictions: Predictions, target: str | int = "auto") -> Pair:

@@ -11,7 +11,7 @@ from miscal.metrics.pooled import pooled, walk_summary
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
 from miscal.metrics.variable import by_variable
-from miscal.pairs import pair
+from miscal.pairs import Pair, pair
 
 
 def clustered_rows(clusters=4000, size=5, seed=1):
@@ -88,7 +88,7 @@ def test_real_responses_are_judged_by_their_residuals():
     rng = np.random.default_rng(4)
     score = rng.uniform(0.0, 0.02, 600)
     share = np.clip(score + rng.normal(0, 0.001, 600), 0, 1)
-    given = pair(Predictions(np.zeros(600, int) + (np.arange(600) == 0), score), "positive", share)
+    given = Pair(score, share)
     found = pooled(given, score_bins(given, 5, "quantile"))
     assert set(found.columns["method"]) == {"residuals"}  # few events are no reason: these are not events
     assert np.isfinite(found.columns["p_value"]).all()

@@ -101,7 +101,7 @@ def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.nda
     sizes = np.where(weight > 0, np.abs(gaps), 0.0)
     if np.isinf(power):
         return np.asarray(sizes.max(axis=-1))
-    share = weight / weight.sum()
+    share = weight / weight.sum(axis=-1, keepdims=True)
     if power == 1.0:
         return np.asarray((sizes * share).sum(axis=-1))
     return np.asarray((sizes**power * share).sum(axis=-1) ** (1.0 / power))

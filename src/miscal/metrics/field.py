@@ -160,6 +160,7 @@ def probability_calibration_error(
     return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
 
 
+SET_APART = ("shrunken", "shrunken_low", "shrunken_high", "difference", "difference_p", "difference_adjusted")
 FURTHEST = 20.0  # shift in log-odds by which predictions that are not certain can be put right in total
 
 
@@ -238,14 +239,14 @@ def field_result(
     field, weight = settings["column"], found.sums.weight
     shrunken, spreads = _shrunken(found, levels, apart)
     share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
+    units, unknown = found.noise.units, np.full(weight.size, np.nan)
+    differences = [unknown, unknown, unknown]
+    if apart is not None:
+        differences = [apart[1].tally.gap * units.scale, apart[1].tests.p_value, apart[1].adjusted]
     columns = dict(found.columns)
     columns |= {"parent": list(levels.names[0])} if levels.names else {}
-    units = found.noise.units
-    columns |= {
-        "events": found.sums.observed * units.scale + units.low * weight,
-        **dict(zip(("shrunken", "shrunken_low", "shrunken_high"), shrunken * units.scale, strict=True)),
-        **dict.fromkeys(("difference", "difference_p", "difference_adjusted"), np.full(weight.size, np.nan)),
-    }
+    columns["events"] = found.sums.observed * units.scale + units.low * weight
+    columns |= zip(SET_APART, [*(shrunken * units.scale), *differences], strict=True)
     extra: dict[str, Any] = {
         "tally": found.tally,
         "worst": worst_cell(found),
@@ -256,8 +257,6 @@ def field_result(
     }
     if apart is not None:
         shift, moved = apart
-        names = ("difference", "difference_p", "difference_adjusted")
-        columns |= zip(names, (moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted), strict=True)
         noise = {name: getattr(moved.summary, name) * units.scale for name in ("value", "noise_floor")}
         extra["differences"] = {"shift": shift, **noise, "p_value": moved.summary.p_value}
     extra |= {"parts": [list(part) for part in levels.parts]} if levels.parts else {}

@@ -14,7 +14,6 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
-from miscal.engines.memory import tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.kernels.logistic import LOGIT, score_pass
@@ -22,7 +21,6 @@ from miscal.kernels.order import rising_rates
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
-from miscal.pooling.cells import BinPooling, Ranges
 
 AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
 
@@ -112,12 +110,18 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
     >>> round(log_loss([1, 0], [0.5, 0.5]), 6)
     0.693147
     """
-    given = Given(y_true, y_prob, sample_weight)
-    if given.predictions.probability.ndim == 2 and target == "auto":
-        chosen = np.take_along_axis(given.predictions.probability, given.predictions.outcome[:, None].astype(int), 1)
-        with np.errstate(divide="ignore"):
-            return float(np.average(-np.log(chosen[:, 0]), weights=given.predictions.weight))
-    return _tally_mean(given.pair(target), "log_loss")
+    truth, weight = _of_the_truth(Given(y_true, y_prob, sample_weight), target)
+    with np.errstate(divide="ignore"):
+        return float(0.0 - np.average(np.log(truth), weights=weight))
+
+
+def _of_the_truth(given: Given, target: str | int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The probability that each row gave to what happened, and weights."""
+    p = given.predictions
+    if p.probability.ndim == 2 and target == "auto":
+        return np.take_along_axis(p.probability, p.outcome[:, None].astype(int), 1)[:, 0], p.weight
+    pair = given.pair(target)
+    return np.where(pair.observed, pair.predicted, 1.0 - pair.predicted), p.weight
 
 
 def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
@@ -130,17 +134,11 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
     0.25
     """
     given = Given(y_true, y_prob, sample_weight)
-    if given.predictions.probability.ndim == 2 and target == "auto":
-        probability, outcome = given.predictions.probability, given.predictions.outcome.astype(int)
-        chosen = np.take_along_axis(probability, outcome[:, None], 1)[:, 0]
-        squares = np.einsum("ij,ij->i", probability, probability) - 2 * chosen + 1
-        return float(np.average(squares, weights=given.predictions.weight))
-    return _tally_mean(given.pair(target), "squared_error")
-
-
-def _tally_mean(pair: Pair, name: str) -> float:
-    one = tally(pair, BinPooling(pair.predicted, Ranges(np.array([0.0, 1.0]))))
-    return float(getattr(one, name)[0] / one.weight[0])
+    truth, weight = _of_the_truth(given, target)
+    every = given.predictions.probability
+    if every.ndim == 1 or target != "auto":
+        return float(np.average((1.0 - truth) ** 2, weights=weight))
+    return float(np.average(np.einsum("ij,ij->i", every, every) - 2 * truth + 1, weights=weight))
 
 
 def prediction_rejection_ratio(
@@ -263,25 +261,13 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    ratio, pair = ratio_of(pair), without_certain(pair)
-    large = in_the_large(pair)
-    if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
-        return SlopeIntercept(NOTHING, NOTHING, large, ratio)
     intercept, slope = _fit(pair, free_slope=True)
-    return SlopeIntercept(slope, intercept, large, ratio)
+    return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
 
 
 def in_the_large(pair: Pair) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    pair = without_certain(pair)
-    one_class = not pair.rows or pair.observed.min() == pair.observed.max()
-    return NOTHING if one_class else _fit(pair, free_slope=False)[0]
-
-
-def without_certain(pair: Pair) -> Pair:
-    """The rows whose scores have log-odds."""
-    inside = has_log_odds(pair)
-    return pair if inside.all() else pair.take(inside)
+    return _fit(pair, free_slope=False)[0]
 
 
 def has_log_odds(pair: Pair) -> np.ndarray:
@@ -290,12 +276,17 @@ def has_log_odds(pair: Pair) -> np.ndarray:
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
-    """Newton's method on one or two coefficients; the slope starts, or stays, at 1.
+    """Newton's method on one or two coefficients, of the rows that have log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
     free = np.array([True, free_slope])
+    inside = has_log_odds(pair)
+    pair = pair if inside.all() else pair.take(inside)
+    varied = (pair.observed, pair.predicted)[: free.sum()]
+    if not pair.rows or any(values.min() == values.max() for values in varied):
+        return [NOTHING] * int(free.sum())
 
     def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
         step = np.zeros(2)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
-from miscal.data.checks import truth
+from miscal.data.checks import number, truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
@@ -217,25 +217,16 @@ def ranked(
     values = NO_VALUES
     if measure.kind == GIVEN or (whole_number and strategy == "quantile"):
         values = row_variations(bare)
-    low, high = _limits(range, measure, predictions.n_classes, values)
+    low, high = (1.0 / predictions.n_classes if measure.kind == variation.CONFIDENCE else 0.0), 1.0
+    if range is not None:
+        if np.shape(range) != (2,):
+            raise refusal("must be (low, high)", where="'range'", got=f"it is {range!r}")
+        low, high = (number("range", end, -np.inf) for end in range)
+    elif measure.kind == GIVEN:
+        low, high = float(values.min()), float(values.max())
     weight, count = predictions.weight, predictions.count
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
     return replace(bare, edges=edges, values=values if measure.kind == GIVEN else NO_VALUES)
-
-
-def _limits(range: Any, measure: Measure, classes: int, values: np.ndarray) -> tuple[float, float]:  # noqa: A002
-    """Where values can lie: as asked, [1/K, 1] for the confidence, [0, 1] for other names, all values of a callable."""
-    if range is None and measure.kind == GIVEN:
-        return float(values.min()), float(values.max())
-    if range is None:
-        return (1.0 / classes, 1.0) if measure.name == "confidence" else (0.0, 1.0)
-    try:
-        low, high = (float(end) for end in range)
-    except (TypeError, ValueError) as error:
-        raise refusal("must be (low, high)", where="'range'", got=f"it is {range!r}") from error
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is {range!r}")
-    return low, high
 
 
 def row_variations(rows: Ranked) -> np.ndarray:
@@ -246,7 +237,7 @@ def row_variations(rows: Ranked) -> np.ndarray:
         )
     step = max(1, CALL_VALUES // rows.predictions.n_classes)
     # One block at a time: a callable need not be safe in threads.
-    starts = [step * block for block in range(-(-rows.predictions.rows // step))]
+    starts = range(0, rows.predictions.rows, step)
     return np.concatenate([rows.measure(ranked_rows(rows, start, start + step).shares) for start in starts])
 
 

@@ -101,8 +101,10 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
     variance = second * scores * (1.0 - scores)
     if not noise.binary and noise.spread is not None:
         variance = noise.spread.at(scores, weight, second)
-    made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
-    ratio = _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}
+    if noise.binary:
+        made = _of_events(compared, noise, (scores, weight, events), random_state)
+    else:
+        made = {"ratio": _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}}
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
     deviation = kuiper.noise_floor / RANGE_MEAN
     deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
@@ -116,7 +118,6 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
             "from": units.back(walked.highest_at),
             "to": units.back(walked.lowest_at),
         },
-        "ratio": made.get("ratio", ratio),
         "axis": "logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
         "histogram": _histogram(compared),
         "cumulative": in_units(curve, units),
@@ -141,10 +142,7 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], ran
     return {
         "smooth": smooth,
         "smooth_noise": _noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
-        "slope": _numbers(fit.slope),
-        "intercept": _numbers(fit.intercept),
-        "in_the_large": _numbers(fit.in_the_large),
-        "ratio": _numbers(fit.ratio),
+        **{name: _numbers(estimate) for name, estimate in vars(fit).items()},
         "brier": vars(brier),
         "log_loss": vars(log),
         "certain": _certain(compared),

@@ -111,12 +111,19 @@ def expected_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
-    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
-    if many and strategy == "quantile" and isinstance(bins, int) and bins >= 1:
-        found = quantile_tally(pair, pair.predicted if on is None else on, bins)
-        warn_of_merged(bins, found.counts.size)
+    quick = quick_bins(pair, bins, strategy)
+    if quick:
+        found = quantile_tally(pair, pair.predicted if on is None else on, quick)
+        warn_of_merged(quick, found.counts.size)
         return tally_error(found, norm)
     return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm) * given.scale
+
+
+def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
+    """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
+    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
+    whole = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    return max(int(bins), 0) if many and whole and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
 def maximum_calibration_error(
@@ -165,15 +172,34 @@ def classwise_calibration_error(
     0.0
     """
     given = Given(y_true, y_prob, sample_weight)
-    same = same_edges(given.predictions, bins, strategy, range)
-    if same is not None:
-        found = class_sums(given.predictions, *same)
-        return float(np.mean(found.errors(found.apart, norm)))
+    p, whole = given.predictions, isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    if p.probability.ndim == 2 and p.weight is None and (strategy == "uniform" or not whole):
+        low, high = (float(end) for end in range)
+        edges = edges_for(np.empty(0), bins, strategy, low=low, high=high)
+        found = _class_tally(p, edges, whole and high > low)
+        gaps, weight = (values.reshape(p.n_classes, -1) for values in (found.gap, found.weight))
+        return float(np.mean(aggregate(gaps, weight, norm)))
     errors = []
-    for k in np.arange(given.predictions.n_classes):
+    for k in np.arange(p.n_classes):
         pair = given.pair(int(k))
         errors.append(tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm))
     return float(np.mean(errors))
+
+
+def _class_tally(p: Predictions, edges: np.ndarray, equal_width: bool) -> Tally:
+    """Means of every class in the same bins, a class after the other; every row counts once.
+
+    Memory is that of K times the bins for each block of rows, whatever their number.
+    """
+    bins = edges.size - 1
+
+    def work(start: int, stop: int) -> np.ndarray:
+        result = np.zeros((p.n_classes, bins, 4), np.int64)
+        class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
+        return result
+
+    total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
+    return mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,42 +213,7 @@ class ClassSums:
 
     def errors(self, apart: np.ndarray, norm: Norm) -> np.ndarray:
         """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
-        gaps = apart / np.where(self.weight > 0, self.weight, 1.0)
-        each = [aggregate(gaps[..., k, :], weight, norm) for k, weight in enumerate(self.weight)]
-        return np.stack(each, axis=-1)
-
-
-def class_sums(p: Predictions, edges: np.ndarray, equal_width: bool) -> ClassSums:
-    """Sums in the same bins for every class; p has several classes and no weights.
-
-    Memory is that of K times the bins for each block of rows, whatever their number.
-    """
-    bins = edges.size - 1
-
-    def work(start: int, stop: int) -> np.ndarray:
-        result = np.zeros((p.n_classes, bins, 4), np.int64)
-        class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
-        return result
-
-    total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
-    made = mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
-    columns = (made.weight, made.predicted, made.observed, made.events_off)
-    return ClassSums(*(values.reshape(-1, bins) for values in columns))
-
-
-def same_edges(
-    p: Predictions,
-    bins: Bins,
-    strategy: str,
-    range: tuple[float, float] = UNIT,  # noqa: A002
-) -> tuple[np.ndarray, bool] | None:
-    """The edges of all classes and whether they are equally wide, where they are the same and every row counts once."""
-    whole = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
-    plain = p.probability.ndim == 2 and p.weight is None and p.count is None
-    if not plain or (whole and strategy != "uniform"):
-        return None
-    low, high = (float(end) for end in range)
-    return edges_for(np.empty(0), bins, strategy, low=low, high=high), whole and high > low
+        return aggregate(apart / np.where(self.weight > 0, self.weight, 1.0), self.weight, norm)
 
 
 def groupwise_maximum_calibration_error(
@@ -270,10 +261,9 @@ def groupwise_expected_calibration_error(
     0.15
     """
     gaps, weight = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
-    counted = np.where(np.isfinite(gaps), weight, 0.0)
-    present = counted.sum(axis=1) > 0
-    errors = np.nansum(np.abs(gaps) * counted, axis=1)[present] / counted.sum(axis=1)[present]
-    return float(errors.mean()) if errors.size else float("nan")
+    with np.errstate(invalid="ignore"):  # of groups without a row
+        errors = aggregate(gaps, np.where(np.isfinite(gaps), weight, 0.0))
+    return float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
 
 
 def _group_gaps(

@@ -12,7 +12,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
+from miscal.engines.memory import mean_tally, quantile_tally
 from miscal.engines.walks import Walk
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
@@ -21,7 +21,7 @@ from miscal.kernels.order import distinct_up_to
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, along_tested, grid_of, levels_tested, pooled, walk_summary, worst_cell
-from miscal.metrics.score_errors import tally_error
+from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import Bins, uniform_edges
 from miscal.pooling.cells import Pooling
@@ -69,20 +69,12 @@ def variable_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     columns = [given.column(each) for each in variable_columns(variable)]
-    if len(columns) == 1 and strategy == "quantile" and _quick(columns[0], pair, bins):
+    quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not columns[0].nominal else 0
+    if quick and distinct_up_to(columns[0].values, quick + 1) > quick and not np.isnan(columns[0].values).any():
         values = np.ascontiguousarray(columns[0].values, dtype=np.float64)
-        return tally_error(quantile_tally(pair, values, int(bins), whole=columns[0].integer), norm)  # type: ignore[arg-type]
+        return tally_error(quantile_tally(pair, values, quick, whole=columns[0].integer), norm)
     parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
     return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
-
-
-def _quick(each: Column, pair: Pair, bins: Bins) -> bool:
-    """Whether edges and tally can be found in one pass: many plain rows, none missing, more values than bins."""
-    if not (pair.plain and pair.binary and pair.rows > LEAST_ROWS) or each.nominal:
-        return False
-    if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or bins < 1:
-        return False
-    return bool(distinct_up_to(each.values, int(bins) + 1) > bins) and not bool(np.isnan(each.values).any())
 
 
 def _pooling(each: Column, pair: Pair, bins: Bins, strategy: str, span: tuple[float, float] | None) -> Pooling:
@@ -177,18 +169,14 @@ def variable_result(
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
+    weight, values = None if compared.first is None else compared.first[known], values[known]
     with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
-        low, high = np.quantile(values[known], [0.01, 0.99])
-    weight = None if compared.first is None else compared.first[known]
-    bars: int | np.ndarray = BARS
-    if integer and high - low < 2 * BARS:  # a bar a value: wider bars would hold now one value, now two
-        bars = np.arange(low - 0.5, high + 1.0)
-    low, high = float(low), float(high)
+        low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
-        total = float(known.sum() if weight is None else weight.sum())
-        return {"edges": [float(low), float(high)], "rows": [total]}
-    span = (low, high)
-    rows, edges = np.histogram(values[known], bins=bars, range=span, weights=weight)
+        return {"edges": [low, high], "rows": [float(values.size if weight is None else weight.sum())]}
+    one_each = integer and high - low < 2 * BARS  # a bar a value: wider bars would hold now one value, now two
+    bars: Any = np.arange(low - 0.5, high + 1.0) if one_each else BARS
+    rows, edges = np.histogram(values, bins=bars, range=(low, high), weights=weight)
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 
 
