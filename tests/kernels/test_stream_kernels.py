@@ -109,7 +109,7 @@ def _searched(sums, draws):
     """Draws of matched binomials by looking through all of their distribution."""
     stream = cell_draws(sums, Judging())
     found = np.empty((draws, sums.rows.size))
-    mean_of, _, trials_of, _, _, limit, swapped = stream.inputs
+    mean_of, _, trials_of, _, _, limit, swapped, *_ = stream.inputs
     for cell, (mean, trials) in enumerate(zip(mean_of, trials_of, strict=True)):
         under, over = math.floor(trials), math.ceil(trials)
         share = 0.0

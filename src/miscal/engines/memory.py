@@ -9,7 +9,7 @@ import numpy as np
 from miscal.carriers.tally import MEAN_COLUMNS, Tally
 from miscal.engines.sums import NO_COUNT, CellSums
 from miscal.kernels.order import strips
-from miscal.kernels.sorting import rows_in
+from miscal.kernels.sorting import rows_at
 from miscal.kernels.sums import PACKED_ROWS, SMALL, binned_means, coded_means, means_real, unpacked_means
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
@@ -121,23 +121,18 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = F
     sums = coded_sums(pair, strip_codes, STRIPS)
     shares = np.arange(bins + 1) / bins
     ranks = quantile_ranks(shares, values.size)
-    holders = np.searchsorted(np.cumsum(sums[:, 0]), ranks, side="right")
-    wanted = np.zeros(STRIPS, bool)
-    rows = np.empty(0, np.int64)
     if own:
-        found = low + holders
+        rows, found = np.empty(0, np.int64), low + np.searchsorted(np.cumsum(sums[:, 0]), ranks, side="right")
     else:
-        wanted[holders] = True
-        rows = rows_in(codes, wanted)
-        kept = np.sort(values[rows])
-        skipped = np.cumsum(np.where(wanted, 0, sums[:, 0]))[holders]
-        found = kept[ranks - skipped]
+        rows, places = rows_at(codes, sums[:, 0], ranks)
+        found = np.sort(values[rows])[places]
     edges = np.unique(interpolated(found, shares, values.size))
     edges = edges if edges.size > 1 else np.repeat(edges, 2)
     again = bin_index(values[rows], edges)
     total = coded_sums(pair.take(rows), lambda start, stop: again[start:stop], edges.size - 1)
-    others = np.flatnonzero(~wanted & (sums[:, 0] > 0))
-    # The last row at or below an edge lies in a strip that was wanted, so any other strip lies between two edges.
+    sums[codes[rows]] = 0
+    others = np.flatnonzero(sums[:, 0])
+    # The last row at or below an edge lies in a strip that was looked at, so any other strip lies between two edges.
     place = low + others if own else low + (others + 0.5) / scale
     np.add.at(total, bin_index(place.astype(np.float64), edges), sums[others])
     return mean_tally_of(total, Ranges(edges))

@@ -126,25 +126,18 @@ class RangeCoder:
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
         """Write the cell of each row, or cross it with `times` as many cells that are there."""
-        if times:
-            out *= np.int32(times)
-            out += self._shared(batch)
-        else:
-            self._write(batch, out)
+        out *= np.int32(times)
+        out += self._shared(batch)
 
     def _shared(self, batch: Batch) -> np.ndarray:
         """The cell of each row, found once however many requests cross these ranges with others."""
-        if self not in batch.cells:
-            batch.cells[self] = self._room.of(batch.rows)
-            self._write(batch, batch.cells[self])
-        return batch.cells[self]
-
-    def _write(self, batch: Batch, out: np.ndarray) -> None:
         places = self.lookup.places(batch)
         if self._numbers.size == self.count:  # all edges of the column: its places are the cells
-            out[:] = places
-        else:
-            read_off(places, self._numbers, 0, out)
+            return places
+        if self not in batch.cells:
+            batch.cells[self] = self._room.of(batch.rows)
+            read_off(places, self._numbers, 0, batch.cells[self])
+        return batch.cells[self]
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""

@@ -87,40 +87,31 @@ class CellSums:
     """
 
     def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
-        self.recalibrated = recalibrated
-        self.rows = self.impossible = np.zeros(0, np.int64)
-        self.limbs = self.after_limbs = np.zeros((0, len(ALL_COLUMNS), 2), np.int64)
-        self.sums = self.after_sums = np.zeros((0, len(ALL_COLUMNS)))  # stay empty while weights are whole numbers
-        self.counts: list[int] = []
-        self.firsts = np.zeros(0, np.uint64)
+        total, columns = sum(counts), len(ALL_COLUMNS)
+        self.rows, self.impossible = np.zeros(total, np.int64), np.zeros(total, np.int64)
+        self.limbs = np.zeros((total, columns, 2), np.int64)
+        self.after_limbs = np.zeros((total if recalibrated else 0, columns, 2), np.int64)
+        self.sums = self.after_sums = np.zeros((0, columns))  # stay empty while weights are whole numbers
         self._room = _lines(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK)
         self._codes = Room(np.int32)
-        self._lay_out(list(counts))
+        self._place(list(counts))
 
-    def _lay_out(self, counts: list[int]) -> None:
-        """Room for so many cells; what is there keeps its column and its place in it."""
-        old = {name: getattr(self, name) for name in NAMES}
-        before = list(zip(self.firsts.tolist(), self.counts, strict=True)) if self.counts else []
-        total = sum(counts)
-        self.firsts = np.cumsum([0, *counts[:-1]]).astype(np.uint64)
-        for name, values in old.items():
-            wanted = name in ("rows", "impossible", "limbs") or (name == "after_limbs" and self.recalibrated)
-            if not (wanted or values.size):
-                continue
-            made = np.zeros((total, *values.shape[1:]), values.dtype)
-            for (first, count), place in zip(before, self.firsts.tolist(), strict=False):
-                made[int(place) : int(place) + count] = values[int(first) : int(first) + count]
-            setattr(self, name, made)
-        self.counts = counts
+    def _place(self, counts: list[int]) -> None:
+        """Say where the cells of each column are, none of them packed."""
+        self.counts, self.firsts = counts, np.cumsum([0, *counts[:-1]]).astype(np.uint64)
         self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
         self._fresh = False  # whether rows were packed since all was settled
 
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
         self.settle()
-        counts = list(self.counts)
-        counts[column] = count
-        self._lay_out(counts)
+        end, more = int(self.firsts[column]) + self.counts[column], count - self.counts[column]
+        for name in NAMES:
+            values = getattr(self, name)
+            if values.size:
+                empty = np.zeros((more, *values.shape[1:]), values.dtype)
+                setattr(self, name, np.concatenate([values[:end], empty, values[end:]]))
+        self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
 
     def codes(self, rows: int) -> np.ndarray:
         """Room for the codes of a batch: (columns, rows) int32. It is the same at every call."""

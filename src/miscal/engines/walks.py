@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from miscal.data.vectors import locked
-from miscal.engines.sums import NO_COUNT, NO_WEIGHT
-from miscal.kernels.order import add_exact, add_real, distinct_up_to, spread, totals_exact
+from miscal.engines.memory import tally
+from miscal.engines.sums import NO_WEIGHT
+from miscal.kernels.order import add_exact, add_real, distinct_up_to, spread
 from miscal.kernels.sorting import BucketMap, rows_in
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
+from miscal.pooling.cells import LevelPooling, Numbered
 
 DISTINCT = 200  # what the inference's rule asks for; more need not be counted
 LIMB = (1 << 26) - 1
@@ -32,7 +34,7 @@ class Walk:
     ----------
     total, highest, lowest : partial sum at the end, its highest and lowest value (the start, 0, included)
     weight : Σw;  variance : Σw²p(1-p);  rows : how many
-    expected : Σ of predicted and Σ of (1 - predicted) over rows, unweighted: events expected on both sides
+    expected : Σ of w * predicted and Σ of w * (1 - predicted): events expected on both sides
     distinct : number of distinct keys, counted up to a limit
     highest_at, lowest_at : the last key before the walk stands there; NaN at the start
     first : smallest key
@@ -173,50 +175,21 @@ class _Walker:
             extremes[place + 1] = self._spread(wanted)[1].max()
 
     def summary(self, extremes: np.ndarray) -> Walk:
-        weight, variance, events, others = walk_totals(self.pair)
+        sums = tally(self.pair, LevelPooling(np.zeros(self.pair.rows, np.int32), Numbered(1)))
+        weight, events = float(sums.weight[0]), float(sums.predicted[0])
         return Walk(
             total=float(self.borders[-1]),
             highest=float(extremes[0]),
             lowest=float(extremes[2]),
             weight=weight,
-            variance=variance,
+            variance=float(sums.variance[0]),
             rows=self.pair.rows,
-            expected=(events, others),
+            expected=(events, weight - events),
             distinct=int(distinct_up_to(self.key, DISTINCT)),
             highest_at=float(extremes[1]),
             lowest_at=float(extremes[3]),
             first=self.map.low,
         )
-
-
-def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
-    """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
-    weight = NO_WEIGHT if pair.weight is None else pair.weight
-    count = NO_COUNT if pair.count is None else pair.count
-
-    def work(start: int, stop: int) -> np.ndarray:
-        rows = pair.predicted[start:stop], weight[start:stop], count[start:stop]
-        if not pair.whole:
-            return _real_totals(*rows)
-        result = np.zeros((4, 2), np.int64)
-        totals_exact(*rows, result)
-        return result
-
-    parts = over_blocks(pair.rows, work)
-    if pair.whole:
-        limbs = np.sum([part.astype(object) for part in parts], axis=0)  # Python's integers: no limit
-        sums = [((int(high) << 26) + int(low)) / (1 << 52) for high, low in limbs]  # rounded once
-    else:
-        sums = [math.fsum(part[i] for part in parts) for i in range(4)]
-    return sums[0], sums[1], sums[2], sums[3] - sums[2]
-
-
-def _real_totals(predicted: np.ndarray, weight: np.ndarray, count: np.ndarray) -> np.ndarray:
-    times = count.astype(np.float64) if count.size else np.ones(predicted.size)
-    weight = weight if weight.size else np.ones(predicted.size)
-    first = weight * times
-    variance = np.sum(weight * first * (predicted * (1.0 - predicted)))
-    return np.array([first.sum(), variance, np.sum(times * predicted), times.sum()])
 
 
 def _value(limbs: np.ndarray) -> np.ndarray:

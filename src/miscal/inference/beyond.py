@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.data.libraries import optimize
 from miscal.inference.sums import Floats, Integers
-from miscal.kernels.order import rising_rates
 from miscal.pairs import Pair
 
 FOLDS = 5
@@ -65,9 +65,18 @@ def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():
         return levels
-    fit = np.empty(int(used.sum()))
-    rising_rates(events[used], mass[used], fit)
-    return np.asarray(np.interp(levels, levels[used], fit))
+    return np.asarray(np.interp(levels, levels[used], rising_rates(events[used], mass[used])))
+
+
+def rising_rates(events: Floats, weight: Floats) -> Floats:
+    """The non-decreasing rates that fit events / weight best; all weights positive.
+
+    Blocks that are pooled have their sums divided once, so that whole weights give the same bits in any order.
+    """
+    blocks = optimize.isotonic_regression(events / weight, weights=weight).blocks
+    sums = (np.add.reduceat(values, blocks[:-1]) for values in (events, weight))
+    rates = np.maximum.accumulate(np.divide(*sums))  # rounding could make two of them fall
+    return np.repeat(rates, np.diff(blocks))
 
 
 def fold_of_rows(

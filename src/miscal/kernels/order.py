@@ -1,4 +1,4 @@
-"""Order: which bin or bucket a number falls in, digits to sort by, walks, rates made to rise, windows of sorted points.
+"""Order: which bin or bucket a number falls in, digits to sort by, walks, windows of sorted points.
 
 `kernels.places` says what a bin is. The 64 bits of a double, read as an integer, keep the order of non-negative numbers
 and are spaced like logarithms, so scores crowded near 0 spread out by themselves. A sample then decides how many
@@ -19,9 +19,8 @@ from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
-    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer, Integers,
-    IntegersOut, IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words,
-    WordsOut,
+    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer,
+    IntegersOut, IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, ordinal, position_of
 
@@ -54,35 +53,6 @@ def scatter_digits(
             to_keys[place] = key
             to_order[place] = order[k]
             starts[own] = place + 1
-
-
-def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
-    """The non-decreasing rates that fit events / weight best: adjacent violators are pooled; all weights positive.
-
-    Comparisons are products of sums, exact for whole weights.
-    """
-    i: Index
-    blocks: Index = 0
-    last: IntegersOut = np.empty(len(events), np.int64)
-    total: FloatsOut = np.empty(len(events))
-    mass: FloatsOut = np.empty(len(events))
-    with cython.nogil:
-        for i in range(len(events)):
-            last[blocks] = i
-            total[blocks] = events[i]
-            mass[blocks] = weight[i]
-            blocks += 1
-            while blocks > 1 and total[blocks - 2] * mass[blocks - 1] >= total[blocks - 1] * mass[blocks - 2]:
-                last[blocks - 2] = i
-                total[blocks - 2] += total[blocks - 1]
-                mass[blocks - 2] += mass[blocks - 1]
-                blocks -= 1
-        i = 0
-        for block in range(blocks):
-            rate: cython.double = total[block] / mass[block]
-            while i <= last[block]:
-                rates[i] = rate
-                i += 1
 
 
 def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Floats, result: IntegerTableOut) -> None:
@@ -118,24 +88,6 @@ def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: F
             if wanted[place]:
                 lows[place] = min(lows[place], key[i])
                 highs[place] = max(highs[place], key[i])
-
-
-def totals_exact(predicted: Floats, weight: Floats, count: Integers, result: IntegerTableOut) -> None:
-    """Whole-number weights: result (4, 2) int64 limbs of 26 bits, added to, of Σw, Σw²p(1-p), Σp and the rows."""
-    with cython.nogil:
-        for i in range(len(predicted)):
-            p: cython.double = predicted[i]
-            times: Integer = count[i] if len(count) else 1
-            first: Integer = cython.cast(Integer, weight[i]) * times if len(weight) else times
-            second: Integer = cython.cast(Integer, weight[i]) * first if len(weight) else times
-            variance: Integer = grid(p * (1.0 - p))
-            q: Integer = grid(p)
-            result[0, 0] += first << HALF
-            result[1, 0] += (variance >> HALF) * second
-            result[1, 1] += (variance & HALF_MASK) * second
-            result[2, 0] += (q >> HALF) * times
-            result[2, 1] += (q & HALF_MASK) * times
-            result[3, 0] += times << HALF
 
 
 def add_stretches(values: CubeOut, out: CubeOut) -> None:

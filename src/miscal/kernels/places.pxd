@@ -10,7 +10,6 @@ cdef enum:
     DIGIT = 11  # bits of a digit by which numbers are sorted
     DIGITS = 6
     DIGIT_MASK = 2047
-    MANY = 48  # from this many edges on, halving beats counting
 
 cdef extern from *:
     """
@@ -70,25 +69,12 @@ cdef inline void uniform_index(
 cdef inline void edge_index(
     const double *values, Py_ssize_t rows, const double[:] edges, int32_t *codes
 ) noexcept nogil:
-    """Any increasing edges: count the interior edges below each value, or halve when there are many."""
-    cdef Py_ssize_t i, m, bins = edges.shape[0] - 1, low, high, middle
-    cdef double edge, value
-    if bins <= MANY:
-        for i in range(rows):
-            codes[i] = 0
-        for m in range(1, bins):
-            edge = edges[m]
-            for i in range(rows):
-                codes[i] += values[i] > edge
-        return
+    """Any increasing edges: count the interior edges below each value."""
+    cdef Py_ssize_t i, m
+    cdef double edge
     for i in range(rows):
-        value = values[i]
-        low = 0
-        high = bins - 1
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if value > edges[middle]:
-                low = middle
-            else:
-                high = middle - 1
-        codes[i] = <int32_t>low
+        codes[i] = 0
+    for m in range(1, edges.shape[0] - 1):
+        edge = edges[m]
+        for i in range(rows):
+            codes[i] += values[i] > edge

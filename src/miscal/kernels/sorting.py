@@ -97,22 +97,14 @@ def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -> np.ndarray:
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
-    skipped: np.ndarray | int = 0
     if values.size > FEW:
-        where = BucketMap(values, BUCKETS)
-        codes = where.codes(values)
-        totals = _bucket_totals(codes, count)
-        buckets = np.searchsorted(np.cumsum(totals), ranks, side="right")
-        wanted = np.zeros(BUCKETS, bool)
-        wanted[buckets] = True
-        # The kept rows stand at the head of each wanted bucket; what lies before them is known from the totals.
-        skipped = np.cumsum(np.where(wanted, 0, totals))[buckets]
-        rows = rows_in(codes, wanted)
+        codes = BucketMap(values, BUCKETS).codes(values)
+        rows, ranks = rows_at(codes, _bucket_totals(codes, count), ranks)
         values, count = values[rows], count[rows] if count.size else count
     if not count.size:
-        return np.sort(values)[ranks - skipped]
+        return np.sort(values)[ranks]
     order = np.argsort(values, kind="stable")
-    return np.asarray(values[order[np.searchsorted(np.cumsum(count[order]), ranks - skipped, side="right")]])
+    return np.asarray(values[order[np.searchsorted(np.cumsum(count[order]), ranks, side="right")]])
 
 
 def _bucket_totals(codes: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -122,6 +114,17 @@ def _bucket_totals(codes: np.ndarray, count: np.ndarray) -> np.ndarray:
         return totals
     parts = over_blocks(codes.size, lambda start, stop: np.bincount(codes[start:stop], minlength=BUCKETS))
     return np.asarray(np.sum(parts, axis=0))
+
+
+def rows_at(codes: np.ndarray, totals: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of all rows whose code holds one of the ranks, and the ranks among those rows.
+
+    totals : of each code; codes are in the order of the values
+    """
+    holders = np.searchsorted(np.cumsum(totals), ranks, side="right")
+    wanted = np.zeros(totals.size, bool)
+    wanted[holders] = True
+    return rows_in(codes, wanted), ranks - np.cumsum(np.where(wanted, 0, totals))[holders]
 
 
 def rows_in(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
+from miscal.inference.beyond import rising_rates
 from miscal.kernels.logistic import LOGIT, score_pass
-from miscal.kernels.order import rising_rates
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -84,9 +84,7 @@ def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
     """The non-decreasing rates that fit best."""
-    rates = np.empty(weight.size)
-    rising_rates(np.ascontiguousarray(events, dtype=np.float64), np.ascontiguousarray(weight, dtype=np.float64), rates)
-    return np.clip(rates, 0.0, 1.0)
+    return np.clip(rising_rates(events, weight), 0.0, 1.0)
 
 
 def _mean_loss(predicted: np.ndarray, weight: np.ndarray, events: np.ndarray, loss: str) -> float:

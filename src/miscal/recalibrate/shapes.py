@@ -11,7 +11,7 @@ from miscal.data.errors import refusal
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, logit, sigmoid
-from miscal.kernels.order import rising_rates
+from miscal.inference.beyond import rising_rates
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
@@ -244,8 +244,8 @@ class IsotonicCalibration(_Rising):
         sorted_scores = sample.probability[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
         weight = sample.weights[order]
-        rates, mass = np.empty(len(starts)), np.add.reduceat(weight, starts)
-        rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass, rates)
+        mass = np.add.reduceat(weight, starts)
+        rates = rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
             rates = self._off_the_ends(rates, mass, sample)
         # A block of one score has one knot, the others one at either end.
@@ -255,14 +255,13 @@ class IsotonicCalibration(_Rising):
 
     def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
         """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
-        moved, again, smooth = rates.copy(), np.empty(len(rates)), float(self.smooth)
+        moved, smooth = rates.copy(), float(self.smooth)
         count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
         for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
             total = float(mass[block].sum())
             if block.any():
                 moved[block] = smooth / total if count else inside(rates[block], np.array([total / unit]), smooth)
-        rising_rates(moved * mass, mass, again)
-        return again
+        return rising_rates(moved * mass, mass)
 
     def _map(self, probability: Floats) -> Floats:
         knots = self.knots_
