@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
-from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
+from miscal.data.errors import MixedTypes, nearest, refusal, refusing, visible, warn
 from miscal.data.frames import named_columns
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Vector, factorise, flat, locked, numpy_of
@@ -143,11 +143,8 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_temporal(kind):
         return _arrow_date(name, vector)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
-        try:
+        with refusing("must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
-        except pa.ArrowException as error:
-            got = "it holds other bytes"
-            raise refusal("must hold text in UTF-8", where=where, got=got, hint="re-encode it") from error
     codes, levels = factorise(vector, order, where)
     return Column(name, "category", locked(codes), tuple(levels))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from miscal.data.csv_files import CsvFile, TypesChanged
-from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import pa, pq
 from miscal.data.outputs import check_file
 
@@ -86,18 +86,10 @@ class TableFile:
     def _parquet(self, **options: Any) -> Any:
         return pq.ParquetFile(self.path, page_checksum_verification=True, **options)
 
-    @contextmanager
-    def guarded(self, part: str = "") -> Iterator[None]:
+    def guarded(self, part: str = "") -> AbstractContextManager[None]:
         """Turn whatever a reader raises into one clear refusal that names the place."""
-        try:
-            yield
-        except (MiscalError, TypesChanged):
-            raise
-        except Exception as error:  # a damaged file may make its reader fail in any way
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            hint = "the file may be damaged, cut off or of another format"
-            got = f"its reader says: {lines[0]}"
-            raise refusal(f"cannot be read as {self.form}", where=f"{self.where}{part}", got=got, hint=hint) from error
+        what, hint = f"cannot be read as {self.form}", "the file may be damaged, cut off or of another format"
+        return refusing(what, where=f"{self.where}{part}", hint=hint, passing=(TypesChanged,))
 
 
 def kind_of(arrow_type: Any) -> str:

@@ -52,11 +52,13 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     if not isinstance(vector, np.ndarray):
         vector = plain(vector)
         kind = vector.type
-        if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            _refuse_words(vector, n_classes, where)
-        vector = numpy_of(vector)
-    if vector.dtype.kind not in "biuf":
-        _refuse_words(vector, n_classes, where)
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            vector = numpy_of(vector)
+    if not isinstance(vector, np.ndarray) or vector.dtype.kind not in "biuf":
+        value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
+        what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
+        hint = _naming_hint(factorise(vector, where=where)[1], n_classes, where)
+        raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
     if vector.dtype == np.bool_:
         return np.ascontiguousarray(vector).view(np.uint8)
     whole = vector.dtype.kind != "f" or bool(np.all(vector == np.floor(vector)))
@@ -85,13 +87,6 @@ def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:
     else:
         hint = "name the event: positive=LABEL, or give 0 and 1"
     return f"{hint}; labels found: {_listed(labels)}"
-
-
-def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
-    value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
-    what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
-    hint = _naming_hint(factorise(vector, where=where)[1], n_classes, where)
-    raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
 
 
 def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
