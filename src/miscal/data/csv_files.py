@@ -8,6 +8,7 @@ last digits, are text.
 
 from __future__ import annotations
 
+import io
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,10 +163,8 @@ def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
     return types
 
 
-class Watch:
+class Watch(io.IOBase):
     """Bytes of a CSV file, looked at as they pass."""
-
-    closed = False
 
     def __init__(self, stream: Any, path: Path, columns: int, delimiter: str) -> None:
         self.stream, self.where = stream, f"file '{path}'"
@@ -191,9 +190,6 @@ class Watch:
     def readable(self) -> bool:
         """For the reader."""
         return True
-
-    def close(self) -> None:
-        """Nothing: the stream is closed where it was opened."""
 
     def _quotes(self, content: bytes) -> None:
         """Fields in quotes: those over several lines are looked at."""

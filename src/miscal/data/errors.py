@@ -51,11 +51,6 @@ class MissingExtra(MiscalError, ImportError):
 class MixedTypes(MiscalError):
     """A vector holds values of several types, such as numbers and text."""
 
-    def __init__(self, where: str, above: str, row: int, value: object) -> None:
-        got = f"row {row} has {value!r} ({type(value).__name__}) after {above}"
-        held = visible(f"{where} must hold values of one type; {got}.")
-        super().__init__(f"{held}\nHint: convert it to numbers or to text first")
-
 
 class MiscalWarning(UserWarning):
     """Base of every warning: the result stands, but read it with care."""

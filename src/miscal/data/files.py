@@ -111,15 +111,12 @@ def kind_of(arrow_type: Any) -> str:
 def _form(path: Path, where: str) -> str:
     """Tell the format of a file, and refuse what is no readable file."""
     check_file(path)
-    try:
-        if path.is_dir():
-            raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")
-        with path.open("rb") as stream:
-            head = stream.read(8)
-    except FileNotFoundError as error:
-        raise refusal("does not exist", where=where, hint=_neighbour(path)) from error
-    except (OSError, ValueError) as error:
-        raise refusal("cannot be opened", where=where, got=str(error)) from error
+    if not path.exists():
+        raise refusal("does not exist", where=where, hint=_neighbour(path))
+    if path.is_dir():
+        raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")
+    with refusing("cannot be opened", where=where), path.open("rb") as stream:
+        head = stream.read(8)
     if not head:
         raise refusal("must not be empty", where=where, got="it has 0 bytes")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -127,11 +124,8 @@ def _form(path: Path, where: str) -> str:
         suffixes.pop()
     known = SUFFIXES.get(suffixes[-1]) if suffixes else None
     sniffed = next((form for magic, form in MAGIC.items() if head.startswith(magic)), None)
-    if known == "csv" and sniffed is not None:
-        hint = f"rename it to end in .{sniffed}"
-        raise refusal("is not CSV", where=where, got=f"its content is {sniffed}", hint=hint)
-    if known not in (None, "csv") and sniffed != known:
-        got, hint = "its first bytes are not those of the format", "the file may be damaged, or its ending may be wrong"
+    if known is not None and known != (sniffed or "csv"):
+        got, hint = f"its first bytes are those of {sniffed or 'something else'}", "is it damaged, or its ending wrong?"
         raise refusal(f"cannot be read as {known}", where=where, got=got, hint=hint)
     if known is None and sniffed is None:
         hint = f"known endings: {', '.join(SUFFIXES)} (CSV also packed, such as .csv.gz)"

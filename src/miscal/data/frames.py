@@ -86,7 +86,9 @@ def unique(names: Sequence[Any], where: str) -> None:
 
 
 def require(name: str, known: Sequence[str], role: str) -> None:
-    """Refuse a name that is not a column, with the nearest one."""
+    """Refuse what is no name, and a name that is not a column, with the nearest one."""
+    if not isinstance(name, str):
+        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
     if name not in known:
         raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
 
