@@ -63,15 +63,15 @@ class CsvFile:
             head = stream.read(HEAD)
         if b"\0" in head:
             raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
-        first = head.split(b"\n", 1)[0]
-        delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
+        top = head.split(b"\n", 1)[0]
+        delimiter = max(",\t;", key=lambda mark: top.count(mark.encode()))
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
-            found, columns = reader.schema, next((batch.columns for batch in reader), [])
+            found, first = reader.schema, next(iter(reader), None)
         self.names: list[str] = list(found.names)
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        fractions = [values for values in columns if values.type == pa.float64()]
+        fractions = [values for values in (first or found.empty_table()).columns if values.type == pa.float64()]
         if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
             self._keep_digits(self.types)
 

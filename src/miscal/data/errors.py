@@ -74,7 +74,7 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
 
 @contextmanager
 def refusing(
-    what: str, *, where: str, got: str = "", hint: str = "", passing: tuple[type[Exception], ...] = ()
+    what: str, *, where: str, got: str = "", hint: str = "", passing: type[Exception] = MiscalError
 ) -> Iterator[None]:
     """Turn whatever foreign code raises within the block into one refusal, with the first line of what it said.
 
@@ -83,7 +83,7 @@ def refusing(
     """
     try:
         yield
-    except (MiscalError, *passing):
+    except (MiscalError, passing):
         raise
     except Exception as error:  # foreign code may fail in its own way
         said = str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
