@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
-from miscal.data.errors import nearest, refusal, visible
+from miscal.data.errors import nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
@@ -116,11 +116,8 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
 
 def _toml(path: Path) -> dict[str, Any]:
     check_file(path)
-    try:
+    with refusing("cannot be read as TOML", where=f"'{path}'"):
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # no file, no text, no TOML
-        got = str(getattr(error, "strerror", None) or error)
-        raise refusal("cannot be read as TOML", where=f"'{path}'", got=got) from error
 
 
 def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:

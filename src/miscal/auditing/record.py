@@ -13,7 +13,7 @@ import numpy as np
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.archives import load_arrays, save_arrays
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import check_file
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
@@ -148,10 +148,8 @@ class Audit(Printed):
         lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
         if lacking:
             raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
-        try:
+        with refusing("is damaged", where=f"'{path}'"):  # JSON that was changed by hand may fail anywhere
             return cls(document, read_document(document).findings, [], carriers)
-        except Exception as error:  # JSON that was changed by hand may fail anywhere
-            raise refusal("is damaged", where=f"'{path}'", got=f"{type(error).__name__}: {error}") from error
 
     def compare(self, other: Audit) -> Comparison:
         """Say what got better and what got worse in `other`, a later audit: of another model, or of another period.
@@ -212,9 +210,7 @@ def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, An
     header, arrays = load_arrays(Path(path), FILE, what=WHAT, hint=HINT)
     if arrays:
         raise refusal("is damaged", where=f"'{path}'", got=f"it holds {min(arrays)!r:.80}, which no saved audit has")
-    try:
+    with refusing("is damaged", where=f"'{path}'"):
         content = json.loads(header["text"])
         cells = {str(name): read_cells(each) for name, each in content.get("cells", {}).items()}
         return dict(checked(content["document"])), cells
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise refusal("is damaged", where=f"'{path}'", got=str(error)) from error

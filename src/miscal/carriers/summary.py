@@ -12,7 +12,7 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.data.archives import load_arrays, save_arrays
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import MiscalError, refusal, refusing
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges, fingerprint
 
@@ -149,12 +149,8 @@ class Summary:
     def load(cls, path: str | Path) -> Summary:
         """Read what `save` wrote; a file that was changed since is refused."""
         header, arrays = load_arrays(path, SCHEMA)
-        try:
+        with refusing("is damaged", where=f"'{path}'"):  # a header that was tampered with may fail anywhere
             return _rebuilt(header, arrays)
-        except MiscalError:
-            raise
-        except Exception as error:  # a header of this schema that was tampered with may fail anywhere
-            raise refusal("is damaged", where=f"'{path}'", got=f"{type(error).__name__}: {error}") from error
 
 
 def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:

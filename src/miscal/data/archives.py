@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import check_file, write_whole
 
 ARCHIVE = b"PK"  # the first bytes of every file of arrays
 HEADER = "header"
 LARGEST = 256 << 20  # bytes that a small file may unpack to
+LOOKS = {".html": "a page", ".json": "JSON"} | dict.fromkeys((".csv", ".parquet", ".feather", ".arrow"), "a table")
 PACKED = 40  # times that a large one may grow: sums of empty cells pack well
 
 
@@ -54,25 +55,21 @@ def load_arrays(
     what, hint : what the file should be, and how one is made, for the refusal
     """
     check_file(path)
-    where = f"'{path}'"
-    try:
-        # Opened here, so that it is closed also when what it holds is no archive.
-        with Path(path).open("rb") as stream:
-            if stream.read(2) != ARCHIVE:
-                raise refusal(f"is not {what}", where=where, got=_looks(Path(path)), hint=hint)  # noqa: TRY301
-            _check_sizes(stream, where, Path(path).stat().st_size)
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as file:
-                header = dict(json.loads(file[HEADER].tobytes()))
-                arrays = {name: file[name] for name in file.files if name != HEADER}
+    where, place = f"'{path}'", Path(path)
+    if not place.exists():
+        raise refusal("does not exist", where=where, hint=hint)
+    # Opened here, so that it is closed also when what it holds is no archive.
+    with refusing(f"is not {what}, or is damaged", where=where, hint=hint), place.open("rb") as stream:
+        if stream.read(2) != ARCHIVE:
+            word = LOOKS.get(place.suffix.lower())
+            got = f"it looks like {word}" if word else "its first bytes are those of something else"
+            raise refusal(f"is not {what}", where=where, got=got, hint=hint)
+        _check_sizes(stream, where, place.stat().st_size)
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as file:
+            header = dict(json.loads(file[HEADER].tobytes()))
+            arrays = {name: file[name] for name in file.files if name != HEADER}
         whole = header.pop("digest", None) == _digest(header, arrays)
-    except MiscalError:
-        raise
-    except FileNotFoundError as error:
-        raise refusal("does not exist", where=where, hint=hint) from error
-    except Exception as error:  # bytes that were changed or cut off may make the reader fail in any way
-        got = (str(error).splitlines() or [type(error).__name__])[0]
-        raise refusal(f"is not {what}, or is damaged", where=where, got=got, hint=hint) from error
     if header.get("schema") != schema:
         got = f"it has {header.get('schema')!r}"
         raise refusal(f"must have the schema '{schema}' of {what}", where=where, got=got, hint=hint)
@@ -93,13 +90,3 @@ def _check_sizes(stream: Any, where: str, size: int) -> None:
     if total > max(LARGEST, PACKED * size):
         got = f"{size:,} bytes unpack to {total:,}"
         raise refusal("would take too much memory", where=where, got=got, hint="it is not a file of this library")
-
-
-def _looks(path: Path) -> str:
-    """What a file that is no archive seems to be, by its name."""
-    kinds = {
-        ".csv": "a table", ".parquet": "a table", ".feather": "a table", ".arrow": "a table", ".html": "a page",
-        ".json": "JSON", "": "",
-    }  # fmt: skip
-    word = kinds.get(path.suffix.lower(), "")
-    return f"it looks like {word}" if word else "its first bytes are those of something else"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
-from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
+from miscal.data.errors import MixedTypes, nearest, refusal, refusing, visible, warn
 from miscal.data.frames import named_columns
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Vector, factorise, flat, locked, numpy_of
@@ -143,11 +143,8 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_temporal(kind):
         return _arrow_date(name, vector)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
-        try:
+        with refusing("must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
-        except pa.ArrowException as error:
-            got = "it holds other bytes"
-            raise refusal("must hold text in UTF-8", where=where, got=got, hint="re-encode it") from error
     codes, levels = factorise(vector, order, where)
     return Column(name, "category", locked(codes), tuple(levels))
 
@@ -174,23 +171,16 @@ def _largest(vector: Vector) -> int:
     return 0 if span["min"] is None else max(-span["min"], span["max"])
 
 
-_TICKS = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-
-
 def _date(name: str, values: Array) -> Column:
     """Moments or lengths of time as days in float64, NaN where not a time; no date is too far away."""
-    values = np.ascontiguousarray(values)
-    values = values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
-    moments = values.dtype.kind == "M"
-    unit, step = np.datetime_data(values.dtype)
-    if unit not in _TICKS:
-        values, unit, step = values.astype("M8[D]" if moments else "m8[D]"), "D", 1
-    ticks, day = values.view(np.int64), _TICKS.get(unit, 1)
-    # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
-    whole = ticks * step // day if step > 1 else ticks // day
-    days = np.asarray(whole + (ticks * step - whole * day) / day, dtype=np.float64)
-    days[np.isnat(values)] = np.nan
-    return Column(name, "date" if moments else "numeric", locked(days))
+    moments, day = values.dtype.kind == "M", np.timedelta64(1, "D")
+    if np.datetime_data(values.dtype)[0] not in ("h", "m", "s", "ms", "us", "ns"):
+        values = values.astype("M8[D]" if moments else "m8[D]")
+    since = values - np.datetime64("1970-01-01") if moments else values
+    with np.errstate(invalid="ignore"):  # what is no time
+        # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
+        whole, rest = np.divmod(since, day)
+    return Column(name, "date" if moments else "numeric", locked(whole + rest / day))
 
 
 def _arrow_date(name: str, vector: Any) -> Column:

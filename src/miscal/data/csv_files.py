@@ -8,6 +8,7 @@ last digits, are text.
 
 from __future__ import annotations
 
+import io
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,15 +63,15 @@ class CsvFile:
             head = stream.read(HEAD)
         if b"\0" in head:
             raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
-        first = head.split(b"\n", 1)[0]
-        delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
+        top = head.split(b"\n", 1)[0]
+        delimiter = max(",\t;", key=lambda mark: top.count(mark.encode()))
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
-            found, columns = reader.schema, next((batch.columns for batch in reader), [])
+            found, first = reader.schema, next(iter(reader), None)
         self.names: list[str] = list(found.names)
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        fractions = [values for values in columns if values.type == pa.float64()]
+        fractions = [values for values in (first or found.empty_table()).columns if values.type == pa.float64()]
         if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
             self._keep_digits(self.types)
 
@@ -162,10 +163,8 @@ def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
     return types
 
 
-class Watch:
+class Watch(io.IOBase):
     """Bytes of a CSV file, looked at as they pass."""
-
-    closed = False
 
     def __init__(self, stream: Any, path: Path, columns: int, delimiter: str) -> None:
         self.stream, self.where = stream, f"file '{path}'"
@@ -191,9 +190,6 @@ class Watch:
     def readable(self) -> bool:
         """For the reader."""
         return True
-
-    def close(self) -> None:
-        """Nothing: the stream is closed where it was opened."""
 
     def _quotes(self, content: bytes) -> None:
         """Fields in quotes: those over several lines are looked at."""

@@ -51,11 +51,6 @@ class MissingExtra(MiscalError, ImportError):
 class MixedTypes(MiscalError):
     """A vector holds values of several types, such as numbers and text."""
 
-    def __init__(self, where: str, above: str, row: int, value: object) -> None:
-        got = f"row {row} has {value!r} ({type(value).__name__}) after {above}"
-        held = visible(f"{where} must hold values of one type; {got}.")
-        super().__init__(f"{held}\nHint: convert it to numbers or to text first")
-
 
 class MiscalWarning(UserWarning):
     """Base of every warning: the result stands, but read it with care."""
@@ -79,7 +74,7 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
 
 @contextmanager
 def refusing(
-    what: str, *, where: str, got: str = "", hint: str = "", passing: tuple[type[Exception], ...] = ()
+    what: str, *, where: str, got: str = "", hint: str = "", passing: type[Exception] = MiscalError
 ) -> Iterator[None]:
     """Turn whatever foreign code raises within the block into one refusal, with the first line of what it said.
 
@@ -88,7 +83,7 @@ def refusing(
     """
     try:
         yield
-    except (MiscalError, *passing):
+    except (MiscalError, passing):
         raise
     except Exception as error:  # foreign code may fail in its own way
         said = str(getattr(error, "strerror", None) or error).strip() or type(error).__name__

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from miscal.data.csv_files import CsvFile, TypesChanged
-from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import pa, pq
 from miscal.data.outputs import check_file
 
@@ -86,18 +86,10 @@ class TableFile:
     def _parquet(self, **options: Any) -> Any:
         return pq.ParquetFile(self.path, page_checksum_verification=True, **options)
 
-    @contextmanager
-    def guarded(self, part: str = "") -> Iterator[None]:
+    def guarded(self, part: str = "") -> AbstractContextManager[None]:
         """Turn whatever a reader raises into one clear refusal that names the place."""
-        try:
-            yield
-        except (MiscalError, TypesChanged):
-            raise
-        except Exception as error:  # a damaged file may make its reader fail in any way
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            hint = "the file may be damaged, cut off or of another format"
-            got = f"its reader says: {lines[0]}"
-            raise refusal(f"cannot be read as {self.form}", where=f"{self.where}{part}", got=got, hint=hint) from error
+        what, hint = f"cannot be read as {self.form}", "the file may be damaged, cut off or of another format"
+        return refusing(what, where=f"{self.where}{part}", hint=hint, passing=TypesChanged)
 
 
 def kind_of(arrow_type: Any) -> str:
@@ -119,15 +111,12 @@ def kind_of(arrow_type: Any) -> str:
 def _form(path: Path, where: str) -> str:
     """Tell the format of a file, and refuse what is no readable file."""
     check_file(path)
-    try:
-        if path.is_dir():
-            raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")
-        with path.open("rb") as stream:
-            head = stream.read(8)
-    except FileNotFoundError as error:
-        raise refusal("does not exist", where=where, hint=_neighbour(path)) from error
-    except (OSError, ValueError) as error:
-        raise refusal("cannot be opened", where=where, got=str(error)) from error
+    if not path.exists():
+        raise refusal("does not exist", where=where, hint=_neighbour(path))
+    if path.is_dir():
+        raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")
+    with refusing("cannot be opened", where=where), path.open("rb") as stream:
+        head = stream.read(8)
     if not head:
         raise refusal("must not be empty", where=where, got="it has 0 bytes")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -135,11 +124,8 @@ def _form(path: Path, where: str) -> str:
         suffixes.pop()
     known = SUFFIXES.get(suffixes[-1]) if suffixes else None
     sniffed = next((form for magic, form in MAGIC.items() if head.startswith(magic)), None)
-    if known == "csv" and sniffed is not None:
-        hint = f"rename it to end in .{sniffed}"
-        raise refusal("is not CSV", where=where, got=f"its content is {sniffed}", hint=hint)
-    if known not in (None, "csv") and sniffed != known:
-        got, hint = "its first bytes are not those of the format", "the file may be damaged, or its ending may be wrong"
+    if known is not None and known != (sniffed or "csv"):
+        got, hint = f"its first bytes are those of {sniffed or 'something else'}", "is it damaged, or its ending wrong?"
         raise refusal(f"cannot be read as {known}", where=where, got=got, hint=hint)
     if known is None and sniffed is None:
         hint = f"known endings: {', '.join(SUFFIXES)} (CSV also packed, such as .csv.gz)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import pa
 from miscal.data.vectors import described, library_of
 
@@ -34,13 +34,10 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
         return {str(name): table[name] for name in names}
     import narwhals as nw
 
-    try:
+    with refusing("cannot be read as a table", where=where):
         frame = nw.from_native(table)
         if isinstance(frame, nw.LazyFrame):
             frame = (frame if only is None else frame.select(*only)).collect("pyarrow")
-    except Exception as error:  # foreign code: any table library may fail in its own way while it computes
-        message = str(error).strip().splitlines() or [""]
-        raise refusal("cannot be read as a table", where=where, got=f"{type(error).__name__}: {message[0]}") from error
     return {name: frame[name].to_native() for name in frame.columns}
 
 
@@ -50,10 +47,8 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
         return {str(table.name or 0): table}
     if not isinstance(table, (list, tuple)) and (not isinstance(table, np.ndarray) or table.dtype.names):
         return frame_of(table, where)
-    try:
+    with refusing("must be a table", where=where, got="its rows differ in length"):
         array = np.asarray(table)
-    except ValueError as error:
-        raise refusal("must be a table", where=where, got="its rows differ in length") from error
     if array.ndim not in (1, 2):
         raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
     columns = array[:, None] if array.ndim == 1 else array
@@ -91,7 +86,9 @@ def unique(names: Sequence[Any], where: str) -> None:
 
 
 def require(name: str, known: Sequence[str], role: str) -> None:
-    """Refuse a name that is not a column, with the nearest one."""
+    """Refuse what is no name, and a name that is not a column, with the nearest one."""
+    if not isinstance(name, str):
+        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
     if name not in known:
         raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
 

@@ -52,11 +52,13 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     if not isinstance(vector, np.ndarray):
         vector = plain(vector)
         kind = vector.type
-        if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            _refuse_words(vector, n_classes, where)
-        vector = numpy_of(vector)
-    if vector.dtype.kind not in "biuf":
-        _refuse_words(vector, n_classes, where)
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            vector = numpy_of(vector)
+    if not isinstance(vector, np.ndarray) or vector.dtype.kind not in "biuf":
+        value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
+        what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
+        hint = _naming_hint(factorise(vector, where=where)[1], n_classes, where)
+        raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
     if vector.dtype == np.bool_:
         return np.ascontiguousarray(vector).view(np.uint8)
     whole = vector.dtype.kind != "f" or bool(np.all(vector == np.floor(vector)))
@@ -87,13 +89,6 @@ def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:
     return f"{hint}; labels found: {_listed(labels)}"
 
 
-def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
-    value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
-    what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
-    hint = _naming_hint(factorise(vector, where=where)[1], n_classes, where)
-    raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
-
-
 def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
     if isinstance(classes, (str, bytes)) or not hasattr(classes, "__len__"):
         raise refusal("must be a sequence of labels", where="'classes'", got=f"got {classes!r}")
@@ -114,25 +109,16 @@ def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int
     if n_classes != 2:
         got, hint = f"there are {n_classes} columns of probabilities", "pass classes=[...] in the order of the columns"
         raise refusal("needs two classes", where="'positive'", got=got, hint=hint)
-    if len(found) > 2:
-        _refuse_third(codes, found, positive, where)
-    event = [i for i, label in enumerate(found) if _same(label, positive)]
-    if not event and len(found) == 2:
-        hint = nearest(str(positive), [str(label) for label in found])
-        raise refusal("must be one of the labels", where="'positive'", got=f"got {positive!r} for {where}", hint=hint)
-    others = [label for i, label in enumerate(found) if i not in event]
-    return (others[0] if others else f"not {positive}", found[event[0]] if event else positive)
-
-
-def _refuse_third(codes: Array, found: list[Any], positive: Any, where: str) -> None:
-    """Name all labels, and the first row of the rarest that is not the event: most likely the misspelt one."""
-    number = np.bincount(codes, minlength=len(found))
-    number[[i for i, label in enumerate(found) if _same(label, positive)]] = len(codes) + 1
-    rarest = int(np.argmin(number))
-    row = int(np.argmax(codes == rarest))
-    got = f"it has {len(found):,}: {_listed(found)}; row {row} has {found[rarest]!r} (rows are counted from 0)"
-    hint = "a spelling? map the labels to 0 and 1 yourself, or give one probability column for each class"
-    raise refusal("must have two labels", where=where, got=got, hint=hint)
+    event = next((label for label in found if _same(label, positive)), positive)
+    others = [code for code, label in enumerate(found) if not _same(label, positive)]
+    if len(others) > 1:  # the rarest is most likely the misspelt one
+        rarest = min(others, key=np.bincount(codes).tolist().__getitem__)
+        what = "must hold one other label beside the event, which is 'positive'"
+        got = f"it has {len(found):,}: {_listed(found)}; row {np.argmax(codes == rarest)} has {found[rarest]!r}"
+        near = nearest(str(positive), [str(found[code]) for code in others])
+        hint = f"map the labels to 0 and 1 yourself, or is {positive!r} misspelt? {near}"
+        raise refusal(what, where=where, got=f"{got} (rows are counted from 0)", hint=hint)
+    return (found[others[0]] if others else f"not {positive}", event)
 
 
 def _same(label: Any, asked: Any) -> bool:

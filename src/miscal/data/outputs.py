@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 
 
 def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
@@ -22,60 +22,47 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
 
     `outputs` has the paths by their option, `inputs` the files, folders or patterns that are read, by what they are.
     """
-    read = {place: name for name, given in inputs.items() for place in _places(given)}
-    seen: dict[str, str] = {}
+    read = [(name, place) for name, given in inputs.items() for place in _places(given)]
+    seen: dict[Path, str] = {}
     for option, path in outputs.items():
         if path is None:
             continue
-        place = os.path.realpath(path)
-        folder = os.path.dirname(place)  # noqa: PTH120
-        name = read.get(place) or (read.get(folder) if Path(folder).is_dir() else None)
-        if name is not None or _same_file(path, read):
-            got = f"'{path}' is {'in ' if place not in read and name else ''}the {name or 'file that is read'}"
-            raise refusal("would write over what is read", where=option, got=got, hint="give another name")
+        place = Path(os.path.realpath(path))
+        for name, given in read:
+            if _are_same(given, place.parent if given.is_dir() else place):
+                got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
+                raise refusal("would write over what is read", where=option, got=got, hint="give another name")
         if place in seen:
             raise refusal("needs a file of its own", where=option, got=f"{seen[place]} is '{path}' too")
         if not _is_node(path):
             seen[place] = option
         if path.is_dir():
             raise refusal("cannot be written", where=f"'{path}'", got="it is a folder", hint="name a file in it")
-        _made(path)
+        with refusing("cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' cannot be made"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if not _is_node(path) and not os.access(path.parent, os.W_OK):
+            raise refusal("cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' takes no files")
 
 
-def _places(given: Any) -> list[str]:
+def _places(given: Any) -> list[Path]:
     """The files that are read: one, those of a pattern, or a folder."""
     if not isinstance(given, (str, os.PathLike)):
         return []
     path = os.fspath(given)
     pattern = any(mark in path for mark in "*?[") and not os.path.exists(path)  # noqa: PTH110
     found = glob.glob(path, recursive=True) if pattern else [path]  # noqa: PTH207
-    return [os.path.realpath(path) for path in found]
+    return [Path(os.path.realpath(path)) for path in found]
 
 
-def _same_file(path: Path, read: Mapping[str, str]) -> bool:
-    """Whether a path is another name (a hard link) of a file that is read."""
-    if not path.is_file():
-        return False
-    return any(os.path.isfile(place) and os.path.samefile(path, place) for place in read)  # noqa: PTH113, PTH121
-
-
-def _made(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        got = f"the folder '{path.parent}' cannot be made ({error.strerror or error})"
-        raise refusal("cannot be written", where=f"'{path}'", got=got) from error
-    if not _is_node(path) and not os.access(path.parent, os.W_OK):
-        raise refusal("cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' takes no files")
+def _are_same(one: Path, other: Path) -> bool:
+    """Whether two paths name the same, if by another name (a hard link)."""
+    return one == other or (one.exists() and other.exists() and one.samefile(other))
 
 
 def check_file(path: str | PathLike[str]) -> None:
     """Refuse to read a pipe or a device, which may have no end and can be read but once, and a name no system takes."""
-    try:
+    with refusing("cannot be opened", where=f"'{os.fspath(path)!s:.80}'"):  # a name too long, or with a zero byte
         node = _is_node(Path(path)) and not Path(path).is_dir()
-    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte in it
-        got = str(getattr(error, "strerror", None) or error)
-        raise refusal("cannot be opened", where=f"'{os.fspath(path)!s:.80}'", got=got) from error
     if node:
         kind = "pipe" if Path(path).is_fifo() else "device or socket"
         hint = "write what it gives to a file, and read that"
@@ -87,13 +74,12 @@ def write_whole(path: str | PathLike[str], content: bytes, mode: int | None = No
 
     A file that is replaced keeps its permissions, unless `mode` says which it is to have.
     """
-    with writing([Path(path)], mode) as (temporary,):
-        temporary.write_bytes(content)
+    write_together({Path(path): content}, mode)
 
 
-def write_together(contents: Mapping[Path, bytes]) -> None:
+def write_together(contents: Mapping[Path, bytes], mode: int | None = None) -> None:
     """Write several files: all under other names first, renamed only when every one is on the disk."""
-    with writing(list(contents)) as places:
+    with writing(list(contents), mode) as places:
         for place, content in zip(places, contents.values(), strict=True):
             place.write_bytes(content)
 
@@ -163,26 +149,13 @@ def _host() -> str:
 
 def _sweep(folder: Path, start: str) -> None:
     """Remove temporary files of the same target that processes which are no more have left."""
-    for left in folder.iterdir():
-        name = left.name
-        if not (name.startswith(f"{start}{_host()}-") and name.endswith(".part")):
-            continue
-        process = name[len(start) :].split("-")[1].split(".")[0]
+    ours = f"{start}{_host()}-"
+    for left in folder.glob(f"{glob.escape(ours)}*.part") if os.name != "nt" else ():  # there 0 would end a process
         with contextlib.suppress(OSError, ValueError):
-            if not _alive(int(process)):
+            try:
+                os.kill(int(left.name[len(ours) :].split(".")[0]), 0)
+            except ProcessLookupError:
                 left.unlink()
-
-
-def _alive(process: int) -> bool:
-    if os.name == "nt":  # where a signal of 0 would end it
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _mode(target: Path) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
-from miscal.data.errors import refusal
+from miscal.data.errors import refusing
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import settled
 
@@ -44,22 +46,17 @@ def form_of(levels: list[str]) -> str | None:
 
 def _value(text: str, form: str) -> Any:
     """The number or the moment that a text stands for; ValueError where it does not have the form."""
-    from datetime import datetime
-
     if form not in _FORMS:
         return datetime.strptime(text.strip(), form)  # noqa: DTZ007
     if not _FORMS[form].fullmatch(text):
-        raise ValueError(text)
+        raise ValueError(f"'{text}'")
     return float(text.replace("%", "").replace(",", ".")) / (100.0 if form == PERCENT else 1.0)
 
 
 def _fit(texts: list[str], form: str) -> bool:
-    try:
-        for text in texts:
-            _value(text, form)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return all(_value(text, form) is not None for text in texts)
+    return False
 
 
 def in_words(form: str) -> str:
@@ -71,12 +68,8 @@ def parsed(vector: Any, form: str, where: str) -> Any:
     """Text, of which the first rows have a form, as an Arrow array of numbers or of moments."""
     vector = settled(vector, where)
     encoded = vector if pa.types.is_dictionary(vector.type) else vector.dictionary_encode()
-    values = []
-    for level in encoded.dictionary.to_pylist():
-        try:
-            values.append(_value(level, form) if level and level.strip() else None)
-        except ValueError:
-            what = f"must hold {in_words(form)}, as its first rows do"
-            hint = "make all values alike, or leave the column out"
-            raise refusal(what, where=where, got=f"'{level}'", hint=hint) from None
+    what, hint = f"must hold {in_words(form)}, as its first rows do", "make all values alike, or leave the column out"
+    levels = encoded.dictionary.to_pylist()
+    with refusing(what, where=where, hint=hint):
+        values = [_value(level, form) if level and level.strip() else None for level in levels]
     return pc.take(pa.array(values, pa.timestamp("us") if "%" in form else pa.float64()), encoded.indices)

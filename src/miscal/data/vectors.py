@@ -179,7 +179,9 @@ def _refuse_mixture(values: Any, where: str) -> None:
             continue
         family = next((name for name, types in _FAMILIES if isinstance(value, types)), type(value).__name__)
         if seen and family != seen:
-            raise MixedTypes(where, seen, row, value)
+            got = f"row {row} has {value!r} ({type(value).__name__}) after {seen}"
+            hint = "convert it to numbers or to text first"
+            raise MixedTypes(refusal("must hold values of one type", where=where, got=got, hint=hint))
         seen = family
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal, visible
+from miscal.data.errors import refusal, refusing, visible
 from miscal.data.outputs import check_file, write_whole
 from miscal.page.words import finite
 
@@ -194,13 +194,9 @@ def write_json(document: object, path: str | PathLike[str]) -> None:
 def read_json(path: str | PathLike[str]) -> Mapping[str, Any]:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     check_file(path)
-    try:
+    hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
+    with refusing("cannot be read as JSON", where=f"'{path}'", hint=hint):
         document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise refusal("cannot be read", where=f"'{path}'", got=str(error.strerror or error)) from error
-    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
-        hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
-        raise refusal("is not JSON", where=f"'{path}'", got=str(error), hint=hint) from error
     return checked(document)
 
 
