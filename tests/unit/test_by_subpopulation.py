@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import miscal
 from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, by_subpopulation
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
-from miscal.inference import maxima as noise
 from miscal.inference.maxima import bonferroni_noise
 from miscal.inference.nulls import Steps
 from miscal.inference.sums import seed_of
@@ -110,26 +108,6 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     reached = sum(value >= result.value * (1 - 1e-12) for value in values)
     assert result.p_value == (1 + reached) / 21
     np.testing.assert_allclose(result.noise_floor, np.mean(values), rtol=1e-12)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("statistic", ["range", "mean"])
-def test_visiting_events_alone_gives_the_maxima_of_the_walks(rng, monkeypatch, weighted, statistic):
-    """Rare events: the same draws whichever way they are walked, ties and weights included."""
-    n = 3000
-    score = np.round(rng.beta(0.3, 30, n), 3)
-    columns = {"age": rng.integers(18, 90, n), "state": rng.choice(list("abcde"), n)}
-    weight = rng.uniform(0.5, 3.0, n) if weighted else None
-    p = Predictions(rng.random(n) < score, score, weight=weight, columns=columns)
-    options = {"subpopulations": 60, "simulations": 99, "min_information": 0, "statistic": statistic}
-    by_events = by_subpopulation(p, **options)
-    assert noise._rare(ordered(pair(p)), SimpleNamespace(stats=by_events.table["rows"][:, None]))
-    monkeypatch.setattr(noise, "RARE", math.inf)
-    walked = by_subpopulation(p, **options)
-    assert by_events.p_value == walked.p_value
-    np.testing.assert_allclose(by_events.noise_floor, walked.noise_floor, rtol=1e-12)
-    np.testing.assert_allclose(by_events.extra["null_critical"], walked.extra["null_critical"], rtol=1e-12)
-    assert np.array_equal(by_events.table["p_adjusted"], walked.table["p_adjusted"])
 
 
 def false_alarms(sets, make, **options):
@@ -316,7 +294,7 @@ def test_heavy_weights_leave_little_to_judge_and_that_is_said(rng):
     assert by_subpopulation(p, subpopulations=40, simulations=99, min_information=0.5).settings["tested"] > 5
 
 
-def test_rare_levels_are_never_lumped(rng):
+def test_rare_levels_are_lumped_only_where_asked(rng):
     n = 4000
     score = rng.beta(0.8, 1.6, n)
     state = rng.choice([*"abcdefgh", None], n, p=[0.3, 0.25, 0.15, 0.1, 0.05, 0.05, 0.04, 0.03, 0.03])
@@ -324,6 +302,15 @@ def test_rare_levels_are_never_lumped(rng):
     all_levels = by_subpopulation(p, subpopulations=Conjunctions(1), simulations=0)
     every = {"full population", "state is missing", *(f"state = {level}" for level in "abcdefgh")}
     assert set(all_levels.table["label"]) == every
+    few = by_subpopulation(p, subpopulations=Conjunctions(1, levels=3), simulations=0)
+    rest = "state not in {a, b, c} and state is not missing"
+    assert set(few.table["label"]) == {
+        "full population", "state = a", "state = b", "state = c", rest, "state is missing",
+    }  # fmt: skip
+    expected = int(np.isin(state.astype(str), list("defgh")).sum())
+    assert int(few.table["rows"][list(few.table["label"]).index(rest)]) == expected
+    with pytest.raises(MiscalError, match="'levels'"):
+        by_subpopulation(p, subpopulations=Conjunctions(1, levels=0))
 
 
 @pytest.mark.filterwarnings("ignore:.*single class")

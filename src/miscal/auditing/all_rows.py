@@ -211,12 +211,12 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
         extra |= {"curve_rows": len(column)} if "curve" in extra else {}
     bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
     shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)  # those that other audits may have
-    edges: Any = each.tally.cells.edges  # type: ignore[attr-defined]
+    edges: Any = each.tally.cells.edges  # type: ignore[union-attr]
     extra["fine"] = coarsened(each.tally, np.union1d(each.bins, np.intersect1d(shared, edges)))
     result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
     codes[np.isnan(column.values)] = fine.cells.count - 1
-    part = Part(column, codes, (), each.fine, fine.cells.missing)  # type: ignore[attr-defined]
+    part = Part(column, codes, (), each.fine, fine.cells.missing)  # type: ignore[union-attr]
     raw = Sums.of(fine)
     group = Group((part,), "variable", raw, Sums.of(coarsened(each.beyond, each.fine)), rows.p_values(raw))
     group.walk = walk_of(result, part)

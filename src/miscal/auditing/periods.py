@@ -205,7 +205,7 @@ def _result_of(
 
     days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
     """
-    names, level, noise = found.tally.cells.names, float(judged["level"]), found.noise  # type: ignore[attr-defined]
+    names, level, noise = found.tally.cells.names, float(judged["level"]), found.noise  # type: ignore[union-attr]
     how = replace(found.how, rows=_first_rows(found.rows, len(names)))
     sums = found.sums.map(lambda values: values[: len(names)])
     stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(noise.units.scale)

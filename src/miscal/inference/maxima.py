@@ -19,17 +19,13 @@ from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws
-from miscal.inference.nulls import LANES, ROW_DRAWS, Block, Listed, Steps, steps_of, widest_walks
+from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, steps_of, widest_walks
 from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
-from miscal.kernels.subpopulation_draws import event_maxima
-from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 
 LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
 OWN_DRAWS = 199  # of the noise that the data have, for the interval
-MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
-RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
@@ -119,13 +115,9 @@ def subpopulation_noise(
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
-    lists = found.lists()
-    walked = partial(widest_walks, rows.signed, lists, scale, ends_only=statistic == "mean")
+    walked = partial(widest_walks, rows.signed, found.lists(), scale, ends_only=statistic == "mean")
     steps, drawn = steps_of(pair.take(rows.order), how, draws)
-    run, block = walked, 4 * LANES
-    if not flips and pair.count is None and _rare(rows, found):
-        run, block = partial(_event_maxima, rows, lists, scale, statistic), MANY_LANES
-    summary = aggregates.max_statistic_p(float(values.max()), partial(run, steps), draws, block=block)
+    summary = aggregates.max_statistic_p(float(values.max()), partial(walked, steps), draws, block=4 * LANES)
     if not flips:
         happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
         own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
@@ -149,31 +141,6 @@ def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
     """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
     reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values), side="left")
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
-
-
-def _event_maxima(
-    rows: Ordered, lists: Listed, scale: np.ndarray, statistic: str, steps: Block, first: int, count: int
-) -> np.ndarray:
-    """As `widest_walks`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
-    size = rows.weight if rows.weight.size else np.ones(rows.rows)
-    either = (size * (0.5 - np.abs(rows.signed)))[:, None]  # between the steps of an event and of none
-    blocks = over_blocks(count, lambda i, j: np.flatnonzero((steps(first + i, j - i) > either).T.copy()), LANES)
-    places = np.concatenate([LANES * rows.rows * block + found for block, found in enumerate(blocks)])
-    events = (places % rows.rows).astype(np.int32), np.searchsorted(places, rows.rows * np.arange(count + 1))
-
-    def work(start: int, stop: int) -> np.ndarray:
-        maxima = np.empty(count)
-        some = (lists[0], lists[1][start : stop + 1], scale[start:stop])
-        event_maxima(rows.signed, rows.weight, *some, statistic == "mean", *events, maxima)
-        return maxima
-
-    parts = over_blocks(scale.size, work, -(-scale.size // thread_count()))
-    return np.asarray(np.max(parts, axis=0))
-
-
-def _rare(rows: Ordered, found: Search) -> bool:
-    """Whether looking up the events of all rows costs less than walking over the rows of a subpopulation."""
-    return RARE * float(np.abs(rows.signed).sum()) < float(found.stats[:, 0].mean())
 
 
 def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> MaximumNoise:

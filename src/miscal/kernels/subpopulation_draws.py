@@ -5,7 +5,7 @@ import numpy as np
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import drawn, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, Table, TableOut, Word, WordsOut,
+    Codes, Floats, FloatsOut, Index, Integer, Integers, Table, TableOut, Word, WordsOut,
 )  # fmt: skip
 
 
@@ -56,68 +56,4 @@ def simulated_maxima(
             for b in range(lanes):
                 span: cython.double = max(high[b], total[b]) - min(low[b], total[b])
                 span = fabs(total[b]) if ends_only else span
-                maxima[b] = max(maxima[b], span * scale[k])
-
-
-@cython.cfunc
-@cython.nogil
-def _falls(
-    signed: Floats, weight: Floats, members: Codes, first: Integer, last: Integer, number: Index, falls: TableOut,
-    mark: CodesOut,
-) -> cython.double:  # fmt: skip
-    """For each row of a list the sum of w·s below its score and up to it, ties included; returns the sum of all."""
-    weighted: cython.bint = weight.shape[0] > 0
-    total: cython.double = 0.0
-    start: Integer = first
-    while start < last:
-        score: cython.double = fabs(signed[members[start]])
-        below: cython.double = total
-        stop: Integer = start
-        while stop < last and fabs(signed[members[stop]]) == score:
-            total += score * weight[members[stop]] if weighted else score
-            stop += 1
-        for q in range(start, stop):
-            i: Index = members[q]
-            falls[i, 0], falls[i, 1] = below, total
-            mark[i] = number
-        start = stop
-    return total
-
-
-def event_maxima(
-    signed: Floats, weight: Floats, members: Codes, offsets: Integers, scale: Floats, ends_only: cython.bint,
-    rows: Codes, starts: Integers, maxima: FloatsOut,
-) -> None:  # fmt: skip
-    """As `simulated_maxima` where events are rare: between two events a walk only falls, so only events are visited.
-
-    rows, starts : those with an event, draw after draw, and where each draw starts. The sums are grouped differently,
-        so the last digits may differ.
-    """
-    weighted: cython.bint = weight.shape[0] > 0
-    falls: TableOut = np.empty((signed.shape[0], 2))
-    mark: CodesOut = np.full(signed.shape[0], -1, np.int32)
-    with cython.nogil:
-        maxima[:] = 0.0
-        for k in range(scale.shape[0]):
-            fallen: cython.double = _falls(signed, weight, members, offsets[k], offsets[k + 1], k, falls, mark)
-            for b in range(maxima.shape[0]):
-                risen: cython.double = 0.0
-                end: cython.double = 0.0
-                before: cython.double = -1.0
-                high = low = 0.0
-                for e in range(starts[b], starts[b + 1]):
-                    i: Index = rows[e]
-                    if mark[i] != k:
-                        continue
-                    score: cython.double = fabs(signed[i])
-                    if score != before:  # the walk ends a block of ties here, and falls to where the next one begins
-                        high = max(high, risen - end)
-                        low = min(low, risen - falls[i, 0])
-                        before = score
-                    risen += weight[i] if weighted else 1.0
-                    end = falls[i, 1]
-                total: cython.double = risen - fallen
-                high = max(high, risen - end, total)
-                low = min(low, total)
-                span: cython.double = fabs(total) if ends_only else high - low
                 maxima[b] = max(maxima[b], span * scale[k])

@@ -11,30 +11,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from miscal.pooling.bins import bin_index
 
 MISSING = "(missing)"
-
-
-class Cells(Protocol):
-    """A description of cells: how many, what they are called, and a fingerprint that says when tallies may be added."""
-
-    @property
-    def count(self) -> int: ...
-
-    def labels(self) -> list[str]: ...
-
-    def describe(self) -> dict[str, Any]: ...
-
-
-def fingerprint(cells: Cells) -> str:
-    """A short digest of the description; equal for equal cells on any machine."""
-    text = json.dumps(cells.describe(), sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -113,6 +96,15 @@ class Product:
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "product", "name": "", "parts": [part.describe() for part in self.parts]}
+
+
+Cells = Ranges | Levels | Numbered | Product  # how many, what they are called, and a description of them
+
+
+def fingerprint(cells: Cells) -> str:
+    """A short digest of the description, equal for equal cells on any machine: it says when tallies may be added."""
+    text = json.dumps(cells.describe(), sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def cells_from(description: dict[str, Any]) -> Cells:

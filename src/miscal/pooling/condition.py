@@ -75,7 +75,8 @@ class Condition:
     def slots(self, names: Sequence[str]) -> np.ndarray:
         """Which of some levels of a nominal column belong."""
         only = self.levels is not None
-        said = set(map(level_text, (self.levels if only else self.excluded) or ()))
+        some = (self.levels if only else self.excluded) or ()
+        said = {level if isinstance(level, str) else number_text(level) for level in some}
         return np.array([(name in said) == only for name in names], bool)
 
     def numbers(self, values: np.ndarray) -> np.ndarray:
@@ -156,24 +157,19 @@ class Condition:
         if self.column != other.column:
             return None
         missing = self.missing and other.missing
-        for one, two in ((self, other), (other, self)):
-            if two.known and one.levels != ():  # "is not missing"
-                return replace(one, missing=missing)
         if self.ranged and other.ranged:
             low = max((end for end in (self.low, other.low) if end is not None), default=None)
             high = min((end for end in (self.high, other.high) if end is not None), default=None)
             return replace(self, low=low, high=high, missing=missing)
+        for one, two in ((self, other), (other, self)):
+            if two.ranged and two.low is two.high is None and one.levels != ():  # "is not missing"
+                return replace(one, missing=missing)
         return None
 
     @property
     def ranged(self) -> bool:
-        """Whether it is a range of numbers."""
-        return self.levels is None and self.excluded is None and not self.known
-
-    @property
-    def known(self) -> bool:
-        """Whether it asks for nothing but a known value."""
-        return self.levels is None and self.excluded is None and self.low is None and self.high is None
+        """Whether it is a range of numbers, without ends all that are known."""
+        return self.levels is None and self.excluded is None
 
 
 @dataclass(frozen=True)
@@ -236,7 +232,7 @@ def just_below(value: float) -> float:
     return math.nextafter(value, -math.inf) + 0.0
 
 
-def number_text(value: float, kind: str) -> str:
+def number_text(value: float, kind: str = "numeric") -> str:
     """The shortest words from which `number_of` reads exactly this number."""
     if kind == "date":
         text = moment_of(value)
@@ -308,11 +304,6 @@ def level_word(level: str) -> str:
     if plain and not {"and", "or"} & set(words):
         return level
     return '"' + level.replace('"', '""') + '"'
-
-
-def level_text(level: Level) -> str:
-    """A level as nominal columns name it: a whole number without its point."""
-    return level if isinstance(level, str) else repr(float(level)).removesuffix(".0")
 
 
 def _as_numbers(levels: tuple[Level, ...]) -> np.ndarray:
