@@ -15,7 +15,7 @@ from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state
+from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
 
@@ -26,10 +26,8 @@ Maps = dict[Key, tuple[int, Any]]
 Predicted = tuple[Array, int, Floats]  # rows of a group, how many it was fitted on, and what its map predicts
 
 
-def _check_recalibrator(name: str, given: Any) -> None:
-    if not isinstance(given, Recalibrator):
-        raise refusal("must be a recalibrator, such as PlattScaling()", where=f"'{name}'", got=f"got {given!r}")
-    given.check_parameters()
+def _recalibrates(given: Any) -> bool:
+    return isinstance(given, Recalibrator)
 
 
 class GroupWise(ByColumns):
@@ -74,7 +72,7 @@ class GroupWise(ByColumns):
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    recalibrator: Any = parameter(_check_recalibrator)
+    recalibrator: Any = parameter(such, _recalibrates, "must be a recalibrator, such as PlattScaling()")
     columns: Any = parameter(check_chosen, default=None)
     min_rows: int = parameter(whole, 1, default=50)
     handle_unknown: str = parameter(one_of, POLICIES, default="parent")

@@ -62,11 +62,8 @@ class Inputs:
         return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
 
 
-def _check_widths(name: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple)):
-        raise refusal("must be a sequence of widths", where=f"'{name}'", got=f"got {value!r}")
-    for width in value:
-        whole(name, width, 1, 1 << 16)
+def _widths(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and all(width in range(1, 1 + (1 << 16)) for width in given)
 
 
 class NeuralCalibration(ByColumns):
@@ -125,7 +122,7 @@ class NeuralCalibration(ByColumns):
 
     # ------------------------------------------------------------------------------------------------------- fit
     embedding: int = parameter(whole, 1, 4096, default=16)
-    hidden: Any = parameter(_check_widths, default=(200, 200))
+    hidden: Any = parameter(such, _widths, "must be a sequence of widths from 1 to 65536", default=(200, 200))
     epochs: int = parameter(whole, 1, 100_000, default=20)
     learning_rate: float = parameter(number, 0.0, 10.0, above=True, default=1e-3)
     batch: int = parameter(whole, 1, 1 << 30, default=1024)
@@ -160,7 +157,7 @@ class NeuralCalibration(ByColumns):
             network.torch.manual_seed(int(self.random_state))
             g = copy.deepcopy(self.module)
             if g is None:
-                g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
+                g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
             model = network.Calibration(g, self.knots_, outputs)
             with network.threads(model, int(self.batch)):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
