@@ -225,8 +225,6 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) ->
 def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     """Minimise the convex loss on the simplex."""
     count = len(logs)
-    if count == 1:
-        return np.ones(1)
     share = np.full(len(outcome), 1.0 / len(outcome)) if weight is None else weight / weight.sum()
     own = np.take_along_axis(logs, outcome.astype(np.int64)[None, :, None], axis=2)[:, :, 0]
 

@@ -273,7 +273,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
         for done in range(1, MOST_ROUNDS + 1):
-            begun = [model.grow(*each) for model, *each in zip(models, fitted, begun, strict=True)]
+            begun = [model.grow(rows, each) for model, rows, each in zip(models, fitted, begun, strict=True)]
             logits = np.concatenate([link for _, (_, link) in begun])
             mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
