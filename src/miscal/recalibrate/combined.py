@@ -17,7 +17,7 @@ from miscal.data.libraries import optimize
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
-from miscal.recalibrate.declared import parameter, state
+from miscal.recalibrate.declared import parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
@@ -26,19 +26,16 @@ LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200
 
 
-def check_recalibrators(name: str, given: Any) -> None:
-    """Refuse what is not a list of recalibrators with right parameters."""
-    fine = isinstance(given, (list, tuple)) and len(given) > 0
-    if not fine or not all(isinstance(each, Recalibrator) for each in given):
-        what = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
-        raise refusal(what, where=f"'{name}'", got=f"got {given!r}"[:200])
-    for each in given:
-        each.check_parameters()
+def _all_recalibrate(given: Any) -> bool:
+    some = isinstance(given, (list, tuple)) and len(given) > 0
+    return some and all(isinstance(each, Recalibrator) for each in given)
 
 
-def _check_weights(name: str, given: Any) -> None:
-    if np.ndim(given) != 1 or not all(0.0 <= each <= 1.0 for each in given) or abs(sum(given) - 1.0) > 1e-6:
-        raise refusal("must be at least 0 and sum to 1", where=f"'{name}'", got=f"got {given!r}"[:200])
+def _are_weights(given: Any) -> bool:
+    return np.ndim(given) == 1 and all(0.0 <= each <= 1.0 for each in given) and abs(sum(given) - 1.0) <= 1e-6
+
+
+A_LIST = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
 
 
 def cross_fitted(recalibrator: Recalibrator, sample: Sample, folds: Array) -> Iterator[tuple[Recalibrator, Array]]:
@@ -72,7 +69,7 @@ class Chain(Recalibrator):
 
     pulls_in: ClassVar[bool] = False  # its steps do
 
-    steps: Any = parameter(check_recalibrators)
+    steps: Any = parameter(such, _all_recalibrate, A_LIST)
     steps_: list[Recalibrator] = state("inner")
 
     @property
@@ -149,10 +146,10 @@ class Blend(Recalibrator):
     Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
     """
 
-    recalibrators: Any = parameter(check_recalibrators)
+    recalibrators: Any = parameter(such, _all_recalibrate, A_LIST)
     cv: int = parameter(whole, 2, 1000, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
-    weights: Any = parameter(_check_weights, default=None)
+    weights: Any = parameter(such, _are_weights, "must be at least 0 and sum to 1", default=None)
     weights_: Floats = state("float", "any", low=0.0, high=1.0)
     members_: list[Any] = state("inner")
 
@@ -228,8 +225,6 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) ->
 def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     """Minimise the convex loss on the simplex."""
     count = len(logs)
-    if count == 1:
-        return np.ones(1)
     share = np.full(len(outcome), 1.0 / len(outcome)) if weight is None else weight / weight.sum()
     own = np.take_along_axis(logs, outcome.astype(np.int64)[None, :, None], axis=2)[:, :, 0]
 

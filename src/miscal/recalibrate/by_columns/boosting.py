@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from copy import copy
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -16,13 +17,12 @@ from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, Integers
 from miscal.kernels.logistic import add_trees
-from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns import variable_tree as cuts
 from miscal.recalibrate.declared import LARGEST, chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
-from miscal.recalibrate.sample import Family, Sample
+from miscal.recalibrate.sample import Sample
 
 MOST_ROUNDS = 40
 PATIENCE = 2
@@ -38,59 +38,23 @@ MANY = 200_000  # rows from which several threads pay: below it they mostly wait
 HESSIAN = 5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
 BEND = 1e-6  # least second derivative that a row is divided by
 Grown = Iterator[cuts.Trees]
+Begun = list[tuple[Floats, Floats]]  # of rows: what trees cut besides the link so far, and that link
 
 
-class _Boosted:
-    """Rounds of trees on coded columns and the current link, each followed by a scale; rows asked go along."""
-
-    def __init__(self, how: MulticalibrationBoost, sample: Sample, *asked: Sample) -> None:
-        self.grower, self.family = partial(grower(how.engine), how, sample.family), sample.family
-        # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
-        self.rescale = bool(how.rescale) and sample.response == "binary"
-        weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
-        self.outcome, self.weight = sample.outcome.astype(np.float64), weight
-        expected = sample.probability if how.start == "score" else np.full(sample.rows, sample.rate)
-        looked = self.family.target(expected, self.outcome, weight)
-        names = chosen_names(sample.columns, None)
-        self.encodings = [cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names]
-        given = [(each.columns, self.family.link(each.probability)) for each in (sample, *asked)]
-        begun = [how.begin(self.encodings, *each) for each in given]
-        self.numbers, self.links = map(list, zip(*begun, strict=True))
-        self.nodes, self.cuts = np.empty((3, 0), np.int64), np.empty((2, 0))
-        self.roots: list[int] = []  # where each tree starts
-        self.ends: list[int] = []
-        self.scales: list[float] = []
-
-    def grow(self) -> None:
-        """One more round."""
-        features, first = np.vstack([self.numbers[0], self.links[0]]), len(self.roots)
-        for grown, values in self.grower(features, self.outcome, self.weight, self.links[0]):
-            self.roots.append(self.nodes.shape[1])
-            grown[1:] += np.where(grown[1:] >= 0, self.roots[-1], 0)
-            self.nodes, self.cuts = np.hstack([self.nodes, grown]), np.hstack([self.cuts, values])
-        self.ends.append(len(self.roots))
-        for i, numbers in enumerate(self.numbers):
-            self.links[i] = advanced(self.nodes, self.cuts, self.roots[first:], numbers, self.links[i])
-        self.scales.append(best_scale(self.links[0], self.outcome, self.weight) if self.rescale else 1.0)
-        self.links = [link * self.scales[-1] for link in self.links]
+def evened(sample: Sample) -> Sample:
+    """The same rows with weights of mean 1: rules for leaves count rows. Weights of counts hold the exposure."""
+    even = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
+    return replace(sample, weight=even)
 
 
-def advanced(nodes: Integers, cuts: Floats, roots: Sequence[int], numbers: Floats, logits: Floats) -> Floats:
-    """Add the trees that start at the roots to the logit."""
-    (column, left, right), (threshold, value), starts = nodes, cuts, np.array(roots, dtype=np.int64)
-    result = logits.copy()
-    add_trees(np.vstack([numbers, logits]), column, threshold, left, right, value, starts, 0, len(starts), result)
-    return result
-
-
-def best_scale(logits: Floats, outcome: Floats, weight: Floats) -> float:
+def best_scale(logits: Floats, sample: Sample) -> float:
     """The factor of the logit with the least log loss, between 1/2 and 2."""
 
     def evaluate(scale: Floats) -> State:
-        loss, off, bend = residuals(scale * logits, outcome, weight)
-        return float(weight @ loss), np.array([off @ logits]), np.array([[bend @ (logits * logits)]])
+        loss, off, bend = residuals(scale * logits, sample.outcome, sample.weights)
+        return float(sample.weights @ loss), np.array([off @ logits]), np.array([[bend @ (logits * logits)]])
 
-    found, _ = minimise(evaluate, np.ones(1), np.zeros(1), float(weight.sum()), np.ones(1, bool))
+    found, _ = minimise(evaluate, np.ones(1), np.zeros(1), sample.total, np.ones(1, bool))
     return float(np.clip(found[0], 0.5, 2.0))
 
 
@@ -102,22 +66,20 @@ def grower(engine: str) -> Callable[..., Grown]:
     return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
-def by_lightgbm(
-    how: MulticalibrationBoost, family: Family, features: Floats, outcome: Floats, weight: Floats, offset: Floats
-) -> Grown:
+def by_lightgbm(how: MulticalibrationBoost, sample: Sample, features: Floats, offset: Floats) -> Grown:
     """Grow one round of trees on features (columns, n), from an offset of the link."""
     import lightgbm
 
     options = {
-        "objective": family.objective, "poisson_max_delta_step": 1e-9, "learning_rate": LEARNING_RATE,
+        "objective": sample.family.objective, "poisson_max_delta_step": 1e-9, "learning_rate": LEARNING_RATE,
         "num_leaves": how.leaves, "lambda_l2": L2,
         "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": how.min_rows, "use_missing": False,
         "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": how.random_state,
-        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
+        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if sample.rows < MANY else 0,
     }  # fmt: skip
     most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
     finite = np.minimum(features, 2.0 * most + 1.0)  # what is missing is one after the largest, or its bins would merge
-    data = lightgbm.Dataset(finite.T, outcome, weight=weight, init_score=offset, params=options)
+    data = lightgbm.Dataset(finite.T, sample.outcome, weight=sample.weight, init_score=offset, params=options)
     grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
     for tree in grown["tree_info"]:
         table: list[list[float]] = []
@@ -136,9 +98,7 @@ def _append(table: list[list[float]], node: dict[str, Any]) -> None:
             _append(table, node[child])
 
 
-def by_sklearn(
-    how: MulticalibrationBoost, family: Family, features: Floats, outcome: Floats, weight: Floats, offset: Floats
-) -> Grown:
+def by_sklearn(how: MulticalibrationBoost, sample: Sample, features: Floats, offset: Floats) -> Grown:
     """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
 
     A column has at most 255 bins.
@@ -147,16 +107,16 @@ def by_sklearn(
     from sklearn.tree import DecisionTreeRegressor
 
     edges, codes = cuts.codes_between(list(features), BINS)
-    link = offset.copy()
+    family, weight, link = sample.family, sample.weights, offset.copy()
     options = {"max_leaf_nodes": how.leaves, "min_samples_leaf": how.min_rows, "random_state": how.random_state}
     for _ in range(TREES):
         mean = family.mean(link)
         curvature = np.maximum(family.bend(mean), BEND)
         regression = DecisionTreeRegressor(**options)
-        regression.fit(codes, (outcome - mean) / curvature, sample_weight=weight * curvature)
+        regression.fit(codes, (sample.outcome - mean) / curvature, sample_weight=weight * curvature)
         tree, place = regression.tree_, regression.apply(codes)
         mass = np.bincount(place, weight * curvature, tree.node_count)
-        step = np.bincount(place, weight * (outcome - mean), tree.node_count) / (mass + L2)
+        step = np.bincount(place, weight * (sample.outcome - mean), tree.node_count) / (mass + L2)
         step[mass < HESSIAN] = 0.0
         step *= LEARNING_RATE
         link += step[place]
@@ -244,7 +204,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         """Refuse trees that are none."""
         super().check_state()
         ends = [0, *self.ends_.tolist()]
-        if len(self.scales_) != self.rounds_ or ends != sorted(ends) or ends[-1] != len(self._roots()):
+        if len(self.scales_) != self.rounds_ or ends != sorted(ends) or ends[-1] != self.nodes_.shape[1]:
             raise ValueError("the trees of the rounds do not follow one another")
         if (np.abs(self.cuts_[1]) > LARGEST).any():
             raise ValueError("'cuts_' must hold values whose sums are finite")
@@ -254,21 +214,48 @@ class MulticalibrationBoost(cuts.CutColumns):
         """How many rounds of trees."""
         return len(self.ends_)
 
-    def begin(self, encodings: list[Encoding], columns: Columns, own: Floats) -> tuple[Floats, Floats]:
-        """What trees cut besides the logit so far, and the logit that they start from; `own` is the score's."""
-        numbers = np.stack(cuts.cut_numbers(encodings, columns))
-        return (numbers, own) if self.start == "score" else (np.vstack([numbers, own]), np.full(len(own), self.rate_))
-
     def _fit(self, sample: Sample) -> None:
         self.gain_, self.rate_ = 0.0, float(sample.family.link(np.array([sample.rate]))[0])
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
-        boosted = _Boosted(self, sample)
+        even = evened(sample)
+        begun = self.begin(even)
         for _ in range(int(rounds)):
-            boosted.grow()
-        self._remember(boosted.encodings)
-        self.nodes_, self.cuts_ = boosted.nodes, boosted.cuts
-        self.scales_ = np.array(boosted.scales, dtype=np.float64)
-        self.ends_ = np.array(boosted.ends, dtype=np.int64)
+            begun = self.grow(even, begun)
+
+    def begin(self, sample: Sample, *asked: Sample) -> Begun:
+        """Learn how trees see columns, and look at the rows to fit on, and at others, before the first tree."""
+        expected = sample.probability if self.start == "score" else np.full(sample.rows, sample.rate)
+        looked = sample.family.target(expected, sample.outcome, sample.weights)
+        names = chosen_names(sample.columns, None)
+        self._remember([cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names])
+        self.nodes_, self.cuts_ = np.empty((3, 0), np.int64), np.empty((2, 0))
+        self.ends_, self.scales_ = np.empty(0, np.int64), np.empty(0)
+        return [self._begun(each.columns, sample.family.link(each.probability)) for each in (sample, *asked)]
+
+    def _begun(self, columns: Columns, own: Floats) -> tuple[Floats, Floats]:
+        """What trees cut besides the link so far, and the link that they start from; `own` is the score's."""
+        numbers = np.stack(cuts.cut_numbers(self._encodings(), columns))
+        return (numbers, own) if self.start == "score" else (np.vstack([numbers, own]), np.full(len(own), self.rate_))
+
+    def grow(self, sample: Sample, begun: Begun) -> Begun:
+        """One more round of trees, and a scale after them; the rows come first among those begun."""
+        (numbers, link), roots = begun[0], []
+        for grown, values in grower(self.engine)(self, sample, np.vstack([numbers, link]), link):
+            roots.append(self.nodes_.shape[1])
+            grown[1:] += np.where(grown[1:] >= 0, roots[-1], 0)
+            self.nodes_, self.cuts_ = np.hstack([self.nodes_, grown]), np.hstack([self.cuts_, values])
+        moved = [self._moved(roots, *each) for each in begun]
+        # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
+        scale = best_scale(moved[0], sample) if self.rescale and sample.response == "binary" else 1.0
+        self.ends_, self.scales_ = np.append(self.ends_, self.nodes_.shape[1]), np.append(self.scales_, scale)
+        return [(each[0], link * scale) for each, link in zip(begun, moved, strict=True)]
+
+    def _moved(self, roots: Sequence[int], numbers: Floats, link: Floats) -> Floats:
+        """The link and on it the trees that start at the roots."""
+        (column, left, right), (threshold, value), starts = self.nodes_, self.cuts_, np.array(roots, dtype=np.int64)
+        moved = link.copy()
+        add_trees(np.vstack([numbers, link]), column, threshold, left, right, value, starts, 0, len(starts), moved)
+        return moved
 
     def _chosen_rounds(self, sample: Sample) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
@@ -277,17 +264,17 @@ class MulticalibrationBoost(cuts.CutColumns):
         if sample.rows < 2 * FOLDS:
             return 0
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        fitted = [sample.take(np.flatnonzero(place != fold)) for fold in folds]
-        models = [_Boosted(self, *each) for each in zip(fitted, held, strict=True)]
+        fitted = [evened(sample.take(np.flatnonzero(place != fold))) for fold in folds]
+        models = [copy(self) for _ in folds]
+        begun = [model.begin(*each) for model, *each in zip(models, fitted, held, strict=True)]
         family, weight = sample.family, np.concatenate([part.weights for part in held])
         outcome = np.concatenate([1.0 * part.outcome for part in held])
         first = family.link(np.concatenate([part.probability for part in held]))
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
         for done in range(1, MOST_ROUNDS + 1):
-            for model in models:
-                model.grow()
-            logits = np.concatenate([model.links[1] for model in models])
+            begun = [model.grow(rows, each) for model, rows, each in zip(models, fitted, begun, strict=True)]
+            logits = np.concatenate([link for _, (_, link) in begun])
             mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
                 best, best_mean, best_logit = done, mean, logits
@@ -303,14 +290,14 @@ class MulticalibrationBoost(cuts.CutColumns):
         if not self.rounds_:
             return as_rows(probability)
         family = self.family()
-        numbers, logits = self.begin(self._encodings(), columns, family.link(probability))
+        numbers, link = self._begun(columns, family.link(probability))
         for roots, scale in self._rounds():
-            logits = advanced(self.nodes_, self.cuts_, roots, numbers, logits) * scale
-        return pairs(family.mean(logits))
+            link = self._moved(roots, numbers, link) * scale
+        return pairs(family.mean(link))
 
     def _rounds(self) -> Iterator[tuple[list[int], float]]:
         """Where the trees of each round start, and its scale."""
-        starts = np.split(self._roots(), self.ends_)
+        starts = np.split(self._roots(), np.searchsorted(self._roots(), self.ends_))
         return zip(map(np.ndarray.tolist, starts[:-1]), self.scales_.tolist(), strict=True)
 
     def _formula(self) -> nodes.Formula:

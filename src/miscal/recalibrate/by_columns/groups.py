@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -14,22 +15,19 @@ from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state
+from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
 
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
-ANY = -2  # stands for every level of a column in the key of a parent
-Key = tuple[int, ...]
+Key = tuple[int, ...]  # places of levels, from the first column on
 Maps = dict[Key, tuple[int, Any]]
 Predicted = tuple[Array, int, Floats]  # rows of a group, how many it was fitted on, and what its map predicts
 
 
-def _check_recalibrator(name: str, given: Any) -> None:
-    if not isinstance(given, Recalibrator):
-        raise refusal("must be a recalibrator, such as PlattScaling()", where=f"'{name}'", got=f"got {given!r}")
-    given.check_parameters()
+def _recalibrates(given: Any) -> bool:
+    return isinstance(given, Recalibrator)
 
 
 class GroupWise(ByColumns):
@@ -74,13 +72,13 @@ class GroupWise(ByColumns):
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    recalibrator: Any = parameter(_check_recalibrator)
+    recalibrator: Any = parameter(such, _recalibrates, "must be a recalibrator, such as PlattScaling()")
     columns: Any = parameter(check_chosen, default=None)
     min_rows: int = parameter(whole, 1, default=50)
     handle_unknown: str = parameter(one_of, POLICIES, default="parent")
     pooling: bool = parameter(truth, default=True)
     smooth: float = parameter(number, 0.0, default=HALF)
-    keys_: Array = state("int", "any", low=ANY)
+    keys_: list[Any] = state("levels")
     sizes_: Array = state("int", "any", low=1)
     maps_: list[Any] = state("inner")
     whole_: list[Any] = state("inner")
@@ -89,16 +87,12 @@ class GroupWise(ByColumns):
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
         super().check_state()
-        groups = len(self.sizes_)
-        if len(self.keys_) != groups * len(self.names_):
-            raise ValueError("the columns differ in number")
-        if len(self.maps_) != groups or len(self.whole_) != 1:
+        if not len(self.keys_) == len(self.sizes_) == len(self.maps_) or len(self.whole_) != 1:
             raise ValueError("the groups differ in number")
-        keys = self.keys_.reshape(-1, len(self.names_))
-        used = np.where(keys == ANY, 0, 1)
-        known = (keys < [len(levels) for levels in self.levels_]) & ((keys >= 0) | (keys == ANY))
-        if not known.all() or not used[:, 0].all() or (np.diff(used, axis=1) > 0).any():
-            raise ValueError("a group has a level that is not there, or columns in another order")
+        places = [range(len(levels)) for levels in self.levels_]
+        fitting = [0 < len(key) <= len(places) and all(map(operator.contains, places, key)) for key in self.keys_]
+        if not all(fitting):
+            raise ValueError("a group has a level that is not there")
 
     @property
     def groups_(self) -> int:
@@ -113,8 +107,7 @@ class GroupWise(ByColumns):
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * float(self.smooth))
         found = self._fitted(sample, codes, int(self.min_rows))
-        keys = [[*key, *[ANY] * (len(names) - len(key))] for key in found]
-        self.keys_ = np.array(keys, dtype=np.int64).reshape(-1)
+        self.keys_ = list(map(list, found))
         self.sizes_ = np.array([size for size, _ in found.values()], dtype=np.int64)
         self.maps_, self.whole_ = [one for _, one in found.values()], [self.recalibrator.quietly_fitted_on(sample)]
 
@@ -141,9 +134,7 @@ class GroupWise(ByColumns):
 
     def _maps(self) -> Maps:
         """The size and the map of each group, by the places of its levels; a parent's key is shorter."""
-        keys = self.keys_.reshape(-1, len(self.names_)).tolist()
-        short = [tuple(code for code in key if code != ANY) for key in keys]
-        return dict(zip(short, zip(self.sizes_.tolist(), self.maps_, strict=True), strict=True))
+        return dict(zip(map(tuple, self.keys_), zip(self.sizes_.tolist(), self.maps_, strict=True), strict=True))
 
     def _predicted(self, maps: Maps, codes: Array, probability: Floats, columns: Columns) -> list[Predicted]:
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
@@ -181,10 +172,8 @@ class GroupWise(ByColumns):
         return out
 
     def _unknown(self, codes: Array) -> Array:
-        known, maps = np.zeros(len(codes), bool), self._maps()
-        for key, rows in self._parts(codes):
-            known[rows] = key in maps
-        return ~known
+        maps = self._maps()
+        return np.array([key not in maps for key in map(tuple, codes.tolist())], dtype=bool)
 
     def unknown(self, y_prob: Any, X: Any) -> Array:
         """Which rows are of small or unseen groups, (n,) booleans."""

@@ -14,7 +14,7 @@ from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, as_rows, pairs
+from miscal.recalibrate.base import ByColumns, as_rows, normalised, pairs
 from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
@@ -97,7 +97,7 @@ class LocalRecalibration(ByColumns):
         """Refuse parts that do not belong together."""
         super().check_state()
         rows = len(self.features_)
-        if not rows or len(self.observed_) != rows or len(self.bin_) != rows or len(self.weight_) not in (0, rows):
+        if not rows or any(len(part) != rows for part in (self.observed_, self.bin_, self.weight_)):
             raise ValueError("the rows differ in number")
         check_bins(self.edges_, np.zeros(len(self.edges_) - 1))
         if self.bin_.max() >= len(self.edges_) - 1:
@@ -126,7 +126,7 @@ class LocalRecalibration(ByColumns):
         self.edges_ = np.asarray(edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = (sample.outcome == label).astype(np.int64)
-        self.weight_ = sample.weight_or_empty.copy()
+        self.weight_ = sample.weights.copy()
         self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
         raw = self._raw_features(sample.columns)
         if self.reduce == "pca":
@@ -157,8 +157,7 @@ class LocalRecalibration(ByColumns):
     def _rates(self, probability: Floats, columns: Columns) -> tuple[Floats, Array]:
         """Observed rate around each row, or its own score, and whether there is any row to learn from."""
         score = _seen(probability, top=self.top_)[0]
-        weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
-        place = bin_index(score, self.edges_).astype(np.int64)
+        weight, place = self.weight_, bin_index(score, self.edges_).astype(np.int64)
         summed, width = np.column_stack([weight, weight * self.observed_]), np.array([float(self.bandwidth)])
         asked: Any = {"queries": (self._reduced(self._raw_features(columns)), place), "device": self.device}
         sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked)[0]
@@ -186,14 +185,10 @@ def _seen(probability: Floats, *, top: bool) -> tuple[Floats, Any]:
 
 def spread_rest(probability: Floats, confidence: Floats) -> Floats:
     """Give the most probable class of each row a new confidence and the others what is left, in proportion."""
-    rows = np.arange(len(probability))
-    label = probability.argmax(axis=1)
-    out = probability.copy()
-    out[rows, label] = 0.0
-    rest = out.sum(axis=1)
-    even = rest <= 0.0  # certainty says nothing of the other classes: they share alike
-    out[even] = 1.0 / max(probability.shape[1] - 1, 1)
-    out[even, label[even]] = 0.0
-    out *= ((1.0 - confidence) / np.where(even, 1.0, rest))[:, None]
+    rows, label = np.arange(len(probability)), probability.argmax(axis=1)
+    others = np.ones_like(probability)
+    others[rows, label] = 0.0
+    # Certainty says nothing of the other classes: they share alike.
+    out = normalised(probability * others, others) * (1.0 - confidence)[:, None]
     out[rows, label] = confidence
     return out

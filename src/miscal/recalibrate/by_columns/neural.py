@@ -25,7 +25,7 @@ from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 
 BLOCK = 1 << 14  # rows predicted at a time
-KNOTS = 100  # at shares k/(K + 1): of their log-odds, or for several classes of their logarithms
+KNOTS = 100  # at shares k/(K + 1)
 LEAST_HELD = 200  # rows below which none are held out
 OTHER, MISSING = 0, 1  # places in a table of embeddings: unseen levels, missing values; then come the levels
 FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
@@ -62,11 +62,14 @@ class Inputs:
         return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
 
 
-def _check_widths(name: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple)):
-        raise refusal("must be a sequence of widths", where=f"'{name}'", got=f"got {value!r}")
-    for width in value:
-        whole(name, width, 1, 1 << 16)
+def knots(*, binary: bool) -> Floats:
+    """Where the line of the score bends: at log-odds of even shares, or for several classes at their logarithms."""
+    shares = np.arange(1, KNOTS + 1) / (KNOTS + 1.0)
+    return np.log(shares / (1.0 - shares)) if binary else np.log(shares)
+
+
+def _widths(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and all(width in range(1, 1 + (1 << 16)) for width in given)
 
 
 class NeuralCalibration(ByColumns):
@@ -125,7 +128,7 @@ class NeuralCalibration(ByColumns):
 
     # ------------------------------------------------------------------------------------------------------- fit
     embedding: int = parameter(whole, 1, 4096, default=16)
-    hidden: Any = parameter(_check_widths, default=(200, 200))
+    hidden: Any = parameter(such, _widths, "must be a sequence of widths from 1 to 65536", default=(200, 200))
     epochs: int = parameter(whole, 1, 100_000, default=20)
     learning_rate: float = parameter(number, 0.0, 10.0, above=True, default=1e-3)
     batch: int = parameter(whole, 1, 1 << 30, default=1024)
@@ -140,7 +143,6 @@ class NeuralCalibration(ByColumns):
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
-    knots_: Floats = state("float", "any")
     weights_: Array = state("labels")  # each tensor's float32 as base64
     losses_: Floats = state("float", "any")
     held_losses_: Floats = state("float", "any")
@@ -152,16 +154,14 @@ class NeuralCalibration(ByColumns):
         inputs = Inputs.learned(sample.columns, names, nominal)
         self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
-        shares = np.arange(1, KNOTS + 1) / (KNOTS + 1.0)
-        self.knots_ = np.log(shares / (1.0 - shares)) if outputs == 1 else np.log(shares)
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
             network.torch.manual_seed(int(self.random_state))
             g = copy.deepcopy(self.module)
             if g is None:
-                g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
-            model = network.Calibration(g, self.knots_, outputs)
+                g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
+            model = network.Calibration(g, knots(binary=outputs == 1), outputs)
             with network.threads(model, int(self.batch)):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
@@ -181,10 +181,11 @@ class NeuralCalibration(ByColumns):
         labels, weight = sample.outcome.astype(np.int64), sample.weights / sample.weights.mean()
         return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32))
 
-    def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    @staticmethod
+    def places(probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
         score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
-        return between(self.knots_, score)
+        return between(knots(binary=probability.ndim == 1), score)
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
@@ -246,7 +247,7 @@ class NeuralCalibration(ByColumns):
         rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
         words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
-        line = nodes.line(nodes.logit(), self.knots_, values[0], continued=True)
+        line = nodes.line(nodes.logit(), knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
 
@@ -262,7 +263,7 @@ class NeuralCalibration(ByColumns):
         inputs = self._inputs()
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         embedding = int(self.embedding)
-        shapes: list[tuple[int, ...]] = [(maps,), (maps, len(self.knots_) - 1)]
+        shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
         shapes += [(size, embedding) for size in inputs.sizes]
         widths = [embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
@@ -276,8 +277,6 @@ class NeuralCalibration(ByColumns):
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""
         super().check_state()
-        if len(self.knots_) < 2 or (np.diff(self.knots_) <= 0).any():
-            raise ValueError("'knots_' must increase")
         if not all((np.abs(tensor) < 1e15).all() for tensor in self._tensors()):
             raise ValueError("'weights_' must be finite")
 

@@ -121,8 +121,8 @@ class CutColumns(ByColumns):
         """Each node as cuts, made from the last: children come after their parents."""
         made: dict[int, nodes.Node] = {}
         for node, (column, left, right) in reversed(list(enumerate(self.nodes_.T.tolist()))):
-            below = made.get(left), made.get(right)
-            made[node] = nodes.Cut(columns[column], float(self.cuts_[0, node]), *below) if left >= 0 else leaf(node)
+            inner, at = left >= 0, float(self.cuts_[0, node])
+            made[node] = nodes.Cut(columns[column], at, made[left], made[right]) if inner else leaf(node)
         return made
 
     def _encodings(self, **more: Any) -> list[Encoding]:
