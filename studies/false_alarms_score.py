@@ -10,6 +10,7 @@ in at least 927 of 1,000 (0.1% point at 95%). Cells: data sets in which any cell
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def true_values(predictions: Any, made: datasets.Synthetic, options: dict[str, A
     """The error and Kuiper's range with the outcomes replaced by their probabilities: 0 where calibrated."""
     if made.where == "nowhere":
         return 0.0, 0.0
-    compared = pair(predictions, "auto", made.truth)
+    compared = replace(pair(predictions, "auto"), observed=np.asarray(made.truth, dtype=np.float64))
     bins = score_bins(compared, 15, options.get("strategy", "quantile"))
     return tally_error(pooled(compared, bins, draws=1).tally, options.get("norm", "l1")), walk_range(compared)
 

@@ -11,6 +11,7 @@ interval excludes 0 though its adjusted p-value is above 5%, or the other way ro
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def draw(kind: str, seed: int) -> tuple[miscal.Predictions, np.ndarray]:
 def one(kind: str, seed: int) -> dict[str, bool]:
     """Which intervals cover, and whether cells agree with their tests."""
     predictions, truth = draw(kind, seed)
-    compared = pair(predictions, "auto", truth)
+    compared = replace(pair(predictions, "auto"), observed=np.asarray(truth, dtype=np.float64))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", miscal.MiscalWarning)
         score = miscal.by_score(predictions)

@@ -8,6 +8,7 @@ is told from the sample, each row of which stands for as many as it was taken fr
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,6 +37,7 @@ from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.metrics.score_errors import score_bins
+from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
 from miscal.pooling.cells import Levels
 from miscal.results import Result
@@ -55,6 +57,13 @@ class Cuts:
     bins: np.ndarray = field(default_factory=lambda: np.empty(0))
     fine: np.ndarray = field(default_factory=lambda: np.empty(0))
     grid: np.ndarray | None = None
+
+
+def score_edges(compared: Pair) -> np.ndarray:
+    """The edges of the bins of the score that are shown, of about equal weight."""
+    with warnings.catch_warnings():  # nobody asked for a number of bins
+        warnings.filterwarnings("ignore", message=".*bins were asked for")
+        return score_bins(compared, SCORE_BINS, "quantile").cells.edges
 
 
 def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
@@ -156,7 +165,7 @@ def measured_on_all(
     along = score_cells(groups, looked.rows.grid, scale)
     conditions = ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
-    edges = score_bins(compared, SCORE_BINS, "quantile").cells.edges
+    edges = score_edges(compared)
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
     summary, added = every.add(edges, cuts, chosen, ranks)
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)

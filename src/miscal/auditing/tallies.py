@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_rows import SCORE_BINS, AllRows, Cuts, cuts_like, cuts_of, look_at_sums
+from miscal.auditing.all_rows import AllRows, Cuts, cuts_like, cuts_of, look_at_sums, score_edges
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
@@ -23,7 +23,6 @@ from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_f
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.metrics import from_sums
-from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges
@@ -127,9 +126,9 @@ def tally_of(
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
     grid = None if like is None else like.grid
     every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
-    score: Any = score_bins(compared, SCORE_BINS, "quantile") if like is None else like.score
+    edges: Any = score_edges(compared) if like is None else like.score.cells.edges  # type: ignore[attr-defined]
     cuts = [_cuts(column, compared) if like is None else cuts_like(column.name, like) for column in columns]
-    return every.add(score.cells.edges, cuts)[0]
+    return every.add(edges, cuts)[0]
 
 
 def _cuts(column: Column, compared: Pair) -> Cuts:

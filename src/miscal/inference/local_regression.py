@@ -130,10 +130,11 @@ def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
     bandwidth, ends = np.empty(points.size), np.concatenate([[-np.inf], rows.x, [np.inf]])
     loess.find_widths(rows.every, rows.ends, points, wanted, bandwidth)
     place = np.searchsorted(rows.x, points)
-    below, above = points - ends[place], ends[place + 1] - points
-    rim = np.minimum(below, above) >= bandwidth
-    first = np.where(rim, place - (below <= bandwidth), np.searchsorted(rows.x, points - bandwidth, side="right"))
-    last = np.where(rim, place + (above <= bandwidth), np.searchsorted(rows.x, points + bandwidth))
+    with np.errstate(over="ignore"):  # of values as far apart as numbers get
+        below, above = points - ends[place], ends[place + 1] - points
+        rim = np.minimum(below, above) >= bandwidth
+        first = np.where(rim, place - (below <= bandwidth), np.searchsorted(rows.x, points - bandwidth, side="right"))
+        last = np.where(rim, place + (above <= bandwidth), np.searchsorted(rows.x, points + bandwidth))
     window = np.stack([first, np.searchsorted(rows.x, points, side="right"), last], axis=1)
     return Windows(points, bandwidth, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
 
