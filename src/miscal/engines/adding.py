@@ -34,7 +34,6 @@ from miscal.engines.requests import (
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, Room
-from miscal.kernels.order import read_values
 from miscal.pooling.cells import Levels, Numbered
 from miscal.pooling.condition import Conjunction
 
@@ -153,7 +152,7 @@ class AddState:
         recalibrated = None
         if self.recalibration is not None and self.scores is not None:
             recalibrated = self.room.of(batch.rows)
-            read_values(self.scores.places(batch), self.recalibrated, recalibrated)
+            np.take(self.recalibrated, self.scores.places(batch), out=recalibrated, mode="clip")  # no copy first
         self.sums.add(codes, pair, recalibrated)
 
     @property

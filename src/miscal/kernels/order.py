@@ -203,13 +203,6 @@ def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> No
             out[i] = out[i] * times + numbers[places[i] if places[i] >= 0 else last]
 
 
-def read_values(places: Codes, values: Floats, out: FloatsOut) -> None:
-    """Out = values[place] for each row."""
-    with cython.nogil:
-        for i in range(len(places)):
-            out[i] = values[places[i]]
-
-
 def strips(values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut) -> None:
     """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
     with cython.nogil:
