@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.data.checks import refuse_rows
 from miscal.data.columns import Column, column
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.frames import named_columns
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.pairs import Pair, pair
@@ -38,10 +38,8 @@ class Given:
             return made
         if self.predictions.response != "binary":
             raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
-        try:
+        with refusing("must be numbers in [0, 1]", where="'correct'"):
             values = np.asarray(correct, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise refusal("must be numbers in [0, 1]", where="'correct'", got=str(error)) from error
         values = self.kept_rows(values, "'correct'")
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = bool(np.all((values == 0) | (values == 1)))

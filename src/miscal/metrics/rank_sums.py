@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
 from miscal.data.checks import truth
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
@@ -283,12 +283,10 @@ def _limits(range: Any, measure: Measure, classes: int, values: np.ndarray) -> t
         return float(values.min()), float(values.max())
     if range is None:
         return (1.0 / classes, 1.0) if measure.name == "confidence" else (0.0, 1.0)
-    try:
+    with refusing("must be (low, high) with low < high", where="'range'", got=f"it is {range!r}"):
         low, high = (float(end) for end in range)
-    except (TypeError, ValueError) as error:
-        raise refusal("must be (low, high)", where="'range'", got=f"it is {range!r}") from error
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is {range!r}")
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(range)
     return low, high
 
 

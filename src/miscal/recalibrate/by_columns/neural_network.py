@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import nn
 
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.vectors import Array
 from miscal.kernels.threads import thread_count
 
@@ -189,10 +189,7 @@ def device_of(name: str) -> torch.device:
     """The device that a name stands for; "auto" is a GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    with refusing("must be a device that torch can use", where="'device'", hint="'cpu'"):
         device = torch.device(name)
         torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        got = str(error).splitlines()[0][:100]
-        raise refusal("must be a device that torch can use", where="'device'", got=got, hint="'cpu'") from error
     return device
