@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks
-from miscal.data.errors import nearest, refusal
 from miscal.data.vectors import Floats, Vector, flat
 
 RESPONSES = ("binary", "real", "count")
@@ -29,9 +28,7 @@ SCALED = (
 
 def check_response(response: Any) -> str:
     """One of the three words."""
-    if response not in RESPONSES:
-        hint = nearest(str(response), RESPONSES)
-        raise refusal("must be 'binary', 'real' or 'count'", where="'response'", got=f"it is {response!r}", hint=hint)
+    checks.one_of("response", response, RESPONSES)
     return str(response)
 
 

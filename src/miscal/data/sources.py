@@ -13,6 +13,7 @@ from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.frames import expanded, frame_of, names_of, require, unique
+from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
 from miscal.data.vectors import Floats, Vector, factorise, flat, sigmoid
@@ -270,11 +271,7 @@ def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floa
         warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
     if len(made) == 1:
         return sigmoid(made[0])
-    matrix = np.stack(made, axis=1)
-    matrix -= matrix.max(axis=1, keepdims=True)
-    np.exp(matrix, out=matrix)
-    matrix /= matrix.sum(axis=1, keepdims=True)
-    return matrix
+    return np.asarray(special.softmax(np.stack(made, axis=1), axis=1))
 
 
 def _within(vector: Vector, where: str, clip: float) -> Floats:

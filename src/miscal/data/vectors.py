@@ -207,13 +207,12 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
     with refusing("holds values that cannot be told apart", where=where):
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
         made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        if made is array and len(pc.unique(made.dictionary)) < len(made.dictionary):
+        held = made.dictionary
+        if held.null_count or (made is array and len(pc.unique(held)) < len(held)):  # a null in it is missing, too
             made = made.dictionary_decode().dictionary_encode()
         dictionary = made.dictionary
         codes = numpy_of(made.indices.cast(pa.int32()), -1)
         used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
-        if dictionary.null_count:  # a null inside the dictionary is a missing value too
-            used &= dictionary.is_valid().to_numpy(zero_copy_only=False)
         place = {level: i for i, level in enumerate(order or ())}
         levels = dictionary.to_pylist() if order else []
         if levels and all(level in place for level in levels):

@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.data.checks import refuse_rows
 from miscal.data.columns import Column, column
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.frames import named_columns
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.pairs import Pair, pair
@@ -41,10 +41,8 @@ class Given:
         values = self.kept_rows(np.asarray(correct), "'correct'")
         if values.dtype == np.bool_:
             return replace(made, observed=values.view(np.uint8))
-        try:
+        with refusing("must be numbers in [0, 1]", where="'correct'"):
             values = values.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise refusal("must be numbers in [0, 1]", where="'correct'", got=str(error)) from error
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = bool(np.all((values == 0) | (values == 1)))
         return replace(made, observed=values.astype(np.uint8) if events else values)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from miscal.data.checks import one_of
-from miscal.data.errors import refusal, warn
+from miscal.data.errors import refusal, refusing, warn
 from miscal.kernels.order import edge_index
 from miscal.kernels.sorting import order_statistics
 
@@ -109,14 +109,11 @@ def warn_of_merged(asked: int, left: int) -> None:
 
 def given_edges(bins: object) -> np.ndarray:
     """Check edges that the user gave."""
-    what = "must be a whole number or increasing edges"
-    hint = "give a number of bins, or edges such as [0, 0.1, 0.5, 1]"
-    try:
+    what, hint = "must be a whole number or increasing edges", "give a number of bins, or edges such as [0, 0.5, 1]"
+    with refusing(what, where="'bins'", got=f"it is {bins!r}", hint=hint):
         edges = np.asarray(bins, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise refusal(what, where="'bins'", got=f"it is {bins!r}", hint=hint) from error
-    if edges.ndim != 1 or edges.size < 2 or not np.all(np.diff(edges) > 0) or not np.all(np.isfinite(edges)):
-        raise refusal(what, where="'bins'", got=f"it is {bins!r}", hint=hint)
+        if edges.ndim != 1 or edges.size < 2 or not np.all(np.diff(edges) > 0) or not np.all(np.isfinite(edges)):
+            raise ValueError(bins)
     return edges
 
 

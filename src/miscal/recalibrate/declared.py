@@ -20,7 +20,7 @@ import numpy as np
 from miscal import recalibrate
 from miscal.data.checks import whole
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import MiscalError, check_named, nearest, refusal
+from miscal.data.errors import MiscalError, check_named, nearest, refusal, refusing
 from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
 
 SCHEMA = "miscal.recalibrator/1"
+NOT_OURS = "is not a recalibrator written by to_json"
 LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
@@ -179,18 +180,12 @@ def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
     """Read a recalibrator from JSON text, or refuse: so does whatever hostile text brings about."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise _bad(f"it is a {type(text).__name__}, not text")
-    try:
+    with refusing(NOT_OURS, where="the text"):
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
         schema = document.pop("schema", None)
         if schema != SCHEMA:
             raise _bad(f"its schema is {_shown(schema)}, not '{SCHEMA}'")
         return _decoded(document, wanted, 0)
-    except MiscalError:
-        raise
-    except RecursionError as error:
-        raise _bad("it is nested too deeply") from error
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-        raise _bad(str(error)) from error
 
 
 def _decoded(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrator:
@@ -338,4 +333,4 @@ def _shown(value: Any) -> str:
 
 
 def _bad(got: str, hint: str = "") -> MiscalError:
-    return refusal("is not a recalibrator written by to_json", where="the text", got=got, hint=hint)
+    return refusal(NOT_OURS, where="the text", got=got, hint=hint)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import nn
 
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.vectors import Array
 from miscal.kernels.threads import thread_count
 
@@ -174,8 +174,6 @@ def device_of(name: str) -> torch.device:
     """The device that a name stands for; "auto" is a GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.zeros(1, device=name).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        got = str(error).splitlines()[0][:100]
-        raise refusal("must be a device that torch can use", where="'device'", got=got, hint="'cpu'") from error
+    with refusing("must be a device that torch can use", where="'device'", hint="'cpu'"):
+        device = torch.zeros(1, device=name).device
+    return device
