@@ -126,9 +126,9 @@ def tally_of(
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
     grid = None if like is None else like.grid
     every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
-    edges: Any = score_edges(compared) if like is None else like.score.cells.edges  # type: ignore[attr-defined]
+    known: Any = None if like is None else like.score.cells
     cuts = [_cuts(column, compared) if like is None else cuts_like(column.name, like) for column in columns]
-    return every.add(edges, cuts)[0]
+    return every.add(score_edges(compared) if known is None else known.edges, cuts)[0]
 
 
 def _cuts(column: Column, compared: Pair) -> Cuts:
