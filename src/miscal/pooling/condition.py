@@ -150,7 +150,7 @@ class Condition:
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
         one_of("dialect", dialect, DIALECTS)
-        return _Sql(self, dialect).clause()
+        return _clause(self, dialect)
 
     def both(self, other: Condition) -> Condition | None:
         """One condition on the same column that says what both say together; None where none does."""
@@ -311,61 +311,43 @@ def _as_numbers(levels: tuple[Level, ...]) -> np.ndarray:
     return np.array([number for number in found if number is not None], np.float64)
 
 
-@dataclass(frozen=True)
-class _Sql:
+def _clause(one: Condition, dialect: str) -> str:
     """A condition as a clause of SQL that is true, or not true, for every row."""
+    value = '"' + one.column.replace('"', '""') + '"'
+    value = _moment(value) if one.kind == "date" and dialect == "sqlite" else value
+    # NaN is above all numbers where a database has it, and infinity is no value of an audit.
+    absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if one.kind == "numeric" else f"{value} IS NULL"
+    if one.levels == ():
+        return f"({absent})" if one.missing else "FALSE"
+    parts = [f"{value} IS NOT NULL"]
+    if one.low is not None:
+        sign, text = end_words(one.low, ("<", "<="), one.kind, None)
+        parts.append(f"{value} {MIRROR[sign]} {_number(text, one.kind, dialect)}")
+    if one.high is not None or one.kind == "numeric":
+        sign, text = end_words(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
+        parts.append(f"{value} {sign} {_number(text, one.kind, dialect)}")
+    for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
+        if levels:
+            parts.append(f"{value} {words} ({', '.join(_level(level, one.kind, dialect) for level in levels)})")
+    known = " AND ".join(parts)
+    return f"({known} OR {absent})" if one.missing else f"({known})"
 
-    condition: Condition
-    dialect: str
 
-    @property
-    def value(self) -> str:
-        name = '"' + self.condition.column.replace('"', '""') + '"'
-        return _moment(name) if self.condition.kind == "date" and self.dialect == "sqlite" else name
+def _level(level: Level, kind: str, dialect: str) -> str:
+    if not isinstance(level, str):
+        return _number(number_text(level, kind), kind, dialect)
+    if kind == "boolean":
+        return level.upper()
+    spell = "char" if dialect == "sqlite" else "chr"
+    marks = level.replace("'", "''")  # what cannot be seen, a line's end for instance, is spelt: one line in all
+    return "'" + "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks) + "'"
 
-    def clause(self) -> str:
-        one = self.condition
-        if one.levels == ():
-            return f"({self.absent()})" if one.missing else "FALSE"
-        known = self.known()
-        return f"({known} OR {self.absent()})" if one.missing else f"({known})"
 
-    def known(self) -> str:
-        """What holds for values that are not missing, and for no missing ones."""
-        one = self.condition
-        parts = []
-        if one.low is not None:
-            sign, text = end_words(one.low, ("<", "<="), one.kind, None)
-            parts.append(f"{self.value} {MIRROR[sign]} {self.number(text)}")
-        if one.high is not None or one.kind == "numeric":  # NaN is above all numbers there
-            sign, text = end_words(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
-            parts.append(f"{self.value} {sign} {self.number(text)}")
-        for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
-            if levels:
-                parts.append(f"{self.value} {words} ({', '.join(map(self.level, levels))})")
-        return " AND ".join([f"{self.value} IS NOT NULL", *parts])
-
-    def absent(self) -> str:
-        if self.condition.kind != "numeric":
-            return f"{self.value} IS NULL"
-        # NaN is above all numbers where a database has it, and infinity is no value of an audit.
-        return f"{self.value} IS NULL OR {self.value} > {LARGEST!r}"
-
-    def level(self, level: Level) -> str:
-        if not isinstance(level, str):
-            return self.number(number_text(level, self.condition.kind))
-        if self.condition.kind == "boolean":
-            return level.upper()
-        spell = "char" if self.dialect == "sqlite" else "chr"
-        marks = level.replace("'", "''")  # what cannot be seen, a line's end for instance, is spelt: one line in all
-        text = "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks)
-        return f"'{text}'"
-
-    def number(self, text: str) -> str:
-        if self.condition.kind == "date":
-            moment = moment_of(number_of(text) or 0.0) or text
-            return _moment(f"'{moment.replace('T', ' ')}'") if self.dialect == "sqlite" else f"TIMESTAMP '{moment}'"
-        return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal
+def _number(text: str, kind: str, dialect: str) -> str:
+    if kind == "date":
+        moment = moment_of(number_of(text) or 0.0) or text
+        return _moment(f"'{moment.replace('T', ' ')}'") if dialect == "sqlite" else f"TIMESTAMP '{moment}'"
+    return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal
 
 
 def _moment(value: str) -> str:
