@@ -349,7 +349,7 @@ def test_a_tree_of_depth_one_cuts_where_gini_is_least(rng):
     y = (rng.random(1500) < np.where(v < 17, p**2, p)).astype(int)
     made = VariableTree(leaf=BetaCalibration(), max_depth=1, min_leaf=0.1).fit(p, y, {"v": v})
     cut = naive_cut(v, y, 150)
-    assert made.node_threshold_[0] == cut
+    assert made.cuts_[0, 0] == cut
     for side in (v <= cut, v > cut):
         alone = BetaCalibration().fit(p[side], y[side])
         np.testing.assert_array_equal(made.predict_proba(p, {"v": v})[side], alone.predict_proba(p[side]))

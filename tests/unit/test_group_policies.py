@@ -135,12 +135,15 @@ def test_a_column_that_changed_its_type_is_refused(name: str, fitted_on: str) ->
             fixed.predict_proba(p, {"state": other})
 
 
-@pytest.mark.parametrize("first", [[-1, 0], [0, -2], [], ["u", 0], [None], [9, 0], [0, 7], [0, 0, 0]])
+@pytest.mark.parametrize("first", [[-1, 0], [0, -2], ["u", 0], [None], [9, 0], [0, 7], [0, 0, 0]])
 def test_a_group_that_no_fit_makes_is_refused(first: list[Any]) -> None:
     rng = np.random.default_rng(0)
     p, X = rng.random(800), {"a": rng.choice(["u", "v"], 800), "b": rng.integers(0, 3, 800)}
     document = json.loads(GroupWise(PlattScaling()).fit(p, rng.random(800) < p, X).to_json())
     Recalibrator.from_json(json.dumps(document))
-    document["state"]["keys_"][0] = first
+    document["state"]["keys_"][1] = first
     with pytest.raises(MiscalError, match="level that is not there"):
+        Recalibrator.from_json(json.dumps(document))
+    document["state"]["keys_"][:2] = [[0], []]
+    with pytest.raises(MiscalError, match="all rows"):
         Recalibrator.from_json(json.dumps(document))

@@ -22,7 +22,7 @@ from miscal.recalibrate.sample import HALF, Sample
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
 Key = tuple[int, ...]  # places of levels, from the first column on
-Maps = dict[Key, tuple[int, Any]]
+Maps = dict[Key, Any]
 Predicted = tuple[Array, int, Floats]  # rows of a group, how many it was fitted on, and what its map predicts
 
 
@@ -79,25 +79,23 @@ class GroupWise(ByColumns):
     pooling: bool = parameter(truth, default=True)
     smooth: float = parameter(number, 0.0, default=HALF)
     keys_: list[Any] = state("levels")
-    sizes_: Array = state("int", "any", low=1)
     maps_: list[Any] = state("inner")
-    whole_: list[Any] = state("inner")
     strength_: float = state("float", low=0.0)
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
         super().check_state()
-        if not len(self.keys_) == len(self.sizes_) == len(self.maps_) or len(self.whole_) != 1:
-            raise ValueError("the groups differ in number")
+        if len(self.keys_) != len(self.maps_) or self.keys_[0]:
+            raise ValueError("the groups differ in number, or the first is not that of all rows")
         places = [range(len(levels)) for levels in self.levels_]
-        fitting = [0 < len(key) <= len(places) and all(map(operator.contains, places, key)) for key in self.keys_]
+        fitting = [len(key) <= len(places) and all(map(operator.contains, places, key)) for key in self.keys_]
         if not all(fitting):
             raise ValueError("a group has a level that is not there")
 
     @property
     def groups_(self) -> int:
         """Groups with a map of their own."""
-        return len(self.maps_)
+        return len(self.maps_) - 1
 
     # -------------------------------------------------------------------------------------------------- to learn
     def _fit(self, sample: Sample) -> None:
@@ -107,9 +105,7 @@ class GroupWise(ByColumns):
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * float(self.smooth))
         found = self._fitted(sample, codes, int(self.min_rows))
-        self.keys_ = list(map(list, found))
-        self.sizes_ = np.array([size for size, _ in found.values()], dtype=np.int64)
-        self.maps_, self.whole_ = [one for _, one in found.values()], [self.recalibrator.quietly_fitted_on(sample)]
+        self.keys_, self.maps_ = list(map(list, found)), list(found.values())
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
@@ -125,21 +121,21 @@ class GroupWise(ByColumns):
             yield from zip(map(tuple, found.tolist()), np.split(order, ends)[:-1], strict=True)
 
     def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
-        made: Maps = {}
+        """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
+        made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
         for key, rows in self._parts(codes):
             if rows.size >= least and (sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1):
-                # What a small group cannot learn is not worth a warning each.
-                made[key] = rows.size, self.recalibrator.quietly_fitted_on(sample.take(rows))
+                made[key] = self.recalibrator.quietly_fitted_on(sample.take(rows))
         return made
 
     def _maps(self) -> Maps:
-        """The size and the map of each group, by the places of its levels; a parent's key is shorter."""
-        return dict(zip(map(tuple, self.keys_), zip(self.sizes_.tolist(), self.maps_, strict=True), strict=True))
+        """The map of each group by the places of its levels; a parent's key is shorter, that of all rows empty."""
+        return dict(zip(map(tuple, self.keys_), self.maps_, strict=True))
 
     def _predicted(self, maps: Maps, codes: Array, probability: Floats, columns: Columns) -> list[Predicted]:
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
-        known = [(rows, *maps[key]) for key, rows in self._parts(codes) if key in maps]
-        return [(rows, size, one.mapped(probability[rows], columns.take(rows))) for rows, size, one in known]
+        known = [(rows, maps[key]) for key, rows in [((), np.arange(len(codes))), *self._parts(codes)] if key in maps]
+        return [(rows, one.n_rows_, one.mapped(probability[rows], columns.take(rows))) for rows, one in known]
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
         """The strength with the smallest loss on the half that was not fitted on."""
@@ -151,10 +147,9 @@ class GroupWise(ByColumns):
             if alike or not asked.rows:
                 return STRENGTHS[-1]
             maps = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
-            everyone = self.recalibrator.quietly_fitted_on(fitted).mapped(asked.probability, asked.columns)
             parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
             for place, strength in enumerate(STRENGTHS):
-                loss[place] += float(asked.weights @ asked.losses(_mixed(everyone, parts, strength)))
+                loss[place] += float(asked.weights @ asked.losses(_mixed(parts, strength)))
         best = float(loss.min())
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
@@ -164,8 +159,7 @@ class GroupWise(ByColumns):
         codes = self._codes(columns)
         if self.handle_unknown == "error":
             self._refuse_unseen(codes, columns)
-        parts = self._predicted(self._maps(), codes, probability, columns)
-        out = _mixed(self.whole_[0].mapped(probability, columns), parts, self.strength_)
+        out = _mixed(self._predicted(self._maps(), codes, probability, columns), self.strength_)
         if self.handle_unknown == "identity":
             unknown = self._unknown(codes)
             out[unknown] = as_rows(probability[unknown])
@@ -186,11 +180,11 @@ class GroupWise(ByColumns):
             raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
         encodings, maps = self._encodings(), self._maps()
         identity = self.handle_unknown == "identity"  # which has one depth only
-        out: nodes.Node = self.whole_[0].formula()
+        out: nodes.Node = maps.pop(()).formula()
         for depth in sorted({len(encodings), *map(len, maps)}):
             parent, own = nodes.Name(f"parent_{depth}"), {}
-            for key, (size, one) in maps.items():
-                share = size / (size + self.strength_)
+            for key, one in maps.items():
+                share = one.n_rows_ / (one.n_rows_ + self.strength_)
                 if len(key) == depth:
                     own[key] = nodes.Linear(((share, one.formula()), (1.0 - share, parent)), 0.0)
             otherwise = nodes.PROBABILITY if identity else parent
@@ -237,10 +231,10 @@ def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise
     return nodes.Match(level, (otherwise, *(_matched(encodings[1:], each, otherwise) for each in below.values())))
 
 
-def _mixed(everyone: Floats, parts: list[Predicted], strength: float) -> Floats:
+def _mixed(parts: list[Predicted], strength: float) -> Floats:
     """Each group's prediction drawn towards that of its parent; one without a map takes its parent's."""
-    out = everyone.copy()
-    for rows, size, own in parts:
+    out = parts[0][2].copy()
+    for rows, size, own in parts[1:]:
         share = size / (size + strength)
         out[rows] = share * own + (1.0 - share) * out[rows]
     return out
