@@ -175,5 +175,5 @@ def device_of(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     with refusing("must be a device that torch can use", where="'device'", hint="'cpu'"):
-        device = torch.zeros(1, device=name).device
-    return device
+        torch.zeros(1, device=name)
+    return torch.device(name)
