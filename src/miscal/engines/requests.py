@@ -126,8 +126,11 @@ class RangeCoder:
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
         """Write the cell of each row, or cross it with `times` as many cells that are there."""
-        out *= np.int32(times)
-        out += self._shared(batch)
+        if times:
+            out *= np.int32(times)
+            out += self._shared(batch)
+        else:
+            out[:] = self._shared(batch)
 
     def _shared(self, batch: Batch) -> np.ndarray:
         """The cell of each row, found once however many requests cross these ranges with others."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.libraries import optimize
 from miscal.inference.sums import Floats, Integers
+from miscal.kernels import order
 from miscal.pairs import Pair
 
 FOLDS = 5
@@ -69,14 +69,10 @@ def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
 
 
 def rising_rates(events: Floats, weight: Floats) -> Floats:
-    """The non-decreasing rates that fit events / weight best; all weights positive.
-
-    Blocks that are pooled have their sums divided once, so that whole weights give the same bits in any order.
-    """
-    blocks = optimize.isotonic_regression(events / weight, weights=weight).blocks
-    sums = (np.add.reduceat(values, blocks[:-1]) for values in (events, weight))
-    rates = np.maximum.accumulate(np.divide(*sums))  # rounding could make two of them fall
-    return np.repeat(rates, np.diff(blocks))
+    """The non-decreasing rates that fit events / weight best; all weights positive."""
+    rates = np.empty(len(weight))
+    order.rising_rates(*(np.ascontiguousarray(each, dtype=np.float64) for each in (events, weight)), rates)
+    return rates
 
 
 def fold_of_rows(

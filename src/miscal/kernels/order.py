@@ -1,4 +1,4 @@
-"""Order: which bin or bucket a number falls in, digits to sort by, walks, windows of sorted points.
+"""Order: which bin or bucket a number falls in, digits to sort by, walks, rates made to rise.
 
 `kernels.places` says what a bin is. The 64 bits of a double, read as an integer, keep the order of non-negative numbers
 and are spaced like logarithms, so scores crowded near 0 spread out by themselves. A sample then decides how many
@@ -53,6 +53,35 @@ def scatter_digits(
             to_keys[place] = key
             to_order[place] = order[k]
             starts[own] = place + 1
+
+
+def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
+    """The non-decreasing rates that fit events / weight best: adjacent violators are pooled; all weights positive.
+
+    Comparisons are products of sums, exact for whole weights.
+    """
+    i: Index
+    blocks: Index = 0
+    last: IntegersOut = np.empty(len(events), np.int64)
+    total: FloatsOut = np.empty(len(events))
+    mass: FloatsOut = np.empty(len(events))
+    with cython.nogil:
+        for i in range(len(events)):
+            last[blocks] = i
+            total[blocks] = events[i]
+            mass[blocks] = weight[i]
+            blocks += 1
+            while blocks > 1 and total[blocks - 2] * mass[blocks - 1] >= total[blocks - 1] * mass[blocks - 2]:
+                last[blocks - 2] = i
+                total[blocks - 2] += total[blocks - 1]
+                mass[blocks - 2] += mass[blocks - 1]
+                blocks -= 1
+        i = 0
+        for block in range(blocks):
+            rate: cython.double = total[block] / mass[block]
+            while i <= last[block]:
+                rates[i] = rate
+                i += 1
 
 
 def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Floats, result: IntegerTableOut) -> None:
