@@ -7,7 +7,7 @@ import pytest
 
 import miscal
 from miscal.inference.aggregates import walk_spans
-from miscal.inference.omnibus import Quadratic, omnibus
+from miscal.inference.omnibus import Quadratic, drawn_tests, omnibus
 from miscal.inference.sums import Judging, Sums
 
 
@@ -26,7 +26,7 @@ def test_sums_of_heavy_weights() -> None:
         columns = (np.ones(p.size), w, w * w, w * p, w * y, w * w * p * (1 - p), (w * (y - p)) ** 2)
         sums = Sums(*(np.bincount(cell, values) for values in columns))
         tests = {"total": Quadratic.of(sums, np.ones((1, sums.rows.size))), "walk": walk_spans}
-        found.append(omnibus(sums, tests, Judging(weighted=True), draws=199).p_value)
+        found.append(omnibus([*tests], drawn_tests(sums, tests, Judging(weighted=True), 199)).p_value)
     assert np.sum(np.array(found) <= 0.05) <= 28  # 12% before, 36 of 300; P(more than 28) at 7% is 5%
 
 

@@ -160,7 +160,9 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
     return max(0.0, value - quantile), value + quantile
 
 
-def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS) -> NullSummary:
+def aggregate_null(
+    sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS, drawn: Floats | None = None
+) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
 
     Parameters
@@ -173,6 +175,8 @@ def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS)
         How many; they are made in blocks of at most 32 MiB.
     how
         See `cell_draws`; clusters need rows.
+    drawn
+        The metric of each of these draws, where it is known.
 
     Returns
     -------
@@ -190,7 +194,7 @@ def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS)
     (0.25, 0.001, 0.03)
     """
     stream = cell_draws(sums, how, draws)
-    values = _values(stream, metric, sums, draws)
+    values = _values(stream, metric, sums, draws, drawn)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
     found = summary_of_draws(actual, values, method=stream.words)
     if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
@@ -202,12 +206,14 @@ def aggregate_null(sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS)
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
-def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:
-    """The metric of each draw."""
+def _values(
+    stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int, drawn: Floats | None = None
+) -> Floats:
+    """The metric of each draw, as wide as the draws together are."""
     predicted, weight = sums.predicted, sums.weight
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-    values = np.empty(draws)
-    for first in range(0, draws, step):
+    values = np.empty(draws) if drawn is None else drawn
+    for first in range(0, draws if drawn is None else 0, step):
         count = min(step, draws - first)
         values[first : first + count] = metric(predicted, stream.block(first, count), weight)
     if isinstance(stream, Draws) and stream.together is not None:

@@ -47,25 +47,8 @@ class Omnibus:
         return f"p-value: {names} combined, on {self.draws} common draws."
 
 
-def omnibus(
-    sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int, known: Sequence[float] = ()
-) -> Omnibus:
-    """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
-
-    Parameters
-    ----------
-    tests : statistics by name
-    known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
-        p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
-    how : see `cell_draws`
-
-    Examples
-    --------
-    >>> one = np.ones(2)
-    >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
-    >>> omnibus(sums, of_levels(sums, PooledError(1.0)), Judging(), 199).p_value
-    0.005
-    """
+def drawn_tests(sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int) -> Floats:
+    """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
     stream = cell_draws(sums, how, draws)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty((draws + 1, len(tests)))
@@ -76,15 +59,35 @@ def omnibus(
             for some in few_at_a_time(made):
                 residual = made[some] - sums.predicted
                 values[first:][some] = np.stack([test(residual) for test in tests.values()], axis=1)
-    values = np.minimum(values, OUT_OF_REACH)
-    alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
-    shares = np.array([SHARES.get(name, 1.0) for name in tests])
+    return values
+
+
+def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) -> Omnibus:
+    """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
+
+    Parameters
+    ----------
+    names, drawn : of the tests, and what `drawn_tests` gives of them
+    known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
+        p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
+
+    Examples
+    --------
+    >>> one = np.ones(2)
+    >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
+    >>> tests = of_levels(sums, PooledError(1.0))
+    >>> omnibus([*tests], drawn_tests(sums, tests, Judging(), 199)).p_value
+    0.005
+    """
+    draws = len(drawn) - 1
+    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T]) / (draws + 1.0)
+    shares = np.array([SHARES.get(name, 1.0) for name in names])
     p_value = float(_reached(combined(alone, shares))[-1] / (draws + 1.0))
-    finer = len(tests) * min([each for each in known if not math.isnan(each)], default=math.inf)
+    finer = len(names) * min([each for each in known if not math.isnan(each)], default=math.inf)
     bound = p_value <= 1.5 / (draws + 1.0)
     if bound and finer < p_value:
         p_value, bound = finer, False
-    return Omnibus(p_value, tuple(zip(tests, alone[-1].tolist(), strict=True)), draws, bound)
+    return Omnibus(p_value, tuple(zip(names, alone[-1].tolist(), strict=True)), draws, bound)
 
 
 def combined(alone: Floats, shares: Floats) -> Floats:

@@ -216,10 +216,11 @@ def by_field(
     compared = pair(p, target)
     levels = _levels(p, field, parent, bins)
     draws = draws_for(levels.pooling.cells.count)
-    found = pooled(compared, levels.pooling, norm=norm, null=null, random_state=random_state, draws=draws)
+    judged: Any = {"norm": norm, "random_state": random_state, "draws": draws}
+    found = pooled(compared, levels.pooling, null=null, levels=True, **judged)
     apart = None
     if np.count_nonzero(found.tally.counts) > 1:
-        apart = _differences(compared, levels.pooling, found, norm=norm, draws=draws, random_state=random_state)
+        apart = _differences(compared, levels.pooling, found, **judged)
     settings = {
         "column": _plain(field), "parent": None if parent is None else _plain(parent),
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,

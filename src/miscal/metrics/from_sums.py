@@ -96,7 +96,8 @@ def variable_from_sums(
 
 def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
     """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
-    found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(levels.counts.size))
+    draws = draws_for(levels.counts.size)
+    found = pooled_of(levels, noise, random_state=random_state, draws=draws, levels=True)
     settings = {
         "column": name, "parent": None, "bins": None, "norm": "l1", "target": target, "random_state": random_state,
     }  # fmt: skip

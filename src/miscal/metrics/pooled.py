@@ -22,7 +22,17 @@ from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
-from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
+from miscal.inference.omnibus import (
+    Omnibus,
+    Pieces,
+    Quadratic,
+    Statistic,
+    drawn_tests,
+    of_levels,
+    of_score,
+    of_variable,
+    omnibus,
+)
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
@@ -53,6 +63,7 @@ class Pooled:
 
     how : they are judged
     level : of the intervals
+    drawn : the tests of cells without an order on the draws that the error's noise was read off, if they were asked for
     """
 
     tally: Tally
@@ -64,6 +75,7 @@ class Pooled:
     summary: NullSummary
     level: float
     error: PooledError
+    drawn: np.ndarray | None = None
 
     @property
     def rows(self) -> CellRows | None:
@@ -175,14 +187,20 @@ def pooled_of(
     random_state: int = 0,
     level: float = 0.05,
     draws: int = DRAWS,
+    levels: bool = False,
 ) -> Pooled:
-    """As `pooled` from a tally alone; `rows` are those of small cells or of flipped signs, where they are at hand."""
+    """As `pooled` from a tally alone; `rows` are those of small cells or of flipped signs, where they are at hand.
+
+    levels : the cells have no order, and will be tested as such (`levels_tested`): draws serve both
+    """
     error = PooledError(norm_power(norm))
     sums = noise.sums(made)
     stretch = None if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
-    tests, summary = cell_p_values(sums, how), aggregate_null(sums, error, how, draws)
-    return Pooled(made, sums, noise, how, tests, holm(tests.p_value), summary, level, error)
+    drawn = drawn_tests(sums, _level_tests(sums, error, noise), how, draws) if levels else None
+    summary = aggregate_null(sums, error, how, draws, None if drawn is None else drawn[:-1, 0])
+    tests = cell_p_values(sums, how)
+    return Pooled(made, sums, noise, how, tests, holm(tests.p_value), summary, level, error, drawn)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
@@ -263,8 +281,15 @@ def levels_tested(found: Pooled) -> Omnibus:
     """Of cells that have no order."""
     exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
-    tests = of_levels(found.sums, found.error, binary=found.noise.spread is None)
-    return omnibus(found.sums, tests, found.how, draws_for(found.sums.rows.size), known)
+    tests, drawn = _level_tests(found.sums, found.error, found.noise), found.drawn
+    if drawn is None:
+        drawn = drawn_tests(found.sums, tests, found.how, draws_for(found.sums.rows.size))
+    return omnibus([*tests], drawn, known)
+
+
+def _level_tests(sums: Sums, error: PooledError, noise: Noise) -> dict[str, Statistic]:
+    """The first of them is the error itself."""
+    return of_levels(sums, error, binary=noise.spread is None)
 
 
 def along_tested(
@@ -304,7 +329,7 @@ def along_tested(
     total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
         known = [kuiper, *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic))]
-    return omnibus(pieces.sums, tests, how, DRAWS, known)
+    return omnibus([*tests], drawn_tests(pieces.sums, tests, how, DRAWS), known)
 
 
 def grid_of(found: Pooled, pair: Pair, values: np.ndarray, *, scored: bool = False) -> Tally:
