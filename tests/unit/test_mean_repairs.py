@@ -246,7 +246,7 @@ def test_the_command_repairs_a_table_of_means(response, folds, tmp_path, monkeyp
     [
         (lambda: PlattScaling().fit([1.0, 2.0], [1, 3], response="count"), "fits no outcome that is count"),
         (lambda: MeanScaling().fit([0.1, 0.2], [0, 1]), "fits no outcome that is binary"),
-        (lambda: MeanScaling().fit([0.1, 0.2], [0, 1], response="counts"), "'binary', 'real' or 'count'"),
+        (lambda: MeanScaling().fit([0.1, 0.2], [0, 1], response="counts"), "'binary', 'real', 'count'"),
         (lambda: MeanScaling().fit([0.1, 0.2], [0, 1], exposure=[1, 1]), "exposure"),
         (lambda: MeanScaling().fit([-0.1, 0.2], [0, 1], response="count"), "must not be negative"),
         (lambda: MeanScaling().fit([0.1, 0.2], [0, 0.5], response="count"), "whole numbers"),
