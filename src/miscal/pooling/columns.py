@@ -17,8 +17,8 @@ from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import check_named, refusal
 from miscal.data.frames import frame_of, is_table
-from miscal.data.libraries import pa
-from miscal.data.vectors import Array, Floats, Integers
+from miscal.data.libraries import pa, pc
+from miscal.data.vectors import Array, Floats, Integers, flat, library_of, numpy_of
 from miscal.kernels.order import distinct_up_to
 from miscal.pooling.bins import Bins, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
@@ -144,9 +144,24 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
         if codes.min() >= 0 and most < max(LEAST, SPARE * codes.size):
             kind = codes.dtype if codes.dtype in (np.int32, np.int64) and codes.dtype.isnative else np.int64
             return LevelPooling(np.ascontiguousarray(codes, dtype=kind), Numbered(most + 1))
+    quick = _dictionary(values, where) if bins is None else None
+    if quick is not None:
+        return quick
     made = column(where.strip("'"), values, where=where)
     pooling = level_pooling(made) if bins is None else range_pooling(made, bins)
     return LevelPooling(pooling.codes(), Numbered(pooling.cells.count))
+
+
+def _dictionary(values: Any, where: str) -> LevelPooling | None:
+    """The indices of an Arrow dictionary of different texts, none of them missing; unused ones are empty cells."""
+    if library_of(values) != "pyarrow" or not pa.types.is_dictionary(values.type):
+        return None
+    vector: Any = flat(values, where)
+    entries = vector.dictionary
+    text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
+    if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
+        return None
+    return LevelPooling(numpy_of(vector.indices.cast(pa.int32())), Numbered(len(entries)))
 
 
 def _within(codes: Integers, part: Pooling) -> Integers:
