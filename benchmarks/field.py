@@ -211,7 +211,7 @@ def fairlearn_rows(quick):
         lambda: field_calibration_error(y, p, z),
         {"fairlearn MetricFrame": theirs},
         goals={"fairlearn MetricFrame": 100.0},
-        repeats=2,
+        repeats=6,
         note=note,
     )
 
