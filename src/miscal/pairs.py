@@ -4,8 +4,6 @@ Every pooled notion exists for several events: the positive class, one class aga
 is right" with the confidence in that label.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self

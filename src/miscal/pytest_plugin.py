@@ -1,7 +1,5 @@
 """A fixture for tests of a model: `assert_calibrated(frame, outcome=..., probability=..., max_expected=0.02)`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results: frozen records of a number, its noise, and the table it was read from."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Mapping
@@ -49,11 +47,11 @@ class Table(dict[str, np.ndarray]):
         """Number of rows."""
         return len(next(iter(self.values()))) if self else 0
 
-    def take(self, rows: Any) -> Table:
+    def take(self, rows: Any) -> "Table":
         """Some rows, by index, mask or slice."""
         return Table({name: values[rows] for name, values in self.items()})
 
-    def sort(self, by: str, *, descending: bool = False) -> Table:
+    def sort(self, by: str, *, descending: bool = False) -> "Table":
         """Rows ordered by a column; ties keep their order, missing values come last."""
         values = self[by]
         order = np.argsort(-values if descending and values.dtype.kind in "fi" else values, kind="stable")
@@ -63,14 +61,14 @@ class Table(dict[str, np.ndarray]):
         """Columns as lists of plain Python values."""
         return {name: _plain(values) for name, values in self.items()}
 
-    def to_arrow(self) -> pyarrow.Table:
+    def to_arrow(self) -> "pyarrow.Table":
         """The table as an Arrow table."""
         import pyarrow
 
         boxed = {name: list(values) if values.dtype == object else values for name, values in self.items()}
         return pyarrow.table(boxed)
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> "pandas.DataFrame":
         """The table as a pandas frame."""
         return import_module("pandas").DataFrame(dict(self))
 

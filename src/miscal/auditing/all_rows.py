@@ -5,8 +5,6 @@ cells, pairs and places are then added up over all rows in one pass and tested o
 is told from the sample, each row of which stands for as many as it was taken from.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator, Sequence

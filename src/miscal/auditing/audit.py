@@ -1,7 +1,5 @@
 """One audit of a table: the score, every column, pairs of them, and the places that are wrong beyond noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath

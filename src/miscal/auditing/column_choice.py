@@ -3,8 +3,6 @@
 Which are outcome and probability, where nobody says it and one choice is left: `guessed`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Two audits side by side: two models on the same rows (paired), or two periods."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ are independent but for it, and all that follows is a sum of these parts. A coun
 to follow in every such table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 

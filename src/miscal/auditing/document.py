@@ -1,7 +1,5 @@
 """The audit's dictionary: the JSON of the contract."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import platform

@@ -5,8 +5,6 @@ both audits keep the cells of its column, their gaps are compared. Elsewhere the
 beyond noise: the most that this leaves room for is taken for what was there.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Mapping

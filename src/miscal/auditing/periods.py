@@ -1,7 +1,5 @@
 """A table by week, month, quarter or year: how far off each period is, and what changed from one to the next."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Repairs: before and after for every place that was wrong, on unseen rows; and from a table to its repaired files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -3,8 +3,6 @@
 Which of the places that it gives numbers of may be shown beside one another is for `disclosure` to say.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

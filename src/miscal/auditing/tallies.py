@@ -1,7 +1,5 @@
 """Tables of which a file keeps sums alone: how one is made, added to others, and looked at."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

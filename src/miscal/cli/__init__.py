@@ -3,8 +3,6 @@
 Text that cannot be printed is lost without harm to the work, its files and its exit status.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import os

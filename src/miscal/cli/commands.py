@@ -3,8 +3,6 @@
 Their options are in options.toml.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 import tomllib

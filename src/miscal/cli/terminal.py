@@ -1,7 +1,5 @@
 """What a command shows: the ranking as text, a bar while it works, and where its files are."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import sys

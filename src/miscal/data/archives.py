@@ -1,7 +1,5 @@
 """Files of arrays: a JSON header and arrays without code, a fingerprint over all, sizes looked at before loading."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -3,8 +3,6 @@
 Rows are counted from 0 in every message. Vectors already of the right type are not copied.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """One column of the user's table, as the metrics want it: numbers, or codes with levels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -57,11 +55,11 @@ class Column:
         """Where values are missing (made anew at each call)."""
         return self.values < 0 if self.nominal else np.isnan(self.values)
 
-    def take(self, rows: Array) -> Column:
+    def take(self, rows: Array) -> "Column":
         """Return the same column at some rows (indices or a mask); the levels stay."""
         return replace(self, values=locked(self.values[rows]))
 
-    def as_levels(self) -> Column:
+    def as_levels(self) -> "Column":
         """Return the column as a category: each distinct number becomes a level.
 
         >>> column("hour", [23, 7, 7]).as_levels().levels
@@ -227,7 +225,7 @@ class Columns(Mapping[str, Column]):
     def __repr__(self) -> str:
         return f"Columns({', '.join(map(visible, self._raw))})"
 
-    def take(self, rows: Array) -> Columns:
+    def take(self, rows: Array) -> "Columns":
         """Return the columns at some rows; levels and codes stay those of all rows."""
         return Columns(self, rows)
 

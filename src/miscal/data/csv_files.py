@@ -6,8 +6,6 @@ up the ladder, and the reading starts again. Whole numbers that would lose somet
 last digits, are text.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections import deque
@@ -134,14 +132,14 @@ class CsvFile:
         types[name] = pa.string() if wide else ladder()[step_of(types[name]) + 1]  # as text it keeps its digits
         raise TypesChanged(name)
 
-    def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> pa.Table:
+    def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all, with these types, which are widened where a value does not fit."""
         while True:
             with suppress(TypesChanged), self._watched(types) as stream:
                 _, *options = self._options(types, only)
                 return empty_text_is_missing(csv.read_csv(stream, csv.ReadOptions(), *options))
 
-    def blocks(self, types: dict[str, Any], only: Sequence[str]) -> Iterator[pa.Table]:
+    def blocks(self, types: dict[str, Any], only: Sequence[str]) -> "Iterator[pa.Table]":
         """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
         with self._watched(types) as stream, csv.open_csv(stream, *self._options(types, only)) as reader:
             for batch in reader:
@@ -226,7 +224,7 @@ class Watch(io.IOBase):
             warn(said)
 
 
-def empty_text_is_missing(table: pa.Table) -> pa.Table:
+def empty_text_is_missing(table: "pa.Table") -> "pa.Table":
     """Take an empty cell of text for missing; 'NA' stays a word there (it is a country, too)."""
     for place, name in enumerate(table.column_names):
         values = table.column(place)

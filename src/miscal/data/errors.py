@@ -3,8 +3,6 @@
 A message answers four questions: what was expected, where, what was found, what to do.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

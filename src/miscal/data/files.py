@@ -1,7 +1,5 @@
 """Tables in files: CSV, Parquet, Feather and Arrow, told apart by suffix or by their first bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -49,7 +47,7 @@ class TableFile:
                     schema = reader.schema
             self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
 
-    def load(self, only: Sequence[str] | None = None) -> pa.Table:
+    def load(self, only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all."""
         columns = None if only is None else list(only)
         with self.guarded():
@@ -61,7 +59,7 @@ class TableFile:
             with self._parquet() as file:
                 return file.read(columns=columns)
 
-    def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.Table]:
+    def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> "Iterator[pa.Table]":
         """Read some columns of a part, batch by batch."""
         with self.guarded(f", row group {part}" if self.form == "parquet" else ""):
             if self.csv is not None:
@@ -72,7 +70,7 @@ class TableFile:
             else:
                 yield from self._row_group(part, list(columns), batch_rows)
 
-    def _row_group(self, part: int, columns: list[str], batch_rows: int) -> Iterator[pa.Table]:
+    def _row_group(self, part: int, columns: list[str], batch_rows: int) -> "Iterator[pa.Table]":
         # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
         few = batch_rows <= FEW_ROWS
         text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
@@ -148,7 +146,7 @@ def _arrow_open(path: Path) -> Any:
     return pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source)
 
 
-def _arrow_read(path: Path, only: list[str] | None) -> pa.Table:
+def _arrow_read(path: Path, only: list[str] | None) -> "pa.Table":
     with _arrow_open(path) as reader:
         table = reader.read_all()
     table = table if only is None else table.select(only)

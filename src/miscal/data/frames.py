@@ -1,7 +1,5 @@
 """Tables of every library, seen as a mapping of column names to vectors."""
 
-from __future__ import annotations
-
 import fnmatch
 import glob
 from collections.abc import Mapping, Sequence
@@ -122,7 +120,7 @@ def _in_order(found: list[str], pattern: str) -> list[str]:
     return sorted(found, key=lambda name: int(name[start:])) if all(end.isdecimal() for end in ends) else found
 
 
-def to_arrow(p: Predictions) -> pa.Table:
+def to_arrow(p: "Predictions") -> "pa.Table":
     """Everything a `Predictions` holds as an Arrow table."""
     arrays: dict[str, Any] = {"outcome": pa.array(p.outcome)}
     if p.probability.ndim == 1:
@@ -139,7 +137,7 @@ def to_arrow(p: Predictions) -> pa.Table:
     return pa.table(arrays)
 
 
-def _column_to_arrow(column: Any) -> pa.Array:
+def _column_to_arrow(column: Any) -> "pa.Array":
     missing = column.missing
     if column.kind == "boolean":
         return pa.array(column.values == 1, mask=missing)

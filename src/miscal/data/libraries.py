@@ -3,8 +3,6 @@
 A file that names one here costs nothing until it is used: `import miscal` stays quick without imports inside functions.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

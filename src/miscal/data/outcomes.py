@@ -1,7 +1,5 @@
 """From labels to class indices: which label is which class, and which is the event."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

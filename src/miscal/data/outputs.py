@@ -1,7 +1,5 @@
 """Files that are written: looked at before the work begins, and written whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import os

@@ -5,8 +5,6 @@ two, which changes no digit of them, and results come back by the same power: wh
 the door is then said of any mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -40,7 +38,7 @@ class Units:
     low: float = 0.0
 
     @classmethod
-    def of(cls, least: float, most: float) -> Units:
+    def of(cls, least: float, most: float) -> "Units":
         """The smallest that hold values from `least` to `most`.
 
         >>> Units.of(0.0, 1.0), Units.of(0.2, 5.0), Units.of(-3.0, 1.0)
@@ -52,7 +50,7 @@ class Units:
         return cls(2.0 * scale, -scale) if least < 0.0 else cls(scale)
 
     @classmethod
-    def holding(cls, arrays: Iterable[np.ndarray]) -> Units:
+    def holding(cls, arrays: Iterable[np.ndarray]) -> "Units":
         """Those of all values of some arrays."""
         ends = [(float(values.min()), float(values.max())) for values in arrays if values.size]
         return cls.of(min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))

@@ -1,7 +1,5 @@
 """`read`: predictions from any table, by the names of its columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath

@@ -1,7 +1,5 @@
 """Text that stands for numbers or dates: percentages, decimal commas, days in the usual spellings."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from datetime import datetime

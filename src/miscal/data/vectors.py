@@ -4,8 +4,6 @@ Nothing is copied that already is a flat array of numbers. `where` is how messag
 or "column 'p'".
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import math

@@ -4,8 +4,6 @@ Each request for cells gives a `Tally` with the bits that the same rows in memor
 reach, and the largest residual of places.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A row is in the sample where a hash of its number in the table is small enough f
 for no other reason: not for its batch, its file's name, the threads, or the rows before it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Add the rows of arrays in memory into carriers, block by block on a few threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every kind of table as parts that can be read again and again, each giving Arrow tables batch by batch."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

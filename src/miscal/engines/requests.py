@@ -4,8 +4,6 @@ A request says which cells: ranges of a column or of the score, levels, combinat
 conditions, whose cells may overlap. Its coder gives each row of a batch the number of its cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +95,7 @@ class Lookup:
             self._index.codes(values, batch.cells[self])
         return batch.cells[self]
 
-    def coder(self, request: RangeCells) -> RangeCoder:
+    def coder(self, request: RangeCells) -> "RangeCoder":
         """What gives rows their ranges; one for all that cross the same ranges with others."""
         return self._coders.setdefault(id(request.edges), RangeCoder(request, self))
 

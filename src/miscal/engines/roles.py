@@ -1,7 +1,5 @@
 """Which column of a table plays which part, and one batch of it, validated."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,7 +38,7 @@ class Roles(sources.Roles):
         """Columns that sums are made of: all but clusters and ids."""
         return list(dict.fromkeys(name for role, name in self.named if role not in ("cluster", "id")))
 
-    def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
+    def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch | None":
         """Validate a batch; None where it has no row. A refusal names the place and the row in it."""
         table, columns = chunk.table, []
         if table.num_rows == 0:

@@ -5,8 +5,6 @@ packs it and `merge` adds what another worker packed. Threads of this process ru
 nothing but packed states ever leaves a worker.
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import sys

@@ -4,8 +4,6 @@ Each task adds the Arrow batches of its partition with the kernels that a stream
 A task that is lost with its executor is run again by Spark and sends the same bytes.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Walk over many subpopulations of rows in memory: sort once; then lists of positions, a child filters its parent's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ is full is emptied into wide words, and all of them into the limbs of a `Tally` 
 other weights are added to limbs, or to real sums where weights are not whole numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

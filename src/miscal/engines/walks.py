@@ -5,8 +5,6 @@ of tied rows does not matter. The range, highest minus lowest, is Kuiper's stati
 exact, in two passes, without sorting all rows.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

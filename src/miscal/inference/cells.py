@@ -5,8 +5,6 @@ Tails of a sum of independent 0/1 draws come from two numbers, its mean and its 
 matched on the rarer side, so swapping the outcomes changes nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Sums of neighbouring days vary together, and more than those of independent rows.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +40,7 @@ class Changes:
     p_adjusted: Floats
     size_p_adjusted: Floats
 
-    def scaled(self, by: float) -> Changes:
+    def scaled(self, by: float) -> "Changes":
         """The same with gaps in other units."""
         return replace(self, change=self.change * by, low=self.low * by, high=self.high * by)
 

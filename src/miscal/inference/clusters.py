@@ -7,8 +7,6 @@ event happens where Φ(x) < p: each row is calibrated, and ρ makes the clusters
 The bins of variation have draws of their ranks' frequencies.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -73,7 +71,7 @@ class Latent:
     @classmethod
     def of(
         cls, cluster: Integers, predicted: Floats, happened: NDArray[Any], weight: Floats, threshold: Floats, seed: int
-    ) -> Latent:
+    ) -> "Latent":
         """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles."""
         code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
         variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
@@ -118,7 +116,7 @@ class ClusterDraws:
     offsets: Integers
 
     @classmethod
-    def of(cls, rows: Pair, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS) -> ClusterDraws:
+    def of(cls, rows: Pair, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS) -> "ClusterDraws":
         """Draws of rows, and of their cells."""
         assert rows.cluster is not None
         weight = np.ones(rows.rows) if rows.weight is None else rows.weight

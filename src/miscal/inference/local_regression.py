@@ -1,7 +1,5 @@
 """The operator of local regression: rows sorted and pooled by x, windows, fits and sums of operator weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 

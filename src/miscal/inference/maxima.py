@@ -4,8 +4,6 @@ Places are subpopulations, whose errors are on one scale, or neighbourhoods: sum
 centres are products of one kernel matrix with many columns, made block by block; no more than a few megabytes are held.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -98,7 +96,7 @@ class MaximumNoise:
     method: str
 
     @classmethod
-    def unknown(cls, values: np.ndarray, reason: str) -> MaximumNoise:
+    def unknown(cls, values: np.ndarray, reason: str) -> "MaximumNoise":
         """Errors of whose noise nothing can be said, and why."""
         summary = aggregates.NullSummary.unknown(float(values.max()), reason)
         return cls(summary, np.full(values.size, math.nan), f"{reason[0].upper()}{reason[1:]}.")

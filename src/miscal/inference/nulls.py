@@ -1,7 +1,5 @@
 """What cell sums would look like if the model were calibrated: draws, block by block, the same for any block size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -223,7 +221,7 @@ class Steps:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: Pair, order: Integers, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+    def of(cls, pair: Pair, order: Integers, flips: bool, seed: np.uint64, scale: float = 1.0) -> "Steps":
         """The rows of a pair in an order; weights are divided by `scale`."""
         weight = (np.ones(order.size) if pair.weight is None else pair.weight[order]) / scale
         residual = weight * (pair.observed[order] - pair.predicted[order])

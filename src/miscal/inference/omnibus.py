@@ -7,8 +7,6 @@ the same error.) A test that no other one comes near to counts for several of th
 (`SHARES`, found by `studies/power.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +111,7 @@ def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[st
     }
 
 
-def of_score(pieces: Pieces, error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
+def of_score(pieces: "Pieces", error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
     """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
     mean = np.clip(pieces.sums.predicted / np.maximum(pieces.sums.weight, 1e-300), 1e-9, 1.0 - 1e-9)
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
@@ -125,7 +123,7 @@ def of_score(pieces: Pieces, error: PooledError, *, binary: bool = True) -> dict
     }
 
 
-def of_variable(pieces: Pieces, *, missing: bool, binary: bool = True) -> dict[str, Statistic]:
+def of_variable(pieces: "Pieces", *, missing: bool, binary: bool = True) -> dict[str, Statistic]:
     """Tests along a variable: polynomials of low degree in the place along it, and the largest range.
 
     The last piece holds the missing values, where there are any; it is a range, and has no place.
@@ -156,7 +154,7 @@ class Quadratic:
     basis: Floats  # (directions, cells)
 
     @classmethod
-    def of(cls, sums: Sums, directions: Floats) -> Quadratic:
+    def of(cls, sums: Sums, directions: Floats) -> "Quadratic":
         """The test of directions (directions, cells), orthogonal with respect to the cells' variances."""
         scale = np.sqrt(np.maximum(sums.variance, 0.0))
         q, _ = np.linalg.qr((directions * scale).T)
@@ -226,7 +224,7 @@ class Pieces:
     starts: Integers
 
     @classmethod
-    def of(cls, grid: Sums, cell: Integers, pieces: int = PIECES) -> Pieces:
+    def of(cls, grid: Sums, cell: Integers, pieces: int = PIECES) -> "Pieces":
         """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
         done = np.cumsum(grid.variance) - 0.5 * grid.variance
         share = np.floor(done * (pieces / max(float(grid.variance.sum()), 1e-300)))

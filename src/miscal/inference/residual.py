@@ -3,8 +3,6 @@
 It is the noise of clusters, of outcomes that are not 0 or 1, and where weights know the outcome.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 

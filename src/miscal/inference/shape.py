@@ -6,8 +6,6 @@ place's average, which has a test of its own. Two readings of it: its moment, wh
 timid), and its range (Kuiper's statistic), which sees anything.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

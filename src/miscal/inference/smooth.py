@@ -1,7 +1,5 @@
 """SmoothECE from residuals on a grid, and the value that calibrated outcomes would show."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache, partial

@@ -3,8 +3,6 @@
 The table has a line a metric: where it lives, what it takes, and which laws it keeps. All law tests read it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from importlib import import_module

@@ -3,8 +3,6 @@
 A `by_` function takes a table as well as predictions: what it is not asked itself says how that is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps

@@ -4,8 +4,6 @@ What sets a level apart from the others: all predictions are shifted in log-odds
 in total, and each level is tested again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

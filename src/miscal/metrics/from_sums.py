@@ -4,8 +4,6 @@ Cells are those of the sums, and their tests are as exact as in memory. What nee
 fine grid of the key: a walk is exact at the borders of its cells, and the scores of a cell are taken for their mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

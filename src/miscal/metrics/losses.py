@@ -3,8 +3,6 @@
 Those are slope, intercept, calibration in the large, the ratio, and the smooth curve's distance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

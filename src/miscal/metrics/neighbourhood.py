@@ -1,7 +1,5 @@
 """Calibration by neighbourhood with its noise, and the worst neighbourhoods in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

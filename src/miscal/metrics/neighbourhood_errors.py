@@ -3,8 +3,6 @@
 Two rows are neighbours when their scores fall in the same bin and their features are close.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack

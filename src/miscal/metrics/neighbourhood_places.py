@@ -4,8 +4,6 @@ The worst are listed one after another, none sharing rows with another, each des
 differ most from all rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

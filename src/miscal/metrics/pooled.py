@@ -3,8 +3,6 @@
 Score, variable and field differ only in how rows are pooled; what is said of their cells is said here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A measure of variation says how spread a distribution over K classes is, given from its largest share to its smallest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Calibration by score with its noise: the reliability diagram's numbers, Kuiper's walk, slope and losses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

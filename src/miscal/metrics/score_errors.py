@@ -3,8 +3,6 @@
 Without bins are SmoothECE, the maximum mean calibration error of a kernel, and Kuiper's.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

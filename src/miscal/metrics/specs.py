@@ -3,8 +3,6 @@
 All classes, each against the rest, are one table whose noise comes from the same draws.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace

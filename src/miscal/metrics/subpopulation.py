@@ -1,7 +1,5 @@
 """Search subpopulations, say which is worst, and whether it is worse than noise (paper 004)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Subpopulations come as columns, masks, names, expressions or generators. Weights
 proportional (Appendix A) and low prevalence (Appendix B).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

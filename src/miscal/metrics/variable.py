@@ -1,7 +1,5 @@
 """Calibration along a variable (paper 000): the error over its ranges, the result with its noise, variables ranked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Variation calibration (paper 001): whether the spread of predictions over the classes is right, with its noise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of a column: happened and predicted by range, the gaps of its levels, and the funnel of all levels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

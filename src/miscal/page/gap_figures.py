@@ -1,7 +1,5 @@
 """Figures of gaps: the reliability diagram, a finding's two rates on one line, the gap along the score, and repairs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

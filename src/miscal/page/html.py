@@ -5,8 +5,6 @@ content-security policy. Every number on the page is in the dictionary. In a not
 piece of markup, whose style holds inside it only, without a script.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping

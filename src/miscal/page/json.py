@@ -3,8 +3,6 @@
 What is not of the kind asked for becomes nothing there, and never an exception.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import math
@@ -115,7 +113,7 @@ class Columns(dict[str, list[Any]]):
     def __missing__(self, name: str) -> list[Any]:
         return [None] * self.rows
 
-    def take(self, rows: Iterable[int]) -> Columns:
+    def take(self, rows: Iterable[int]) -> "Columns":
         """Some of the rows, in the order given."""
         chosen = list(rows)
         return Columns({name: [column[i] for i in chosen] for name, column in self.items()})

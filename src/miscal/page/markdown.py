@@ -1,7 +1,5 @@
 """The audit as markdown: for a pull request, a ticket or a chat, where a page cannot go."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

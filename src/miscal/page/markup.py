@@ -1,7 +1,5 @@
 """Escaping by construction: text becomes markup only through `tag`, which escapes whatever is not markup yet."""
 
-from __future__ import annotations
-
 import functools
 import html
 import re

@@ -1,7 +1,5 @@
 """Figures along the rows and along time: running totals, in which Kuiper's range can be seen, maps, and periods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

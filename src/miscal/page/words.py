@@ -1,7 +1,5 @@
 """Numbers in words, the same everywhere in page, markdown and terminal; and what changed from period to period."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -344,7 +342,7 @@ def signed_points(gaps: list[float]) -> list[str]:
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
 
 
-def periods_said(periods: Entry, level: float) -> str:
+def periods_said(periods: "Entry", level: float) -> str:
     """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
     verdicts = periods.table["verdict"]
     off = sum(finite(p) <= level for p in periods.table["p_adjusted"])
@@ -358,7 +356,7 @@ def periods_said(periods: Entry, level: float) -> str:
     return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
 
-def changed_words(periods: Entry, most: int) -> tuple[list[str], int]:
+def changed_words(periods: "Entry", most: int) -> tuple[list[str], int]:
     """The sentence of every step that changed beyond noise, in time, of the `most` largest; and how many are left."""
     columns = zip(*(periods.table[name] for name in ("verdict", "change", "words")), strict=True)
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]

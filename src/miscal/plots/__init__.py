@@ -1,7 +1,5 @@
 """Six displays, one a word: each draws the results of its `by_` function and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from miscal.plots.along import Classes, Periods, ScoreDisplay, VariableDisplay, VariationDisplay

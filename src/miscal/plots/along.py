@@ -1,7 +1,5 @@
 """Figures along a number: the score, the variation of predictions, a variable, the periods of an audit; and classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ A display holds what is drawn (`frame()` returns it), `plot(ax=None)` draws it a
 `figure_`; nothing is computed while drawing.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
@@ -45,8 +43,8 @@ def pyplot() -> Any:
 class View(ABC):
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
-    ax_: Axes
-    figure_: Figure
+    ax_: "Axes"
+    figure_: "Figure"
     columns: ClassVar[tuple[str, ...]] = ()
     size: ClassVar[tuple[float, float]]
     a_row: ClassVar[float]
@@ -209,8 +207,8 @@ class Display:
     word: ClassVar[str]
     views: ClassVar[Mapping[str, type[View]]]
     pools: ClassVar[bool] = True  # whether columns say which rows belong together
-    ax_: Axes
-    figure_: Figure
+    ax_: "Axes"
+    figure_: "Figure"
 
     def __init__(self, result: Result, kind: str | None = None, **choices: Any) -> None:
         if result.kind != self.word:

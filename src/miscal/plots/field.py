@@ -1,7 +1,5 @@
 """Figures by field: the funnel of all levels, the worst levels before and after shrinkage, a map of two fields."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

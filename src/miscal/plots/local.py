@@ -1,7 +1,5 @@
 """Figures by subpopulation (running totals, the worst in rank) and by neighbourhood (paper 002: a map, the worst)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from textwrap import fill

@@ -1,7 +1,5 @@
 """Edges of bins: equal width, equal support, or given; and which bin each value falls in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A `Column` has named levels. A field of which only sums are wanted has levels kn
 small and not negative are their own codes, and nothing is sorted, hashed or copied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce

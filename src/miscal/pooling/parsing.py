@@ -10,8 +10,6 @@ Names that are not one plain word stand in `backticks`, values that words alone 
 same kind inside is doubled. A comparison with a missing value is false; "not in" and "!=" hold for missing values.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A definition is a conjunction of conditions, one a column, and its words can be read back (`pooling.parsing`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

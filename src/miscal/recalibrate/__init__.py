@@ -3,8 +3,6 @@
 Names are imported when first used, so that `import miscal.recalibrate` costs nothing.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What every recalibrator is: fit on probabilities and outcomes, then map probabilities to better ones."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +60,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         it holds for the fitted map.
     """
 
-    others: ClassVar[dict[str, type[Recalibrator]]] = {}  # classes that are not ours, by module and name
+    others: ClassVar["dict[str, type[Recalibrator]]"] = {}  # classes that are not ours, by module and name
     uses_columns: ClassVar[bool] = False  # whether X is looked at
     two_classes_only: ClassVar[bool] = False
     responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
@@ -273,7 +271,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise nodes.no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> "dict[str, Recalibrator]":  # noqa: ARG003
         """What `choose` tries of this class, by name; a mean has two classes."""
         fewest, most = cls.candidate_for
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}

@@ -1,7 +1,5 @@
 """Choose a recalibrator by cross-fitting, and leave the probabilities alone when nothing helps beyond noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A classifier and a recalibrator as one scikit-learn classifier."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

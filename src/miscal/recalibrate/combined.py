@@ -1,7 +1,5 @@
 """Recalibrators made of others: one after another, and their weighted geometric mean."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce

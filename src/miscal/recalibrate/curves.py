@@ -1,7 +1,5 @@
 """Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 

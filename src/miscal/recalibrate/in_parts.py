@@ -5,8 +5,6 @@ score over all rows, in which the scores of a cell are taken for their mean; his
 within its edges; and `GroupWise` is fitted to a sample of as many rows as fit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """What `choose` compares: each candidate's held-out probabilities, and what they cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

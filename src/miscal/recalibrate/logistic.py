@@ -3,8 +3,6 @@
 Fits are made in standardised coordinates (features centred and scaled), so one tolerance serves every unit of measure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -84,7 +82,7 @@ class Features:
     clip: float = LOGIT_CLIP
 
     @classmethod
-    def of(cls, recalibrator: Any) -> Features:
+    def of(cls, recalibrator: Any) -> "Features":
         """Those that the parameters of a recalibrator ask for."""
         if hasattr(recalibrator, "on"):
             return cls(recalibrator.on)

@@ -4,8 +4,6 @@ A change of the link times the residual has mean 0 in all three families where t
 every test of a gain stands on, whatever the variance of the outcome.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -128,7 +126,7 @@ class Sample:
         self.__dict__.update(probability=locked(self.probability), outcome=locked(outcome), weight=weight)
 
     @classmethod
-    def of(cls, rows: Predictions, columns: Columns) -> Sample:
+    def of(cls, rows: Predictions, columns: Columns) -> "Sample":
         """Of validated predictions, with some of their columns."""
         probability = nodes.settled(rows.probability)
         return cls(probability, rows.outcome, row_weight(rows), columns, rows.n_classes, rows.response)
@@ -177,12 +175,12 @@ class Sample:
             return self.family.losses(self.family.link(mapped[:, 1]), self.outcome)
         return np.asarray(-np.log(np.maximum(mapped[np.arange(self.rows), self.outcome], LEAST)))
 
-    def take(self, rows: Array) -> Sample:
+    def take(self, rows: Array) -> "Sample":
         """Some of the rows."""
         rest: Any = {"weight": None if self.weight is None else self.weight[rows], "columns": self.columns.take(rows)}
         return replace(self, probability=self.probability[rows], outcome=self.outcome[rows], **rest)
 
-    def thinned(self) -> Sample | None:
+    def thinned(self) -> "Sample | None":
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
         stride = self.rows // WARM_ROWS
         thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None

@@ -1,7 +1,5 @@
 """Maps of free shape: bins, isotonic regression, and line plots on the log-odds scale (paper 003, section 4.1)."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -6,8 +6,6 @@ Rows are taken in blocks that fit in the cache, one class a line; sums over them
 would have K^4 entries, is never formed: its products with vectors are enough for conjugate gradients.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

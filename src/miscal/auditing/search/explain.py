@@ -3,8 +3,6 @@
 The place with most events off for certain is taken and put right, then the others are looked at again.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

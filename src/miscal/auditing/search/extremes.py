@@ -4,8 +4,6 @@ A few events among rows that were said never to happen move no average and no wa
 chance. Each end is one test of the audit: whether more of what was called rare happened than the scores allow.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +58,7 @@ def rounding_step(predicted: np.ndarray) -> float:
     return 0.0
 
 
-def extreme_places(looked: Looked, family: str) -> list[Place]:
+def extreme_places(looked: "Looked", family: str) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
     rows = looked.rows
     if not rows.raw.binary:
@@ -79,7 +77,7 @@ ONE = End(upper=True, certain=True, cells=slice(GRID.size - 2, GRID.size - 1), l
 Found = tuple[End, float, int]
 
 
-def _certain(looked: Looked, end: End, tested: Sums, step: float) -> Found | None:
+def _certain(looked: "Looked", end: End, tested: Sums, step: float) -> Found | None:
     """Rows said to be certain: one that went the other way contradicts them, unless scores were rounded."""
     size, rare, *_ = _rare(tested, end)
     if not size:
@@ -91,7 +89,7 @@ def _certain(looked: Looked, end: End, tested: Sums, step: float) -> Found | Non
     return end, _tail(*numbers), 1
 
 
-def _worst(looked: Looked, ends: Sequence[End], tested: Sums) -> Found | None:
+def _worst(looked: "Looked", ends: Sequence[End], tested: Sums) -> Found | None:
     """Of nested ends of the scale the one that is hardest to explain, with how many there were."""
     chances = [_tail(*_by_cluster(looked.rows.raw, end) or _rare(tested, end)) for end in ends]
     if not chances:
@@ -158,7 +156,7 @@ def _inside(compared: Pair, end: End) -> np.ndarray:
     return np.flatnonzero((compared.predicted > end.low) & (compared.predicted <= end.high)).astype(np.int32)
 
 
-def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
+def _place(looked: "Looked", end: End, p_value: float, searched: int, family: str) -> Place:
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
     level = ("100%" if end.upper else "0%") if end.certain else _said(end)
     column, value = looked.column or SCORE, (1.0 if end.upper else 0.0,)

@@ -1,7 +1,5 @@
 """Groups of cells with their sums, as predicted and beyond the score, and the boxes of cells that are furthest off."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

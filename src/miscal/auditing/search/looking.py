@@ -1,7 +1,5 @@
 """Look at everything that one target offers, the score, columns, pairs of columns, and say what was not looked at."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How a column is cut into cells, and what its cells are called."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -5,8 +5,6 @@ search does not blunt the narrow one; within a family Holm's rule. A stretch of 
 p-value is already multiplied by the number of stretches looked at.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +91,7 @@ class Place:
     bent_off: float = math.nan
     deciding: tuple[float, float] | None = None
     certain: float = 0.0
-    explains: list[Place] = field(default_factory=list)
+    explains: "list[Place]" = field(default_factory=list)
 
     @property
     def plain_z(self) -> float:

@@ -3,8 +3,6 @@
 Of pairs it says which are crossed, by which levels, and what is left out; the others have noise of their own.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property

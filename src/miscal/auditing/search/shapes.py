@@ -3,8 +3,6 @@
 Does one row decide a place? An amount of a million can put any place beyond noise that holds it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The rows of each finding along the score show a reader which of its scores are off.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What sections are built of: figures with the data behind them, and tables that a script can sort and search."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

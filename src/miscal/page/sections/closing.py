@@ -1,7 +1,5 @@
 """The end of the page: what changed, what was clean or too small, how it was done, and what the words mean."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Column by column, and where columns meet: groups, subpopulations with their running totals, neighbourhoods."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

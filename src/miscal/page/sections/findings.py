@@ -4,8 +4,6 @@ Each can be looked at closely: its rows along the score, the cells beside it, th
 controls filters them by column, form and size.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -86,7 +84,9 @@ def _legend() -> Safe:
     return tag("p", [tag("span", said, class_=f"key {key}") for key, said in keys.items()], class_="legend")
 
 
-def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: Closer) -> Safe:
+def card(
+    number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: "Closer"
+) -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
     finding, document = family[0], closer.document
     general = "" if finding.specific or finding.kind == "score" else "part of the general error"

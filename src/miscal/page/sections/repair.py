@@ -1,7 +1,5 @@
 """What to do: the commands that mend what was found; and what a repair made of every finding, on unseen rows."""
 
-from __future__ import annotations
-
 import shlex
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole model: what was audited, the verdict, the numbers that carry it, and the score in figures and numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Columns enter a regression as powers of numbers and indicators of levels and of 
 blocks of rows, one feature a row of the block, used and forgotten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -44,7 +42,7 @@ class Design:
     degree: int
 
     @classmethod
-    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> Design:
+    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> "Design":
         """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
         made = []
         for column in map(sample.columns.find, names):

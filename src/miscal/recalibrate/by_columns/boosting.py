@@ -1,7 +1,5 @@
 """Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -66,7 +64,7 @@ def grower(engine: str) -> Callable[..., Grown]:
     return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
-def by_lightgbm(how: MulticalibrationBoost, sample: Sample, features: Floats, offset: Floats) -> Grown:
+def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats, offset: Floats) -> Grown:
     """Grow one round of trees on features (columns, n), from an offset of the link."""
     import lightgbm
 
@@ -98,7 +96,7 @@ def _append(table: list[list[float]], node: dict[str, Any]) -> None:
             _append(table, node[child])
 
 
-def by_sklearn(how: MulticalibrationBoost, sample: Sample, features: Floats, offset: Floats) -> Grown:
+def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats, offset: Floats) -> Grown:
     """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
 
     A column has at most 255 bins.

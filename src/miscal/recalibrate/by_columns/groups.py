@@ -1,7 +1,5 @@
 """Any recalibrator within groups, with its policies for small, unseen and missing groups."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Local recalibration (LoRe): each row's probability becomes the observed rate in its neighbourhood (paper 002)."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Neural Calibration: a monotone map of the score and a network of everything else, trained together (paper 003)."""
 
-from __future__ import annotations
-
 import base64
 import copy
 from dataclasses import replace
@@ -46,7 +44,7 @@ class Inputs:
         self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
 
     @classmethod
-    def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> Inputs:
+    def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> "Inputs":
         """Look at the columns of the rows to fit on."""
         made = [Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names]
         missing_first = [[None, *(level for level in each.levels if level is not None)] for each in made]

@@ -1,7 +1,5 @@
 """The network of Neural Calibration and its training; needs torch."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +33,7 @@ class Rows(NamedTuple):
     outcome: Array  # (n,) class indices
     weight: Array  # (n,) float32 with mean 1
 
-    def take(self, rows: Array) -> Rows:
+    def take(self, rows: Array) -> "Rows":
         """Some of the rows."""
         return Rows(*(part[rows] for part in self))
 
@@ -48,7 +46,7 @@ class Rows(NamedTuple):
 class FieldNetwork(nn.Module):  # type: ignore[misc]
     """Embeddings of categories beside numbers, then layers with ReLU; the last starts at 0, so that g(x) does."""
 
-    def __init__(self, inputs: Inputs, embedding: int, hidden: tuple[int, ...], outputs: int) -> None:
+    def __init__(self, inputs: "Inputs", embedding: int, hidden: tuple[int, ...], outputs: int) -> None:
         super().__init__()
         self.tables = nn.ModuleList([nn.Embedding(size, embedding) for size in inputs.sizes])
         widths = [embedding * len(inputs.sizes) + inputs.width, *hidden, outputs]
@@ -113,7 +111,7 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 def train(
-    model: Calibration, rows: Rows, held: Array | None, how: NeuralCalibration, device: torch.device
+    model: Calibration, rows: Rows, held: Array | None, how: "NeuralCalibration", device: torch.device
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 

@@ -1,7 +1,5 @@
 """Recalibration along variables: a tree of recalibrators (paper 000, section 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """A fitted map as an ONNX model: double precision inside, double or single in and out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -25,7 +23,7 @@ LARGE = 2.0**40
 COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 
 
-def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
+def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
     """The model of `Recalibrator.to_onnx`."""
     if dtype not in (known := {"float64": DOUBLE, "float32": FLOAT}):
         raise refusal("must be 'float64' or 'float32'", where="'dtype'", got=f"it is {dtype!r}")
@@ -54,7 +52,7 @@ def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _valid(graph: Graph, p: str, classes: int) -> str:
+def _valid(graph: "Graph", p: str, classes: int) -> str:
     """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
     inside = graph.add("And", [graph.add("GreaterOrEqual", [p, 0.0]), graph.add("LessOrEqual", [p, 1.0])])
     if classes == 2:
@@ -64,7 +62,7 @@ def _valid(graph: Graph, p: str, classes: int) -> str:
     return graph.add("And", [graph.add("Cast", [fewest], to=BOOL), graph.add("LessOrEqual", [off, SUM_TOLERANCE])])
 
 
-def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
+def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
     """The probabilities of all classes; `p` is the name of the event's, or of several classes' matrix."""
     if isinstance(found, nodes.Softmax):
         low, high = nodes.LOGIT_CLIP, np.finfo(np.float64).max
@@ -83,7 +81,7 @@ def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
     return graph.side_by_side([graph.add("Sub", [1.0, event]), event])
 
 
-def _each(graph: Graph, parts: nodes.Each, p: str) -> str:
+def _each(graph: "Graph", parts: nodes.Each, p: str) -> str:
     columns = [graph.add("Gather", [p, np.int64(k)], axis=1) for k in range(len(parts.maps))]
     values = graph.side_by_side([graph.of(q, node) for node, q in zip(parts.maps, columns, strict=True)])
     if not parts.divided:

@@ -1,7 +1,5 @@
 """A fitted map as an SQL expression: the database recalibrates where the scores are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +22,7 @@ LONGEST = 10_000_000  # characters
 MOST_REPEATED = LONGEST // 100  # characters of a value that is written wherever its name stands
 
 
-def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[str]:
+def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | list[str]:
     """The expression of `Recalibrator.to_sql`."""
     one_of("dialect", dialect, tuple(DIALECTS))
     written = DIALECTS[dialect]
@@ -51,7 +49,7 @@ def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[
     return made if several else made[0]
 
 
-def _refuse_alike(names: set[str], dialect: Dialect) -> None:
+def _refuse_alike(names: set[str], dialect: "Dialect") -> None:
     """Refuse columns that the database takes for one."""
     seen: dict[str, str] = {}
     for name in sorted(names):
@@ -61,7 +59,7 @@ def _refuse_alike(names: set[str], dialect: Dialect) -> None:
             raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
 
 
-def _where_valid(body: str, names: Sequence[str], dialect: Dialect, means: str) -> str:
+def _where_valid(body: str, names: Sequence[str], dialect: "Dialect", means: str) -> str:
     """NULL for scores that `predict_proba` refuses: missing, not a number, outside [0, 1], not summing to 1.
 
     Of means: not finite, or of a count negative.
@@ -157,7 +155,7 @@ class Dialect:
         """An expression as a double."""
         return f"CAST({expression} AS {self.double})"
 
-    def of(self, name: str, used: set[str]) -> Dialect:
+    def of(self, name: str, used: set[str]) -> "Dialect":
         """A writer of formulas of the probability in a column."""
         column = self.as_double(self.quoted(name))
         if self.floor:
