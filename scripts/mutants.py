@@ -173,7 +173,7 @@ FAULTS = [
         "tests/unit/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
     ),
     (
-        "auditing/disclosure.py",
+        "auditing/suppress.py",
         "part < self.below for part in (inside, outside)",
         "part < self.below / 5 for part in (inside, outside)",
         "tests/unit/test_suppression.py",

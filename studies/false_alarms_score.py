@@ -17,7 +17,7 @@ import numpy as np
 
 import miscal
 from miscal import datasets
-from miscal.engines.walks import walk_range
+from miscal.engines.memory import walk_range
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import score_bins, tally_error
 from miscal.pairs import pair

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.engines.walks import walk_range
+from miscal.engines.memory import walk_range
 from miscal.metrics.score_errors import smooth_error
 from miscal.pairs import pair
 from studies import harness

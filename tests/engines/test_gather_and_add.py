@@ -142,7 +142,7 @@ def test_integers_here_and_fractions_or_text_there(tmp_path: Path) -> None:
 
 
 def test_a_late_word_starts_the_pass_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miscal.data.csv_files.BLOCK", 1 << 12)
+    monkeypatch.setattr("miscal.data.files.BLOCK", 1 << 12)
     lines = [f"{i % 2},0.{i % 9 + 1},{'late' if i == 3_999 else i}" for i in range(4_000)]
     (tmp_path / "t.csv").write_text("\n".join(["y,p,x", *lines]) + "\n")
     source = opened(tmp_path / "t.csv")

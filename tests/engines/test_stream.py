@@ -58,7 +58,7 @@ def test_files_of_a_folder_and_a_pattern_are_one_table(made, tmp_path):
 
 
 def test_csv_equals_memory_though_its_types_widen_late(tmp_path, monkeypatch):
-    monkeypatch.setattr("miscal.data.csv_files.BLOCK", 20_000)
+    monkeypatch.setattr("miscal.data.files.BLOCK", 20_000)
     small = tables.table(4000, seed=3)
     late = np.array(small["whole"], dtype=float)
     late[-1] = 0.5  # whole numbers until the last row

@@ -21,7 +21,7 @@ from miscal.engines.requests import LevelCells, LevelCoder
 from miscal.engines.sums import CellSums, EdgeIndex, _lines
 from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.nulls import cell_draws
-from miscal.inference.shape import kuiper_bridge_p, shape_test
+from miscal.inference.residual import kuiper_bridge_p, shape_test
 from miscal.inference.sums import Judging, Sums
 from miscal.kernels.order import add_stretches
 from miscal.kernels.sums import full_real

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally
-from miscal.data.archives import load_arrays, save_arrays
 from miscal.data.errors import MiscalError
-from miscal.engines.memory import mean_tally, tally
-from miscal.engines.walks import Walk, walk
+from miscal.data.outputs import load_arrays, save_arrays
+from miscal.engines.memory import Walk, mean_tally, tally, walk
 from miscal.pairs import Pair
 from miscal.pooling.bins import uniform_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Ranges

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from miscal import metrics
-from miscal.inference.aggregates import brownian_range_p
-from miscal.inference.smooth import smooth_error_at, spectrum_of
+from miscal.inference.aggregates import brownian_range_p, smooth_error_at, spectrum_of
 from miscal.metrics.losses import area_under_curve, pooled_scores
 from miscal.metrics.score_errors import residual_mass
 from miscal.pairs import Pair

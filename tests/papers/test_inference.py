@@ -19,9 +19,8 @@ from miscal.inference.aggregates import (
     simulated_walk,
     walk_range,
 )
-from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
-from miscal.inference.nulls import cell_draws
+from miscal.inference.nulls import beyond_score, cell_draws, fold_of_rows
 from miscal.inference.sums import Judging, rows_of_cells
 from miscal.pairs import Pair
 from tests.cells import sums_of_rows

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from miscal.data.errors import MiscalError
-from miscal.inference.beyond import fold_of_rows
+from miscal.inference.nulls import fold_of_rows
 from miscal.metrics import log_loss
 from miscal.recalibrate import (
     AugmentedLogistic,

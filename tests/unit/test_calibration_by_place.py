@@ -11,7 +11,7 @@ import pytest
 import miscal
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, flat
-from miscal.inference.shape import form_of, shape_test
+from miscal.inference.residual import form_of, shape_test
 from miscal.page.html import to_html
 from miscal.page.markdown import to_markdown
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from miscal.data.errors import MiscalError
-from miscal.inference.beyond import fold_of_rows
+from miscal.inference.nulls import fold_of_rows
 from miscal.metrics import log_loss
 from miscal.recalibrate import (
     AugmentedLogistic,

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import miscal
-from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, MiscalWarning
+from miscal.data.files import TypesChanged
 from miscal.engines.source import opened
 
 ROWS = 2000

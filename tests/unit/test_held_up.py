@@ -16,8 +16,8 @@ import pytest
 from pyarrow import csv
 
 import miscal
-from miscal.data.archives import load_arrays
 from miscal.data.errors import MiscalError
+from miscal.data.outputs import load_arrays
 from miscal.engines.gathering import levels_that_fit
 
 ROWS = 300

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from miscal.engines.walks import Walk
+from miscal.engines.memory import Walk
 from miscal.inference.adjust import adjusted_z, agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import (
     RANGE_MEAN,
@@ -23,8 +23,8 @@ from miscal.inference.aggregates import (
     seminorm_interval,
     summary_of_draws,
 )
-from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
+from miscal.inference.nulls import beyond_score, fold_of_rows
 from miscal.inference.residual import outcome_weights
 from miscal.inference.sums import Judging, Sums, rows_of_cells
 from miscal.pairs import Pair

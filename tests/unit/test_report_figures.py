@@ -16,11 +16,10 @@ from miscal import Predictions, by_score
 from miscal.auditing.findings import Finding
 from miscal.page import column_figures as columns
 from miscal.page import gap_figures as gaps
-from miscal.page import walk_figures as crossed
+from miscal.page.column_figures import cumulative, deviation_reach
 from miscal.page.entries import Cells, Walk, read_entry
 from miscal.page.json import plain
 from miscal.page.marks import Figure, width
-from miscal.page.walk_figures import cumulative, deviation_reach
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
 SCORE = SAMPLE["sections"]["score"][0]
@@ -64,7 +63,7 @@ def walk_of(curve: dict[str, Any]) -> Walk:
 
 reliability, variable = of_entry(gaps.reliability), of_entry(columns.variable)
 field_levels, field_funnel = of_entry(columns.field_levels), of_entry(columns.field_funnel)
-period_gaps, period_rates = of_entry(crossed.period_gaps), of_entry(crossed.period_rates)
+period_gaps, period_rates = of_entry(columns.period_gaps), of_entry(columns.period_rates)
 
 
 def gap_card(finding: dict[str, Any]) -> Figure:

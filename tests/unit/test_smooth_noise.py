@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.inference.smooth import node_deviations, smooth_noise
+from miscal.inference.aggregates import node_deviations, smooth_noise
 from miscal.metrics.score_errors import smooth_error
 from miscal.pairs import Pair, pair
 

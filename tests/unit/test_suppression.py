@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from scipy.optimize import linprog
 
 import miscal
-from miscal.auditing.disclosure import Blocks, Shown
+from miscal.auditing.suppress import Blocks, Shown
 from miscal.cli import main
 from miscal.data.columns import Columns
 from miscal.pooling.condition import Conjunction

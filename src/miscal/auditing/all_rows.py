@@ -29,8 +29,7 @@ from miscal.engines.adding import largest_rows
 from miscal.engines.gathering import Gathered
 from miscal.engines.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
-from miscal.inference.residual import sums_depend_on_outcome
-from miscal.inference.shape import LEAST_EVENTS
+from miscal.inference.residual import LEAST_EVENTS, sums_depend_on_outcome
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges

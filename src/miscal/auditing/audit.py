@@ -26,11 +26,10 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed, number, one_of, whole
 from miscal.data.columns import Column
 from miscal.data.errors import refusal
-from miscal.data.frames import expanded
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
 from miscal.data.texts import in_words
-from miscal.data.vectors import library_of
+from miscal.data.vectors import expanded, library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_that_fit, rows_that_fit
 from miscal.engines.memory import tally
 from miscal.engines.roles import Roles

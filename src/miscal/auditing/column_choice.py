@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
-from miscal.data.frames import named_by
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import named_by
 from miscal.engines.source import Source
 from miscal.pairs import Pair
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
-from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import frame_of
 from miscal.page import words
 from miscal.page.json import READERS, items, mapping, parts, read_record
 from miscal.pairs import pair

@@ -12,9 +12,8 @@ import numpy as np
 
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
-from miscal.data.archives import load_arrays, save_arrays
 from miscal.data.errors import refusal, refusing
-from miscal.data.outputs import check_file
+from miscal.data.outputs import check_file, load_arrays, save_arrays
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 

@@ -18,13 +18,13 @@ from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.files import TableFile
-from miscal.data.frames import expanded, frame_of
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
+from miscal.data.vectors import expanded, frame_of
 from miscal.engines.roles import Chunk
-from miscal.inference.beyond import fold_of_rows
+from miscal.inference.nulls import fold_of_rows
 from miscal.inference.residual import choose_null
 from miscal.page.json import dumps, plain
 from miscal.page.words import LEFT_FIRST, became, points, showing

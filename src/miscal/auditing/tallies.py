@@ -16,7 +16,7 @@ from miscal.auditing.search.parts import fine_part
 from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.columns import Column
 from miscal.data.errors import refusal
-from miscal.data.frames import expanded
+from miscal.data.vectors import expanded
 from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened

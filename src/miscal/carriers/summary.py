@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.archives import load_arrays, save_arrays
 from miscal.data.errors import MiscalError, refusal, refusing
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges, fingerprint
 

@@ -33,7 +33,7 @@ def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...])
     file = context.params.get("file")  # an argument that is read before all options
     if file is None or not any("*" in name for name in names):
         return names
-    from miscal.data.frames import named_by
+    from miscal.data.vectors import named_by
     from miscal.engines.source import opened
 
     known = opened(str(file)).names

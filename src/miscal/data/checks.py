@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, refusing
-from miscal.data.frames import frame_of, is_table
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, Vector, flat, numpy_of, unmasked
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_table, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
 ONE_AS_BITS = np.float64(1.0).view(np.uint64)

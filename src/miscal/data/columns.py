@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, refusing, visible, warn
-from miscal.data.frames import named_columns
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Vector, factorise, flat, locked, numpy_of
+from miscal.data.vectors import Array, Vector, factorise, flat, locked, named_columns, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 

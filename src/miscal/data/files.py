@@ -1,13 +1,18 @@
-"""Tables in files: CSV, Parquet, Feather and Arrow, told apart by suffix or by their first bytes."""
+"""Tables in files: CSV, Parquet, Feather and Arrow, told apart by suffix or first bytes; the types of CSV columns."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+import io
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from miscal.data.csv_files import CsvFile, TypesChanged
-from miscal.data.errors import nearest, refusal, refusing
-from miscal.data.libraries import pa, pq
+import numpy as np
+
+from miscal.data.errors import nearest, refusal, refusing, warn
+from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
 
 FORMS = {"csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq"), "arrow": (".feather", ".arrow", ".ipc")}
@@ -151,4 +156,219 @@ def _arrow_read(path: Path, only: list[str] | None) -> "pa.Table":
         table = reader.read_all()
     table = table if only is None else table.select(only)
     table.validate(full=True)  # these bytes are used as they were on disk: a wrong offset would read foreign memory
+    return table
+
+
+NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
+BLOCK = 1 << 23  # bytes: smaller files have their types from all of their rows
+HEAD = 1 << 16
+MANY_LINES = 200  # of one quoted field: no text of a table is so long
+WHOLE = r"^[+-]?[0-9]+$"
+LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # whole numbers that would not come back as they were
+WIDE = 1e18  # from which a number may be a whole one that lost its last digits
+
+
+class TypesChanged(Exception):  # not an error: what was begun starts again with wider types
+    """A column of a CSV file turned out to hold other values than the rows before told."""
+
+
+@lru_cache(maxsize=1)
+def ladder() -> tuple[Any, ...]:
+    """The types that a column may have, from the narrowest to bytes, which hold everything (and are no text)."""
+    times = [pa.timestamp(unit, zone) for zone in (None, "UTC") for unit in ("s", "ns")]
+    last = (pa.float64(), pa.string(), pa.binary())
+    return (pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), *times, *last)
+
+
+def step_of(kind: Any) -> int:
+    """The place of a type on the ladder; what is not on it is text."""
+    steps = ladder()
+    return steps.index(kind if kind in steps else pa.string())
+
+
+def open_bytes(path: Path) -> Any:
+    """Open the bytes, unpacked by the file's ending."""
+    return pa.input_stream(str(path), compression="detect")
+
+
+class CsvFile:
+    """One CSV file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open_bytes(path) as stream:
+            head = stream.read(HEAD)
+        if b"\0" in head:
+            raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
+        top = head.split(b"\n", 1)[0]
+        delimiter = max(",\t;", key=lambda mark: top.count(mark.encode()))
+        self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
+            found, first = reader.schema, next(iter(reader), None)
+        self.names: list[str] = list(found.names)
+        self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
+        self.looked = False  # whether whole numbers were looked at as text
+        fractions = [values for values in (first or found.empty_table()).columns if values.type == pa.float64()]
+        if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
+            self._keep_digits(self.types)
+
+    def _options(
+        self,
+        types: Mapping[str, Any] | None = None,
+        only: Sequence[str] | None = None,
+        *,
+        threads: bool = True,
+        **more: Any,
+    ) -> tuple[Any, ...]:
+        """How the bytes are read; without threads, messages count the lines."""
+        chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
+        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
+        return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
+
+    def _keep_digits(self, types: dict[str, Any]) -> bool:
+        """Make text of columns of whole numbers some of which would lose a leading zero or their last digits."""
+        self.looked = True
+        numbers = [name for name in self.names if types[name] in (pa.int64(), pa.float64())]
+        losing, whole = set(), set(numbers)
+        options = self._options(dict.fromkeys(numbers, pa.string()), numbers, strings_can_be_null=True)
+        with open_bytes(self.path) as stream, csv.open_csv(stream, *options) as reader:
+            for batch in reader if numbers else ():
+                for name in numbers:
+                    values = pc.drop_null(batch[name])
+                    if pc.any(pc.match_substring_regex(values, LOSING)).as_py():
+                        losing.add(name)
+                    if not pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
+                        whole.discard(name)
+        types.update(dict.fromkeys(losing & whole, pa.string()))
+        return bool(losing & whole)
+
+    @contextmanager
+    def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
+        """The bytes, looked at while they are read; at the end what they hide is refused, said or read again."""
+        with open_bytes(self.path) as stream:
+            watch = Watch(stream, self.path, len(self.names), self.parse.delimiter)
+            try:
+                yield pa.PythonFile(watch, mode="r")
+            except ValueError as error:
+                if watch.problem is not None:
+                    raise watch.problem from None
+                self._widen(types, str(error))
+                with open_bytes(self.path) as again:  # for a message that counts the lines
+                    as_bytes = dict.fromkeys(self.names, pa.binary())
+                    deque(csv.open_csv(again, *self._options(as_bytes, threads=False)), maxlen=0)
+                raise
+        watch.end()
+        if watch.zeros and not self.looked and self._keep_digits(types):
+            raise TypesChanged(self.path)
+
+    def _widen(self, types: dict[str, Any], said: str) -> None:
+        """Move a column whose value did not fit, as a reader said, up the ladder, and say so by `TypesChanged`."""
+        found = re.search(r"In CSV column #(\d+)", said)
+        name = self.names[int(found[1])] if found else None
+        if name is None or types[name] == ladder()[-1]:
+            return
+        wide = re.search(r"invalid value '[+-]?\d{19,}'", said)
+        types[name] = pa.string() if wide else ladder()[step_of(types[name]) + 1]  # as text it keeps its digits
+        raise TypesChanged(name)
+
+    def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> "pa.Table":
+        """Read some columns, or all, with these types, which are widened where a value does not fit."""
+        while True:
+            with suppress(TypesChanged), self._watched(types) as stream:
+                _, *options = self._options(types, only)
+                return empty_text_is_missing(csv.read_csv(stream, csv.ReadOptions(), *options))
+
+    def blocks(self, types: dict[str, Any], only: Sequence[str]) -> "Iterator[pa.Table]":
+        """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
+        with self._watched(types) as stream, csv.open_csv(stream, *self._options(types, only)) as reader:
+            for batch in reader:
+                yield empty_text_is_missing(pa.Table.from_batches([batch]))
+
+
+def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
+    """The types of the columns over the first blocks of several files."""
+    types: dict[str, Any] = {}
+    for file in files:
+        for name, kind in file.types.items():
+            types[name] = max(types.get(name, kind), kind, key=step_of)
+    for file in files:
+        differing = [name for name, kind in file.types.items() if kind != types[name]]
+        while differing:  # until the first block fits
+            with suppress(TypesChanged):
+                next(file.blocks(types, differing), None)
+                break
+    return types
+
+
+class Watch(io.IOBase):
+    """Bytes of a CSV file, looked at as they pass."""
+
+    def __init__(self, stream: Any, path: Path, columns: int, delimiter: str) -> None:
+        self.stream, self.where = stream, f"file '{path}'"
+        self.columns, self.delimiter = columns, delimiter.encode()
+        marks = (self.delimiter, b"\n", b'"')  # one pattern for each: a plain start is found fast
+        self.patterns = [re.compile(re.escape(mark) + rb"0[0-9]") for mark in marks]
+        self.zeros = False
+        self.open = b""  # the quoted field that the bytes so far end in
+        self.problem: Exception | None = None
+        self.last = b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        """Some bytes more."""
+        content: bytes = self.stream.read(None if size is None or size < 0 else size)
+        if content:
+            joint = self.last + content
+            self.zeros = self.zeros or any(pattern.search(joint) for pattern in self.patterns)
+            if self.open or b'"' in content:
+                self._quotes(content)
+            self.last = content[-2:]
+        return content
+
+    def readable(self) -> bool:
+        """For the reader."""
+        return True
+
+    def _quotes(self, content: bytes) -> None:
+        """Fields in quotes: those over several lines are looked at."""
+        whole = self.open + content
+        letters = np.frombuffer(whole, np.uint8)
+        quotes, ends = np.flatnonzero(letters == ord('"')), np.flatnonzero(letters == ord("\n"))
+        first, last = quotes[0::2], quotes[1::2]
+        lines = np.searchsorted(ends, last) - np.searchsorted(ends, first[: last.size])
+        for place in np.flatnonzero(lines > 1).tolist():
+            self._field(whole[first[place] : last[place]])
+        self.open = whole[first[-1] :] if first.size > last.size else b""
+        if len(self.open) > BLOCK:  # no reader gets here
+            self._field(self.open)
+            self.open = b'"'
+
+    def _field(self, field: bytes) -> None:
+        lines = field.split(b"\n")[1:-1]
+        like = sum(line.count(self.delimiter) == self.columns - 1 for line in lines)
+        if len(lines) > MANY_LINES or (self.columns > 1 and lines and like == len(lines)):
+            got = f"one that begins with {field[1:30].decode('utf-8', 'replace')!r} holds {len(lines):,} lines"
+            got += " that look like rows" if like == len(lines) else ""
+            hint = 'a stray " makes a field of all that follows: double it or remove it'
+            self.problem = refusal("must not have rows within a quoted field", where=self.where, got=got, hint=hint)
+
+    def end(self) -> None:
+        """Say what was seen."""
+        if self.problem is not None:
+            raise self.problem
+        if self.open:
+            hint = "it was cut off, or a quote is not closed"
+            raise refusal("must be whole", where=self.where, got="it ends within a quoted field", hint=hint)
+        if not self.last.endswith((b"\n", b"\r")):
+            said = f"{self.where} ends without a line end: if it was cut off, so may be the last value of its last row"
+            warn(said)
+
+
+def empty_text_is_missing(table: "pa.Table") -> "pa.Table":
+    """Take an empty cell of text for missing; 'NA' stays a word there (it is a country, too)."""
+    for place, name in enumerate(table.column_names):
+        values = table.column(place)
+        if pa.types.is_string(values.type):
+            empty = pc.equal(values, "")
+            if pc.any(empty).as_py():
+                table = table.set_column(place, name, pc.if_else(empty, pa.scalar(None, pa.string()), values))
     return table

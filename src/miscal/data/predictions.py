@@ -12,10 +12,9 @@ import numpy as np
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
-from miscal.data.frames import frame_of, to_arrow
 from miscal.data.libraries import pa
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, locked
+from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked, to_arrow
 
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 

@@ -10,11 +10,10 @@ import numpy as np
 from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
-from miscal.data.frames import expanded, frame_of, names_of, require, unique
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Floats, Vector, factorise, flat, sigmoid
+from miscal.data.vectors import Floats, Vector, expanded, factorise, flat, frame_of, names_of, require, sigmoid, unique
 
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from miscal.data.columns import arrow_vector
-from miscal.data.csv_files import joined_types
 from miscal.data.errors import MiscalError, check_named, nearest, refusal
-from miscal.data.files import SUFFIXES, TableFile, kind_of
-from miscal.data.frames import frame_of, names_of, unique
+from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
-from miscal.data.vectors import library_of
+from miscal.data.vectors import frame_of, library_of, names_of, unique
 from miscal.engines.source import Source, joined
 
 ENDINGS = (*SUFFIXES, ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")

@@ -18,13 +18,12 @@ import numpy as np
 
 from miscal.data.checks import memory_bytes
 from miscal.data.columns import arrow_vector
-from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import check_named, refusal
-from miscal.data.files import kind_of
-from miscal.data.frames import frame_of
+from miscal.data.files import TypesChanged, kind_of
 from miscal.data.libraries import pa, pc
 from miscal.data.predictions import Predictions
 from miscal.data.texts import form_of, parsed
+from miscal.data.vectors import frame_of
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count
 

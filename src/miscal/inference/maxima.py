@@ -15,9 +15,8 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
-from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws
-from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, steps_of, widest_walks
+from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
 from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.pairs import Pair

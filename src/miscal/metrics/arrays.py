@@ -13,8 +13,8 @@ import numpy as np
 from miscal.data.checks import refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
-from miscal.data.frames import named_columns
 from miscal.data.predictions import Predictions, check_arrays
+from miscal.data.vectors import named_columns
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 

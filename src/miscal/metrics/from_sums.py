@@ -15,8 +15,8 @@ from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import add_up
+from miscal.engines.memory import Walk
 from miscal.engines.requests import SCORE, LevelCells, RangeCells
-from miscal.engines.walks import Walk
 from miscal.inference.aggregates import NullSummary, kuiper_p_value
 from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Judging, Sums, effective_events

@@ -14,7 +14,7 @@ from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
-from miscal.inference.beyond import rising_rates
+from miscal.inference.nulls import rising_rates
 from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given

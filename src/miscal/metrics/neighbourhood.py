@@ -8,9 +8,8 @@ import numpy as np
 
 from miscal.data.checks import check_seed, number, whole
 from miscal.data.predictions import Predictions
-from miscal.inference.beyond import beyond_score
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
-from miscal.inference.nulls import Steps
+from miscal.inference.nulls import Steps, beyond_score
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables

@@ -13,7 +13,7 @@ from miscal.data import responses
 from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
-from miscal.data.frames import named_columns
+from miscal.data.vectors import named_columns
 from miscal.kernels.neighbours import device_available, local_sums, scales_of
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins

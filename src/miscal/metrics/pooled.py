@@ -14,8 +14,7 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.responses import Units
-from miscal.engines.memory import tally
-from miscal.engines.walks import DISTINCT, Walk, walk
+from miscal.engines.memory import DISTINCT, Walk, tally, walk
 from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values

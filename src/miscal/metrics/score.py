@@ -9,11 +9,10 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.engines.walks import Walk
-from miscal.inference.aggregates import RANGE_MEAN, NullSummary
+from miscal.engines.memory import Walk
+from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise
-from miscal.inference.smooth import smooth_noise
 from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
 from miscal.metrics.pooled import Pooled, along_tested, grid_of, pooled, walk_summary

@@ -13,9 +13,8 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import number
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
 from miscal.engines.sums import NO_WEIGHT
-from miscal.engines.walks import walk_range
 from miscal.kernels.classes import class_means
 from miscal.kernels.neighbours import laplacian_energy
 from miscal.kernels.sums import on_grid
@@ -298,7 +297,7 @@ def smooth_calibration_error(
 
 def smooth_error(pair: Pair) -> float:
     """SmoothECE of a pair."""
-    from miscal.inference.smooth import FINEST, NODES, fixed_point, spectrum_of
+    from miscal.inference.aggregates import FINEST, NODES, fixed_point, spectrum_of
 
     steps = NODES
     while True:

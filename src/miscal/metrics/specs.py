@@ -15,9 +15,8 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
-from miscal.engines.memory import mean_tally
+from miscal.engines.memory import mean_tally, walk_range
 from miscal.engines.sums import NO_WEIGHT
-from miscal.engines.walks import walk_range
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.clusters import flip_groups, flipped_weight

@@ -10,8 +10,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import mean_tally, quantile_tally
-from miscal.engines.walks import Walk
+from miscal.engines.memory import Walk, mean_tally, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from miscal.data.errors import MissingExtra, check_named, refusal
-from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
+from miscal.data.vectors import frame_of
 from miscal.results import Result, Table
 
 if TYPE_CHECKING:

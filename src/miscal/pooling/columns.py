@@ -14,9 +14,8 @@ import numpy as np
 from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import check_named, refusal
-from miscal.data.frames import frame_of, is_table
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, flat, library_of, numpy_of
+from miscal.data.vectors import Array, Floats, Integers, flat, frame_of, is_table, library_of, numpy_of
 from miscal.kernels.order import distinct_up_to
 from miscal.pooling.bins import Bins, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges

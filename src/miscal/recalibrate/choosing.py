@@ -14,7 +14,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Array, Floats
-from miscal.inference.beyond import fold_of_rows
+from miscal.inference.nulls import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state

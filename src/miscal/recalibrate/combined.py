@@ -13,7 +13,7 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.vectors import Array, Floats, sigmoid
-from miscal.inference.beyond import fold_of_rows
+from miscal.inference.nulls import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state, such
 from miscal.recalibrate.export import formula as nodes

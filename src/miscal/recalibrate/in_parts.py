@@ -11,13 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.frames import named_by
+from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
-from miscal.data.vectors import flat
+from miscal.data.vectors import flat, named_by
 from miscal.engines.adding import add_up
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.requests import SCORE, RangeCells

@@ -9,7 +9,7 @@ from miscal.data.errors import refusal
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, logit, sigmoid
-from miscal.inference.beyond import rising_rates
+from miscal.inference.nulls import rising_rates
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended

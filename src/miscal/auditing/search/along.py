@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import mean_tally, tally
-from miscal.inference.shape import LEAST_EVENTS, Shape, shape_test
+from miscal.inference.residual import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
 from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair

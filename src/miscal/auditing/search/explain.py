@@ -18,7 +18,7 @@ from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_plac
 from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
-from miscal.inference.shape import form_of, normal_z, shape_test
+from miscal.inference.residual import form_of, normal_z, shape_test
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows

@@ -20,9 +20,8 @@ from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
-from miscal.inference.beyond import beyond_score
-from miscal.inference.residual import choose_null
-from miscal.inference.shape import LEAST_EVENTS
+from miscal.inference.nulls import beyond_score
+from miscal.inference.residual import LEAST_EVENTS, choose_null
 from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field

@@ -17,7 +17,7 @@ from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Own, Place
 from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
-from miscal.inference.shape import form_of
+from miscal.inference.residual import form_of
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS

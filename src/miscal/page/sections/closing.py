@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from miscal.page import words
+from miscal.page.column_figures import period_gaps, period_rates
 from miscal.page.entries import Entry
 from miscal.page.markup import Safe, asset, clean, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
-from miscal.page.walk_figures import period_gaps, period_rates
 
 MOST_SAID = 8
 MOST_LISTED = 120

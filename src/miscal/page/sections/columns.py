@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 
 from miscal.page import words
-from miscal.page.column_figures import field_funnel, field_levels, variable
+from miscal.page.column_figures import cumulative, deviation_reach, field_funnel, field_levels, neighbourhood, variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import reliability, strength_bar
 from miscal.page.json import Columns, text, whole
 from miscal.page.markup import Safe, ellipsis, join, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
-from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
