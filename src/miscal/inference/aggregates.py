@@ -25,7 +25,7 @@ Metric = Callable[[Floats, Floats, Floats], Any]
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
-BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
+BLOCK_VALUES = 1 << 24  # numbers held at a time: 128 MiB, and far less by the metric
 CACHED_VALUES = 1 << 15
 
 

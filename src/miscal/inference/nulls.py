@@ -14,7 +14,7 @@ from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
 from miscal.kernels import order, simulate
-from miscal.kernels.subpopulation_draws import random_steps, simulated_maxima
+from miscal.kernels.subpopulation import random_steps, simulated_maxima
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 

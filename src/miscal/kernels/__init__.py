@@ -10,10 +10,7 @@ import importlib.util
 import os
 import sys
 
-KERNELS = (
-    "classes", "laplacian", "loess", "logistic", "order", "simulate", "subpopulation", "subpopulation_draws", "sums",
-    "tiles", "variation",
-)  # fmt: skip
+KERNELS = ("classes", "loess", "logistic", "order", "pairs", "simulate", "subpopulation", "sums", "variation")
 
 
 def _install() -> None:

@@ -13,10 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from miscal.kernels.laplacian import sweep
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
-from miscal.kernels.tiles import add_tiles
+from miscal.kernels.pairs import add_tiles, sweep
 
 Array = np.ndarray[Any, Any]
 Weigh = Callable[[Array, Array], Any]

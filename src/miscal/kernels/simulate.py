@@ -12,6 +12,7 @@ from cython.cimports.miscal.kernels.kinds import (
     Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word,
 )  # fmt: skip
 
+LIGHT = cython.declare(cython.double, 1e-17)  # masses that no random number of 53 bits can tell from none
 GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for
 
 
@@ -153,7 +154,7 @@ def _add_binomial(
         )
     value: cython.double = share * peak
     at: Index = mode
-    while at - low < size and value > 0.0:
+    while at - low < size and value > LIGHT:
         if at >= low:
             table[at - low] += value
         value *= (trials - at) / (at + 1.0) * odds
@@ -161,7 +162,7 @@ def _add_binomial(
         if at > trials:
             break
     value, at = share * peak, mode
-    while at > 0 and at > low and odds > 0.0:
+    while at > low and value > LIGHT and odds > 0.0:
         value *= at / ((trials - at + 1.0) * odds)
         at -= 1
         if at - low < size:
@@ -193,14 +194,14 @@ def _gamma(shape: cython.double, seed: Word) -> cython.double:
 @cython.nogil
 def _lowest(mean: cython.double, deviation: cython.double) -> Index:
     """The lowest number whose mass is looked up."""
-    return max(cython.cast(Index, mean - 10.0 * deviation) - 1, 0)
+    return max(cython.cast(Index, mean - 9.0 * deviation) - 1, 0)
 
 
 @cython.cfunc
 @cython.nogil
 def _span(mean: cython.double, deviation: cython.double, trials: cython.double) -> Index:
     """How many numbers have a mass that is looked up."""
-    high: cython.double = min(mean + 12.0 * deviation + 25.0, ceil(trials))  # trials may be more than an integer holds
+    high: cython.double = min(mean + 9.0 * deviation + 25.0, ceil(trials))  # trials may be more than an integer holds
     return cython.cast(Index, high) - _lowest(mean, deviation) + 1
 
 

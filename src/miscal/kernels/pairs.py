@@ -1,8 +1,8 @@
-"""Exact sums of a Laplacian kernel over all pairs in one and two dimensions, in O(n log^(d-1) n): the loops.
+"""Sums over all pairs of points, weighted by their nearness: the loops of `neighbours`.
 
-Divide and conquer: split at the middle of one coordinate, sweep between the sides, go down each side. The list of
-points sorted by the other coordinate goes down with its node by a stable partition, so that sorting is done once, at
-the root (`neighbours.laplacian_sums`).
+A Laplacian kernel in one and two dimensions is summed exactly in O(n log^(d-1) n), by divide and conquer: split at the
+middle of one coordinate, sweep between the sides, go down each side. The list of points sorted by the other coordinate
+goes down with its node by a stable partition, so that sorting is done once, at the root (`neighbours.laplacian_sums`).
 
 One sweep adds every pair of points on opposite sides of the split in linear time. The points of a node are split at the
 middle of the first coordinate and sorted by the last, z. Between opposite sides the distance is a sum of one number a
@@ -15,6 +15,10 @@ Running sums are kept relative to a reference (the cost and z of one of their po
 reference distance. Both are replaced only where a point is closer by more than the slack, so that nothing overflows,
 the nearest points never underflow, and there are few roundings. Sums are added in two levels (`fresh`, `settled`),
 because one long running sum of near-equal terms drifts.
+
+In any dimension pairs are added tile by tile. Coordinates lie feature by feature, so that one row of a tile, a point
+against some hundred others, is a few vector instructions a feature; a tile of distances never leaves the first-level
+cache.
 """
 
 import cython
@@ -23,9 +27,9 @@ from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint32_t
 from cython.cimports.miscal.kernels.arithmetic import exponential
 from cython.cimports.miscal.kernels.kinds import (
-    Flags, FloatsOut, Index, IntegerTable, NumbersOut, PlacesOut, Table, TableOut,
+    CubeOut, Flags, Floats, FloatsOut, Index, Integers, IntegerTable, NumbersOut, PlacesOut, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import far
+from cython.cimports.miscal.kernels.nearness import decay, distances, far, weighted_sum
 
 SETTLE = cython.declare(Index, 255)  # a power of two less one: points after which the fresh sums are settled
 
@@ -124,3 +128,70 @@ def sweep(
                 walk(points, here, size, middle, way, source, values, scale, slack, room, reference, sums)
             if points.shape[0] > 1:
                 part(here, size, middle, cython.address(spare[0]))
+
+
+@cython.cfunc
+@cython.nogil
+def follow(
+    distance: NumbersOut, size: Index, i: Index, scales: Floats, reference: FloatsOut, out: CubeOut
+) -> cython.void:
+    """Move the sums of query i to the nearest point, where that is nearer than any before, and count distances from it.
+
+    So nothing overflows, and the nearest points never underflow. far() is a point that does not count.
+    """
+    before: cython.double = reference[i]
+    nearest: cython.double = before
+    for j in range(size):
+        nearest = distance[j] if distance[j] < nearest else nearest
+    if nearest < before:
+        for b in range(scales.shape[0]):
+            factor: cython.double = exp((nearest - before) * scales[b])
+            for c in range(out.shape[2]):
+                out[b, i, c] *= factor
+        reference[i] = nearest
+    for j in range(size):
+        distance[j] = distance[j] - nearest if distance[j] < far() else far()
+
+
+def add_tiles(
+    points: Table, values: Table, queries: Table, own_place: Integers, scales: Floats, square: cython.bint,
+    tiles: IntegerTable, mirrored: cython.bint, reference: FloatsOut, out: CubeOut,
+) -> None:  # fmt: skip
+    """Add the pairs of every tile, a range of queries and one of sources, to the queries.
+
+    `mirrored`: queries and sources are the same, and each pair of different ones, which only one tile has, is added to
+    both; no range is longer than 256. points (d, n); values (m, n); queries (q, d); own_place (q,) is the place of a
+    query among the sources, which is left out, -1 for none; out (b, q, m) is relative to exp(-reference * scale).
+    """
+    distance = cython.declare(cython.double[256])
+    weight = cython.declare(cython.double[256])
+    totals: CubeOut = np.zeros((out.shape[0], out.shape[2], 256))
+    with cython.nogil:
+        for t in range(tiles.shape[0]):
+            for start in range(tiles[t, 2], tiles[t, 3], 256):
+                for i in range(tiles[t, 0], tiles[t, 1]):
+                    low: Index = i + 1 if mirrored and i >= start else start
+                    size: Index = min(start + 256, tiles[t, 3]) - low
+                    if size <= 0:
+                        continue
+                    point, own = cython.address(queries[i, 0]), own_place[i] - low
+                    distances(
+                        cython.address(points[0, low]), points.shape[1], points.shape[0], point, size, square, distance
+                    )
+                    if own >= 0 and own < size:
+                        distance[own] = far()
+                    if reference[i] > 0.0:
+                        follow(distance, size, i, scales, reference, out)
+                    for b in range(out.shape[0]):
+                        decay(distance, size, scales[b], weight)
+                        for c in range(out.shape[2]):
+                            out[b, i, c] += weighted_sum(weight, cython.address(values[c, low]), size)
+                            if mirrored:
+                                to, value = cython.address(totals[b, c, low - start]), values[c, i]
+                                for j in range(size):
+                                    to[j] += weight[j] * value
+                for b in range(out.shape[0] if mirrored else 0):
+                    for c in range(out.shape[2]):
+                        for j in range(tiles[t, 3] - start):
+                            out[b, start + j, c] += totals[b, c, j]
+                            totals[b, c, j] = 0.0
