@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import (
     AugmentedBeta,
     BetaCalibration,
+    Blend,
     Chain,
     GroupWise,
     HistogramBinning,
@@ -19,6 +21,7 @@ from miscal.recalibrate import (
     Recalibrator,
     VariableTree,
 )
+from tests.databases import Run, in_duckdb, in_sqlite
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
@@ -233,3 +236,34 @@ def test_maps_do_not_jump_where_scores_are_held(
     assert in_onnx(model, {**given, "probability": score}) == pytest.approx(found, abs=1e-12)
     one = [model.apply_one(float(s), {"x": 0.5} if beside else None) for s in score]
     assert [value[1] if np.ndim(value) else value for value in one] == pytest.approx(found, abs=1e-15)
+
+
+def refusing() -> Recalibrator:
+    return GroupWise(PlattScaling(), columns=["group"], handle_unknown="error")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Chain([refusing(), PlattScaling()]),
+        Chain([refusing(), HistogramBinning()]),
+        Chain([PlattScaling(), refusing(), BetaCalibration()]),
+        Blend([refusing(), PlattScaling()]),
+        Chain([Blend([refusing(), PlattScaling()]), VariableTree(columns=["group"])]),
+    ],
+    ids=["then a line", "then steps", "between", "mixed", "mixed, then a tree"],
+)
+@pytest.mark.parametrize("run", [in_duckdb, in_sqlite])
+def test_a_group_that_is_refused_is_refused_through_every_later_step(model: Recalibrator, run: Run) -> None:
+    """Databases pass over NULL in GREATEST and in comparisons: an unseen group had 1e-12, or .93, a step later."""
+    p, _, rng = rows()
+    group = rng.choice(["a", "b", "c"], p.size)
+    fitted = clone(model).fit(p, outcome(p, group == "a", rng), {"group": group})
+    dialect = run.__name__.removeprefix("in_")
+    given = {"probability": [0.3, 0.4, 0.5], "group": ["a", "unseen", None]}
+    found = run(given, [fitted.to_sql(dialect=dialect)])[:, 0]
+    known = fitted.predict_proba([0.3], {"group": np.array(["a"])})[0, 1]
+    assert found[0] == pytest.approx(known, abs=1e-12)
+    assert np.isnan(found[1:]).all()
+    with pytest.raises(MiscalError, match="the levels that fit had"):
+        fitted.apply_one(0.4, {"group": "unseen"})

@@ -200,7 +200,7 @@ class Blend(Recalibrator):
             terms += [(weight, own), (-weight, other)]
         found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
         for name, member in zip(names, self.members_, strict=True):
-            found = nodes.Named(name.name, member.formula(), found)
+            found = nodes.named(name.name, member.formula(), found)
         return found
 
     def _summary(self) -> str:

@@ -314,9 +314,21 @@ def no_formula(name: str, why: str, instead: str) -> MiscalError:
 
 
 # ------------------------------------------------------------------------------------------------ parts of formulas
-def then(first: Any, second: Any) -> Named:
+def then(first: Any, second: Any) -> Node:
     """The formula `second` of what `first` gives."""
-    return Named(STEP, first, second)
+    return named(STEP, first, second)
+
+
+def named(name: str, inner: Any, body: Any) -> Node:
+    """A value under a name; rows that it or the body refuses are refused first of all.
+
+    Databases pass over NULL in comparisons and in GREATEST: a later step would make a number of it.
+    """
+    if isinstance(inner, Cut) and isinstance(inner.right, Refused):
+        return Cut(inner.column, inner.threshold, named(name, inner.left, body), inner.right)
+    if isinstance(body, Cut) and isinstance(body.right, Refused):
+        return Cut(body.column, body.threshold, named(name, inner, body.left), body.right)
+    return Named(name, inner, body)
 
 
 def held_score(clip: float = LOGIT_CLIP) -> Held:
