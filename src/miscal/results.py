@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
-
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
+from miscal.data.libraries import pa
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -61,19 +58,9 @@ class Table(dict[str, np.ndarray]):
         """Columns as lists of plain Python values."""
         return {name: _plain(values) for name, values in self.items()}
 
-    def to_arrow(self) -> "pyarrow.Table":
+    def to_arrow(self) -> "pa.Table":
         """The table as an Arrow table."""
-        import pyarrow
-
-        boxed = {name: list(values) if values.dtype == object else values for name, values in self.items()}
-        return pyarrow.table(boxed)
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The table as a pandas frame."""
-        return import_module("pandas").DataFrame(dict(self))
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+        return pa.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
 
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
@@ -99,11 +86,8 @@ class Table(dict[str, np.ndarray]):
 
 
 def _column(values: Any) -> np.ndarray:
-    if isinstance(values, (list, tuple)) and set(map(type, values)) == {str}:  # not by way of numpy's own text
-        boxed = np.empty(len(values), object)
-        boxed[:] = values
-        return boxed
-    array = np.asarray(values)
+    text = isinstance(values, (list, tuple)) and set(map(type, values)) == {str}  # not by way of numpy's own text
+    array = np.asarray(values, dtype=object if text else None)
     if array.dtype.kind in "US":
         return array.astype(object)
     if array.ndim != 1:

@@ -22,9 +22,8 @@ LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
 LARGEST_COUNT = 1 << 53
 LEAST = 400 * 10**6  # bytes: the interpreter and the libraries need nearly as much
-STEPS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 NUMBER = r"^\s*[-+]?\.?[0-9][-+.0-9eE]*\s*$"
-SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)([KMGT]?)(I?)B?")
+SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)(?:([KMGT])(I?))?B?")
 
 
 def check_seed(random_state: Any) -> None:
@@ -75,11 +74,10 @@ def memory_bytes(text: Any) -> int:
     """
     found = SIZE.fullmatch(str(text).upper().replace(" ", ""))
     number, unit, binary = found.groups() if found else ("nan", "", "")
-    size = float(number) * (1024 if binary else 1000) ** STEPS[unit]
-    if not math.isfinite(size) or (binary and not unit):
-        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}")
-    if size < LEAST:
-        raise refusal("must be at least 400MB", where="'memory'", got=f"it is {text!r}")
+    size = float(number) * (1024 if binary else 1000) ** " KMGT".index(unit or " ")
+    if not LEAST <= size < math.inf:
+        what = "must be a size of at least 400MB, such as 600MB or 1GB"
+        raise refusal(what, where="'memory'", got=f"it is {text!r}")
     return int(size)
 
 
@@ -193,7 +191,11 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         singles = [_one_probability(values, f"{where} column '{name}'") for name, values in frame.items()]
         return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
-        thing = _nested(thing, where)
+        lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in thing])
+        refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
+        with refusing(PROBABILITY, where=where):
+            thing = np.asarray(thing)
+            thing = thing.astype(np.float64) if thing.dtype.kind == "O" else thing  # None is NaN
     if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
         matrix = unmasked(thing, where)
         if matrix.dtype.kind not in "iuf":
@@ -208,23 +210,14 @@ def _one_probability(thing: Any, where: str) -> Floats:
     return values
 
 
-def _nested(rows: Any, where: str) -> Array:
-    """Rows of one length as a matrix; None is NaN."""
-    lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in rows])
-    refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
-    with refusing(PROBABILITY, where=where):
-        matrix = np.asarray(rows)
-        return matrix.astype(np.float64) if matrix.dtype.kind == "O" else matrix
-
-
 def check_matrix(matrix: Floats, where: str) -> Floats:
     """Validate an (n, K) matrix of probabilities."""
     if matrix.shape[1] < 2:
         shape = f"it has shape {matrix.shape}"
         raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
     if not inside(matrix, 0.0, 1.0):
-        for k in np.argsort(np.isfinite(matrix).all(axis=0), kind="stable"):  # columns with missing values first
-            check_unit(matrix[:, k], f"{where} column {k}")
+        for k, column in enumerate(matrix.T):
+            check_unit(column, f"{where} column {k}")
     off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
     off -= 1.0
     refuse_rows(
@@ -243,7 +236,7 @@ def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]
     values = bounded(thing, where, what, 0.0, LARGEST_WEIGHT, "drop these rows or mend them")
     tiny = (values > 0) & (values < SMALLEST_WEIGHT)
     refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
-    zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
+    zeros = values.size - int(np.count_nonzero(values))
     if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
     return values, zeros
@@ -261,17 +254,9 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
 
 def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     """Which of so many rows are chosen: by truth values, or by numbers, those below 0 counted from the end."""
-    chosen = flat(thing, where)
-    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
-        if len(chosen) != rows:
-            raise refusal("must have one truth value a row", where=where, got=f"{len(chosen):,} against {rows:,}")
-        return np.flatnonzero(chosen)
-    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
-        raise refusal("must hold row numbers or truth values", where=where)
-    if chosen.size and not inside(chosen, -rows, rows - 1):
-        got = chosen.max() if chosen.max() >= rows else chosen.min()
-        raise refusal(f"must hold row numbers in 0..{rows - 1}", where=where, got=f"got {got}")
-    return chosen.astype(np.int64)
+    chosen = np.asarray(flat(thing, where))
+    with refusing(f"must hold row numbers in 0..{rows - 1} or one truth value a row", where=where):
+        return np.arange(rows)[chosen if chosen.size else []]
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, refusing, visible, warn
-from miscal.data.libraries import pa, pc
+from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, flat, locked, named_columns, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 
-EXACT = 1 << 53  # whole numbers beyond it would merge as float64
+EXACT = 1 << 53  # whole numbers beyond it merge as float64
 READABLE = "must hold numbers, text, truth values or dates"
 
 
@@ -79,7 +79,7 @@ class Column:
 def column(name: str, values: Any, where: str | None = None) -> Column:
     """Convert anything one-dimensional into a `Column`.
 
-    Numbers become "numeric" (whole numbers beyond 2**53 a category, because float64 would merge them), text,
+    Numbers become "numeric" (whole numbers of 2**53 or more a category, because float64 would merge them), text,
     categories and dictionaries "category", truth values "boolean", dates and times "date". Values of mixed types are
     taken as text, with a warning. Infinite numbers are refused.
 
@@ -147,25 +147,16 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
-    if integer and _largest(vector) > EXACT:
+    values = numbers(vector, where, READABLE)
+    if integer and (np.abs(values) >= EXACT).any():
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
-    values = numbers(vector, where, READABLE)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = integer or np.isfinite(values.sum())  # a finite sum has no infinite part
     if not finite:
         hint = "mark missing values as NaN"
         refuse_rows(np.isinf(values), "must hold finite numbers", where, values, hint)
     return Column(name, "numeric", locked(values), integer=integer)
-
-
-def _largest(vector: Vector) -> int:
-    """The largest of some whole numbers, signs aside."""
-    if isinstance(vector, np.ndarray):
-        return max(-int(vector.min()), int(vector.max())) if vector.size else 0
-
-    span = pc.min_max(vector).as_py()
-    return 0 if span["min"] is None else max(-span["min"], span["max"])
 
 
 def _date(name: str, values: Array) -> Column:
@@ -202,10 +193,7 @@ class Columns(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._made:
-            if name not in self._raw:
-                raise KeyError(name)
-            whole = self._raw[name]
-            made = whole if isinstance(whole, Column) else column(name, whole)
+            made = column(name, self._raw[name])
             self._made[name] = made if self._rows is None else made.take(self._rows)
         return self._made[name]
 

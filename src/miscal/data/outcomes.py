@@ -133,9 +133,6 @@ def _place(label: Any, order: Classes) -> int | None:
 
 def warn_single(outcome: Array, classes: Classes, where: str) -> None:
     """Warn when only one class occurs: allowed, and often a finding."""
-    head = outcome[:4096]
-    if head.min() != head.max():
-        return  # the usual case, without another pass over all rows
     if outcome.min() == outcome.max():
         warn(f"{where} has a single class: all {len(outcome):,} rows are {classes[outcome[0]]!r}")
 
