@@ -44,7 +44,7 @@ def test_what_is_no_size_is_refused(wrong: object) -> None:
 def test_the_least_ceiling_is_the_one_that_the_message_names() -> None:
     assert memory_bytes("400MB") == LEAST
     for small in ("399MB", "399.99MB", "0", "10MB", LEAST - 1):
-        with pytest.raises(MiscalError, match="'memory' must be a size of at least 400MB, .*; it is"):
+        with pytest.raises(MiscalError, match=r"'memory' must be a size of at least 400MB, .*; it is"):
             memory_bytes(small)
 
 

@@ -28,18 +28,6 @@ METHODS = {
 PATH = click.Path(path_type=Path)
 
 
-def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with each pattern replaced by the columns that it stands for."""
-    file = context.params.get("file")  # an argument that is read before all options
-    if file is None or not any("*" in name for name in names):
-        return names
-    from miscal.data.vectors import named_by
-    from miscal.engines.source import opened
-
-    known = opened(str(file)).names
-    return tuple(dict.fromkeys(each for name in names for each in (named_by(name, known) if "*" in name else [name])))
-
-
 OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
 TYPES |= {f"from {least}": click.IntRange(min=least) for least in (0, 1)}
@@ -57,8 +45,6 @@ def command(function: Any) -> click.Command:
         if "type" in given:
             kind = given["type"]
             given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
-        if word == "probability" and given["multiple"]:
-            given["callback"] = _matched
         flags = given.pop("flags", [f"--{word}"])
         function = click.option(*flags, required=asked != word, **given)(function)
     return click.command()(function)
@@ -87,7 +73,7 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 @command
-@click.argument("file", type=PATH, is_eager=True)
+@click.argument("file", type=PATH)
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
@@ -147,7 +133,7 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 
 
 @command
-@click.argument("file", is_eager=True)
+@click.argument("file")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.auditing.tallies import tally_of
@@ -190,7 +176,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
 
 
 @command
-@click.argument("file", type=PATH, is_eager=True)
+@click.argument("file", type=PATH)
 def check(
     file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
     json_path: Path | None, **options: Any,
@@ -253,7 +239,7 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
 
 
 @command
-@click.argument("file", type=PATH, is_eager=True)
+@click.argument("file", type=PATH)
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -265,6 +251,8 @@ def recalibrate(
     page of before and after.
     """
     from miscal.auditing.repair import repair_table
+    from miscal.data.sources import unnamed
+    from miscal.engines.source import opened
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
@@ -274,7 +262,7 @@ def recalibrate(
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
-        raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
+        raise unnamed("recalibrate", opened(str(file)).names)
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
     with progress_bar() as progress:
@@ -293,17 +281,9 @@ def recalibrate(
     say(f"Repair new rows: {visible(again)}")
 
 
-def _columns(file: Path) -> str:
-    """What the columns are, for one who has not named any."""
-    from miscal.engines.source import opened
-
-    names = list(opened(str(file)).kinds)
-    return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
-
-
 @command
 @click.argument("model", type=PATH)
-@click.argument("file", is_eager=True)
+@click.argument("file")
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
@@ -317,7 +297,7 @@ def apply(
 
 
 @command
-@click.argument("file", is_eager=True)
+@click.argument("file")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package

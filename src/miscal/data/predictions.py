@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,9 +39,9 @@ class Raw:
     columns: Any = None
     classes: Sequence[Any] | None = None
     positive: Any = None
-    names: Mapping[str, str] = field(default_factory=lambda: NAMES)
     response: str = "binary"
     exposure: Any = None
+    names: Mapping[str, str] = field(default_factory=lambda: NAMES)
     units: Units | None = None  # of the whole table, where this is a part of it
     part: bool = False  # one of many batches: what only all rows together can tell is not asked of it
 
@@ -126,8 +126,8 @@ class Predictions:
         response: str = "binary",
         exposure: Any = None,
     ) -> None:
-        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)
-        self.__dict__.update(_validated(replace(raw, response=response, exposure=exposure)))
+        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive, response, exposure)
+        self.__dict__.update(_validated(raw))
 
     @classmethod
     def validated(cls, raw: Raw) -> Predictions:
@@ -174,8 +174,8 @@ class Predictions:
             probability, _ = checks.probability_matrix(y_prob, "'y_prob'")
         else:
             probability = responses.numbers(y_prob, "'y_prob'")
-        if self.n_classes == 2 and probability.ndim == 2 and probability.shape[1] == 2:
-            probability = np.ascontiguousarray(probability[:, 1])
+        if probability.shape[1:] == (2,):
+            probability = probability[:, 1]
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
             raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
@@ -187,7 +187,9 @@ class Predictions:
         return to_arrow(self)
 
     def __repr__(self) -> str:
-        weight = _row_weight(self)
+        weight, stands = self.weight, self.count if self.exposure is None else self.exposure
+        if stands is not None:
+            weight = stands * (1.0 if weight is None else weight)
         parts = [f"{len(self):,} rows"]
         if self.response != "binary":
             means = (np.average(values, weights=weight) for values in (self.outcome, self.probability))
@@ -224,11 +226,6 @@ class Predictions:
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
     return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
-
-
-def _row_weight(p: Predictions) -> Array | None:
-    stands = p.count if p.exposure is None else p.exposure
-    return p.weight if stands is None else stands * (1.0 if p.weight is None else p.weight)
 
 
 def _validated(raw: Raw) -> dict[str, Any]:
@@ -361,12 +358,8 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
     """Take some rows of every field."""
-    chosen = dict(fields)
-    for name in ROWS:
-        if fields[name] is not None:
-            chosen[name] = locked(fields[name][rows])
+    chosen = {name: locked(fields[name][rows]) for name in ROWS if fields[name] is not None}
+    chosen["columns"] = fields["columns"].take(rows)
     if fields["id"] is not None:
-        chosen["id"] = fields["id"][rows] if isinstance(fields["id"], np.ndarray) else fields["id"].take(rows)
-    if fields["columns"]:
-        chosen["columns"] = fields["columns"].take(rows)
-    return chosen
+        chosen["id"] = fields["id"].take(rows)  # of numpy as of Arrow
+    return {**fields, **chosen}

@@ -112,15 +112,11 @@ def _opened(source: Any) -> tuple[list[str], Any, str]:
     return names, lambda only: frame_of(source, "the table", only), "the table"
 
 
-def unnamed(source: Any, role: str = "probability") -> MiscalError:
+def unnamed(where: str, names: Sequence[str], role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
-    try:
-        names = _opened(source)[0]
-    except MiscalError:  # a folder or a pattern: its files are opened elsewhere
-        names = []
     shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
     what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
-    return refusal(what, where="audit", got=f"the columns are {shown}" if names else "", hint=hint)
+    return refusal(what, where=where, got=f"the columns are {shown}", hint=hint)
 
 
 @dataclass(frozen=True)

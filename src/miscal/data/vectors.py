@@ -347,18 +347,14 @@ def _in_order(found: list[str], pattern: str) -> list[str]:
 
 def to_arrow(p: "Predictions") -> "pa.Table":
     """Everything a `Predictions` holds as an Arrow table."""
-    arrays: dict[str, Any] = {"outcome": pa.array(p.outcome)}
-    if p.probability.ndim == 1:
-        arrays["probability"] = pa.array(p.probability)
-    else:
-        for k, label in enumerate(p.classes):
-            arrays[f"probability_{label}"] = pa.array(np.ascontiguousarray(p.probability[:, k]))
-    for word in ("weight", "count", "cluster", "exposure", "id"):
-        if getattr(p, word) is not None:
-            arrays[word] = getattr(p, word) if word == "id" else pa.array(getattr(p, word))
+    words = ("outcome", "probability", "weight", "count", "cluster", "exposure", "id")
+    arrays = {word: getattr(p, word) for word in words if getattr(p, word) is not None}
+    if p.probability.ndim == 2:
+        singles = {f"probability_{label}": p.probability[:, k] for k, label in enumerate(p.classes)}
+        arrays = {"outcome": arrays.pop("outcome"), **singles, **arrays}
+        del arrays["probability"]
     for name, column in p.columns.items():
-        key = name if name not in arrays else f"column_{name}"
-        arrays[key] = _column_to_arrow(column)
+        arrays[name if name not in arrays else f"column_{name}"] = _column_to_arrow(column)
     return pa.table(arrays)
 
 
@@ -367,7 +363,7 @@ def _column_to_arrow(column: Any) -> "pa.Array":
     if column.kind == "boolean":
         return pa.array(column.values == 1, mask=missing)
     if column.kind == "category":
-        codes = pa.array(np.where(missing, 0, column.values), mask=missing)
+        codes = pa.array(column.values, mask=missing)
         try:
             levels = pa.array(list(column.levels))
         except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
