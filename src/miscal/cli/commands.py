@@ -62,14 +62,11 @@ def table_path(path: Path | None, file: str | Path, word: str) -> Path:
     return path
 
 
-def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
-    """The columns of the probability as `miscal.read` takes them."""
-    return names[0] if len(names) == 1 else list(names) or None
-
-
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
-    return {**options, "probability": one_or_list(options["probability"]), "by": list(options["by"]) or None}
+    names = options["probability"]
+    probability = names[0] if len(names) == 1 else list(names) or None
+    return {**options, "probability": probability, "by": list(options["by"]) or None}
 
 
 @command

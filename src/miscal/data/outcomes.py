@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import inside, is_missing, plain, refuse_rows, shown
+from miscal.data.checks import inside, is_missing, plain, refuse_rows
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, numpy_of
@@ -30,7 +30,7 @@ def encode(
     if None in index:
         code = index.index(None)
         what, hint = f"must be one of the {len(order)} classes", nearest(str(found[code]), map(str, order))
-        refuse_rows(codes == code, what, where, hint=hint, words=lambda _: shown(found[code]))
+        refuse_rows(codes == code, what, where, np.array(found, dtype=object)[codes], hint)
     return np.array(index, dtype=np.uint8 if n_classes < 256 else np.int64)[codes], order
 
 
@@ -92,13 +92,11 @@ def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
         raise refusal("must be a sequence of labels", where="'classes'", got=f"got {classes!r}")
     order = tuple(item.item() if isinstance(item, np.generic) else item for item in classes)
     if len(order) != n_classes:
-        columns = f"{n_classes} {'classes' if n_classes == 2 else 'columns of probabilities'}"
-        raise refusal("must name one label a class", where="'classes'", got=f"{len(order)} labels for {columns}")
+        got = f"{len(order)} labels for {n_classes} classes"
+        raise refusal("must name one label a class", where="'classes'", got=got)
     for i, label in enumerate(order):
-        if is_missing(label):
-            raise refusal("must not hold a missing label", where="'classes'", got=f"place {i} is missing")
-        if label in order[:i]:
-            raise refusal("must not repeat a label", where="'classes'", got=f"{label!r} occurs twice")
+        if is_missing(label) or label in order[:i]:
+            raise refusal("must name each label once", where="'classes'", got=f"place {i} has {label!r}")
     return order
 
 

@@ -333,12 +333,7 @@ def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
     checks.check_lengths({happened: len(labels), trials: len(count)})
     events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
-    checks.refuse_rows(
-        events > count,
-        f"must not exceed {trials}",
-        happened,
-        words=lambda row: f"{events[row]} events in {count[row]} trials",
-    )
+    checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
     return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}

@@ -162,8 +162,9 @@ class Roles:
         Rows of weight 0 are left out and a batch may have none left.
         """
         names, load, where = _opened(source)
-        if expanded(self.probability, names) is not self.probability:
-            return replace(self, probability=expanded(self.probability, names)).read(source, columns, part)
+        probability = expanded(self.probability, names)
+        if probability is not self.probability:
+            return replace(self, probability=probability).read(source, columns, part)
         self._check(names, part or where)
         checks.truth("logit", self.logit)
         checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")

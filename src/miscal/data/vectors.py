@@ -5,6 +5,7 @@ import decimal
 import fnmatch
 import glob
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -63,8 +64,6 @@ def library_of(thing: object) -> str:
 def flat(thing: Any, where: str) -> Vector:
     """Turn any one-dimensional container into a vector, or refuse."""
     library = library_of(thing)
-    if library == "narwhals" and hasattr(thing, "to_native"):
-        return flat(thing.to_native(), where)
     if hasattr(thing, "columns") or hasattr(thing, "column_names"):
         raise refusal("must be one-dimensional", where=where, got=f"got a {library} {type(thing).__name__}")
     if library == "pandas":
@@ -280,8 +279,6 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
 
 def names_of(table: Any, where: str) -> list[Any]:
     """Names of the columns of a table, without computing anything."""
-    if library_of(table) == "narwhals" and hasattr(table, "to_native"):
-        return names_of(table.to_native(), where)
     if isinstance(table, Mapping):
         return list(table)
     if isinstance(table, np.ndarray):
@@ -289,7 +286,7 @@ def names_of(table: Any, where: str) -> list[Any]:
             got = f"got an array of shape {table.shape}"
             raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
         return list(table.dtype.names)
-    if library_of(table) == "polars" and hasattr(table, "collect_schema"):
+    if library_of(table) in ("polars", "narwhals") and hasattr(table, "collect_schema"):
         return list(table.collect_schema().names())
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
@@ -301,11 +298,9 @@ def names_of(table: Any, where: str) -> list[Any]:
 
 def unique(names: Sequence[Any], where: str) -> None:
     """Refuse a name that occurs twice."""
-    seen: set[str] = set()
-    for name in map(str, names):
-        if name in seen:
+    for name, times in Counter(map(str, names)).items():
+        if times > 1:
             raise refusal("must have columns of different names", where=where, got=f"column '{name}' occurs twice")
-        seen.add(name)
 
 
 def require(name: str, known: Sequence[str], role: str) -> None:
