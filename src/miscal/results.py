@@ -98,9 +98,7 @@ def _column(values: Any) -> np.ndarray:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, (float, np.floating)):
         return "" if math.isnan(value) else "0" if -1e-300 < value < 1e-300 else f"{value:.4g}"
@@ -226,4 +224,4 @@ def _plain(value: Any) -> Any:
         return list(value) if PLAIN.issuperset(map(type, value)) else [_plain(item) for item in value]
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+    return value if type(value) in PLAIN else str(value)

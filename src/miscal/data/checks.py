@@ -147,7 +147,6 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
-UNIT = "must lie in [0, 1]"
 OUTSIDE_HINT = "logits? use miscal.read(..., logit=True). Rounding noise? use miscal.read(..., clip=1e-6) or numpy.clip"
 
 
@@ -156,10 +155,8 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
     if inside(values, 0.0, 1.0):
         return
     nothing = "drop these rows, or find out why the model gave no probability"
-    refuse_rows(np.isnan(values), "must not be missing", where, values, nothing)
-    overflow = "an overflow in the model? find out where it comes from"
-    refuse_rows(np.isinf(values), "must be finite", where, values, overflow)
-    what = UNIT + (f" within the tolerance clip={clip:g}" if clip else "")
+    refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
+    what = "must lie in [0, 1]" + (f" within the tolerance clip={clip:g}" if clip else "")
     refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
 
 

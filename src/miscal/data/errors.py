@@ -59,13 +59,9 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
     'y_prob' must lie in [0, 1]; row 3 has 1.2.
     Hint: logits? pass logit=True
     """
-    text = visible(f"{where} {what}".strip())
-    if got:
-        text += f"; {visible(unboxed(got))}"
-    text += "."
-    if hint:
-        text += f"\nHint: {visible(hint)}"
-    return MiscalError(text)
+    found = f"; {unboxed(got)}" if got else ""
+    then = f"\nHint: {visible(hint)}" if hint else ""
+    return MiscalError(visible(f"{where} {what}{found}.".strip()) + then)
 
 
 @contextmanager

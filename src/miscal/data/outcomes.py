@@ -47,11 +47,8 @@ def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None
 
 def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     """Take labels that already are 0..K-1."""
-    if not isinstance(vector, np.ndarray):
-        vector = plain(vector)
-        kind = vector.type
-        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            vector = numpy_of(vector)
+    if not isinstance(vector, np.ndarray) and not are_words(vector):
+        vector = numpy_of(plain(vector))
     if not isinstance(vector, np.ndarray) or vector.dtype.kind not in "biuf":
         value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
         what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
@@ -120,8 +117,7 @@ def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int
 def _same(label: Any, asked: Any) -> bool:
     """Whether a label is the one asked for; a command line can only ask in words, so '1' matches 1."""
     if isinstance(asked, str) and not isinstance(label, str):
-        words = str(label).casefold() if isinstance(label, bool) else str(label)
-        return words == (asked.casefold() if isinstance(label, bool) else asked)
+        return str(label).casefold() == asked.casefold()  # such as "true"
     return bool(label == asked)
 
 
@@ -148,6 +144,5 @@ def are_words(vector: Vector) -> bool:
     """Whether the labels are text."""
     if isinstance(vector, np.ndarray):
         return vector.dtype.kind not in "biuf"
-
     kind = vector.type.value_type if pa.types.is_dictionary(vector.type) else vector.type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -14,7 +14,7 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.libraries import pa
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked, to_arrow
+from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
@@ -179,26 +179,32 @@ class Predictions:
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
             raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
-        units = self.units if self.response == "binary" else Units.holding((self.outcome, probability))
+        units = self.units if self.response == "binary" else Units.holding(self.outcome, probability)
         return Predictions._of(self.__dict__ | {"probability": locked(probability), "units": units})
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
-        return to_arrow(self)
+        words = ("outcome", "probability", "weight", "count", "cluster", "exposure", "id")
+        arrays = {word: getattr(self, word) for word in words if getattr(self, word) is not None}
+        if self.probability.ndim == 2:
+            del arrays["probability"]
+            singles = {f"probability_{label}": self.probability[:, k] for k, label in enumerate(self.classes)}
+            arrays = {"outcome": self.outcome, **singles, **arrays}
+        for name, column in self.columns.items():
+            arrays[name if name not in arrays else f"column_{name}"] = column.to_arrow()
+        return pa.table(arrays)
 
     def __repr__(self) -> str:
         weight, stands = self.weight, self.count if self.exposure is None else self.exposure
         if stands is not None:
             weight = stands * (1.0 if weight is None else weight)
         parts = [f"{len(self):,} rows"]
+        observed, predicted = (np.average(each, 0, weight) for each in (self.outcome, self.probability))
         if self.response != "binary":
-            means = (np.average(values, weights=weight) for values in (self.outcome, self.probability))
-            parts.append("mean outcome {:.4g}, mean prediction {:.4g}".format(*means))
+            parts.append(f"mean outcome {observed:.4g}, mean prediction {predicted:.4g}")
         elif self.n_classes == 2:
-            rate = np.average(self.outcome, weights=weight)
             events = int(np.sum(self.outcome if self.count is None else self.outcome * self.count, dtype=np.int64))
-            parts.append(f"{events:,} events ({rate:.1%})")
-            parts.append(f"mean probability {np.average(self.probability, weights=weight):.1%}")
+            parts.append(f"{events:,} events ({observed:.1%}), mean probability {predicted:.1%}")
         else:
             parts.append(f"{self.n_classes} classes")
         parts += [word for word in ("weight", "count", "cluster", "exposure", "id") if getattr(self, word) is not None]
@@ -316,7 +322,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
     if raw.response == "count":
         checks.refuse_rows(predicted < 0.0, "must not be negative", raw.names["probability"], predicted)
     outcome = outcome if exposure is None else outcome / exposure
-    units = raw.units or Units.holding((outcome, predicted))
+    units = raw.units or Units.holding(outcome, predicted)
     return {"outcome": outcome, "probability": predicted, "classes": (0, 1), "units": units}
 
 

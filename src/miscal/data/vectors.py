@@ -7,16 +7,13 @@ import glob
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import MixedTypes, nearest, refusal, refusing
 from miscal.data.libraries import pa, pc
-
-if TYPE_CHECKING:
-    from miscal.data.predictions import Predictions
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -305,10 +302,9 @@ def unique(names: Sequence[Any], where: str) -> None:
 
 def require(name: str, known: Sequence[str], role: str) -> None:
     """Refuse what is no name, and a name that is not a column, with the nearest one."""
-    if not isinstance(name, str):
-        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
-    if name not in known:
-        raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
+    if not isinstance(name, str) or name not in known:
+        what = f"names column {name!r:.80}, which is not in the table"
+        raise refusal(what, where=f"'{role}'", hint=nearest(str(name), known))
 
 
 def expanded(probability: Any, names: Sequence[str]) -> Any:
@@ -338,33 +334,3 @@ def _in_order(found: list[str], pattern: str) -> list[str]:
     start = pattern.index("*") if pattern.endswith("*") else 0
     ends = [name[start:] for name in found]
     return sorted(found, key=lambda name: int(name[start:])) if all(end.isdecimal() for end in ends) else found
-
-
-def to_arrow(p: "Predictions") -> "pa.Table":
-    """Everything a `Predictions` holds as an Arrow table."""
-    words = ("outcome", "probability", "weight", "count", "cluster", "exposure", "id")
-    arrays = {word: getattr(p, word) for word in words if getattr(p, word) is not None}
-    if p.probability.ndim == 2:
-        singles = {f"probability_{label}": p.probability[:, k] for k, label in enumerate(p.classes)}
-        arrays = {"outcome": arrays.pop("outcome"), **singles, **arrays}
-        del arrays["probability"]
-    for name, column in p.columns.items():
-        arrays[name if name not in arrays else f"column_{name}"] = _column_to_arrow(column)
-    return pa.table(arrays)
-
-
-def _column_to_arrow(column: Any) -> "pa.Array":
-    missing = column.missing
-    if column.kind == "boolean":
-        return pa.array(column.values == 1, mask=missing)
-    if column.kind == "category":
-        codes = pa.array(column.values, mask=missing)
-        try:
-            levels = pa.array(list(column.levels))
-        except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
-            levels = pa.array([str(level) for level in column.levels])
-        return pa.DictionaryArray.from_arrays(codes, levels)
-    if column.kind == "date" and np.nanmax(np.abs(column.values), initial=0) < 1e8:  # else not a date Arrow can hold
-        micros = np.where(missing, 0, np.round(column.values * 86_400_000_000)).astype(np.int64)
-        return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
-    return pa.array(column.values, mask=missing)
