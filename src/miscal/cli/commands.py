@@ -12,10 +12,17 @@ from typing import Any
 
 import click
 
+from miscal.auditing.column_choice import named
+from miscal.auditing.record import Audit
+from miscal.carriers.summary import Summary
 from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar, written
 from miscal.data.errors import MiscalError, refusal, visible
-from miscal.data.outputs import prepared
+from miscal.data.outputs import prepared, write_whole
+from miscal.data.sources import unnamed
+from miscal.engines.roles import Roles
+from miscal.engines.source import opened
+from miscal.page.json import write_text
 
 FAILED = 1  # the exit status of a gate, and of nothing else
 SHOWN = 15  # places of a repair
@@ -75,8 +82,6 @@ def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
-    from miscal.auditing.audit import Audit
-
     made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
@@ -107,8 +112,6 @@ def page(
     suppress_below: int | None,
 ) -> None:  # fmt: skip
     """Render an audit that `miscal audit --save` kept."""
-    from miscal.auditing.record import Audit
-
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
     before = None if baseline is None else Audit.load(baseline)
@@ -134,8 +137,6 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.auditing.tallies import tally_of
-    from miscal.carriers.summary import Summary
-    from miscal.engines.roles import Roles
 
     prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
@@ -152,8 +153,6 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
-    from miscal.carriers.summary import Summary
-
     for path in files:
         prepared({"--out": out}, tally=path)
     total = Summary.load(files[0])
@@ -179,10 +178,8 @@ def check(
     json_path: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
-    from miscal.auditing.audit import Audit
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
-    from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
     given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
@@ -216,8 +213,6 @@ def check(
 
 def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
-    from miscal.auditing.column_choice import named
-
     if made["by"] or gates.max_multicalibration_sigma is not None:
         return {}
     if gates.max_findings is not None or gates.no_new_findings:
@@ -248,8 +243,6 @@ def recalibrate(
     page of before and after.
     """
     from miscal.auditing.repair import repair_table
-    from miscal.data.sources import unnamed
-    from miscal.engines.source import opened
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
@@ -272,9 +265,9 @@ def recalibrate(
     done.write(table=out, model=model, page=page, json=json_path)
     files = written(Table=out, Model=model, Page=page, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
-    named = [word for name in options["probability"] for word in ("--probability", name)]
-    named = ["--prediction", options["prediction"]] if options["prediction"] else named
-    again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
+    given = [word for name in options["probability"] for word in ("--probability", name)]
+    given = ["--prediction", options["prediction"]] if options["prediction"] else given
+    again = shlex.join(["miscal", "apply", str(model), "FILE", *given, *["--logit"] * options["logit"]])
     say(f"Repair new rows: {visible(again)}")
 
 
@@ -298,7 +291,6 @@ def apply(
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package
-    from miscal.data.outputs import write_whole
     from miscal.recalibrate.in_parts import fit_to
 
     prepared({"--out": out}, table=file)

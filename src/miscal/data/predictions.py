@@ -195,9 +195,8 @@ class Predictions:
         return pa.table(arrays)
 
     def __repr__(self) -> str:
-        weight, stands = self.weight, self.count if self.exposure is None else self.exposure
-        if stands is not None:
-            weight = stands * (1.0 if weight is None else weight)
+        stands: Any = self.count if self.exposure is None else self.exposure
+        weight = self.weight if stands is None else stands * (1.0 if self.weight is None else self.weight)
         parts = [f"{len(self):,} rows"]
         observed, predicted = (np.average(each, 0, weight) for each in (self.outcome, self.probability))
         if self.response != "binary":
