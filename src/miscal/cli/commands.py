@@ -30,11 +30,7 @@ METHODS = {
     "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
     "platt": "PlattScaling", "beta": "BetaCalibration",
 }  # fmt: skip
-
-
 PATH = click.Path(path_type=Path)
-
-
 OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
 TYPES |= {f"from {least}": click.IntRange(min=least) for least in (0, 1)}

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
-from miscal.data.errors import MixedTypes, nearest, refusal, refusing, visible, warn
+from miscal.data.errors import MixedTypes, check_named, refusal, refusing, visible, warn
 from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, flat, locked, named_columns, numpy_of
 
@@ -216,8 +216,7 @@ class Columns(Mapping[str, Column]):
 
     def find(self, name: str) -> Column:
         """Return a column, or refuse an unknown name with the nearest one."""
-        if name not in self._raw:
-            raise refusal("is not among the columns", where=f"column '{name}'", hint=nearest(name, self._raw))
+        check_named([name], self._raw, "the table", self._raw)
         return self[name]
 
     def __iter__(self) -> Iterator[str]:
