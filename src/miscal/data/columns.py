@@ -117,9 +117,7 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
         return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
     if kind in "Mm":
         return _date(name, vector)
-    if kind in "iuf":
-        return _numeric(name, vector, where, integer=kind != "f")
-    raise refusal(READABLE, where=where, got=f"its dtype is {vector.dtype}")
+    return _numeric(name, vector, where, integer=kind in "iu")
 
 
 def flat_or_text(values: Any, where: str) -> Vector:
@@ -165,7 +163,7 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
     values = numbers(vector, where, READABLE)
-    if integer and (np.abs(values) >= EXACT).any():
+    if integer and max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)) >= EXACT:
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -97,15 +97,14 @@ def unmasked(array: Any, where: str) -> Array:
 
 
 def _from_numpy(array: Array, where: str) -> Vector:
-    if isinstance(array, np.ma.MaskedArray):
-        array = unmasked(array, where)
+    array = unmasked(array, where)
     if array.ndim != 1:
         raise refusal("must be one-dimensional", where=where, got=f"it has shape {array.shape}")
     kind = array.dtype.kind
     if kind == "f" and array.dtype.itemsize > 8:
         return np.asarray(array, dtype=np.float64)
     if kind in "biufMmc":
-        return np.asarray(array)
+        return array
     if kind == "V":
         raise refusal("must hold one value a row", where=where, got=f"its dtype is {array.dtype}")
     return _from_objects(array.tolist() if kind in "ST" else array, where)
@@ -319,7 +318,7 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if pattern == probability and not found:
         raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
-    one = found[0] if pattern == probability and found else probability
+    one = found[0] if pattern == probability else probability
     return _in_order(found, pattern) if len(found) > 1 else one
 
 
