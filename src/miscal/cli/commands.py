@@ -209,9 +209,8 @@ def check(
 
 def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
-    if made["by"] or gates.max_multicalibration_sigma is not None:
-        return {}
-    if gates.max_findings is not None or gates.no_new_findings:
+    of_findings = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
+    if made["by"] or any(gate is not None for gate in of_findings):
         return {}
     roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
     taken = {name for role in roles for name in named(made.get(role))}

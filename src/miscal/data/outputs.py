@@ -53,9 +53,7 @@ def _places(given: Any) -> list[Path]:
     if not isinstance(given, (str, os.PathLike)):
         return []
     path = os.fspath(given)
-    pattern = any(mark in path for mark in "*?[") and not os.path.exists(path)  # noqa: PTH110
-    found = glob.glob(path, recursive=True) if pattern else [path]  # noqa: PTH207
-    return [Path(os.path.realpath(path)) for path in found]
+    return [Path(os.path.realpath(each)) for each in (path, *glob.glob(path, recursive=True))]  # noqa: PTH207
 
 
 def _are_same(one: Path, other: Path) -> bool:
