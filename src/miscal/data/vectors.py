@@ -269,8 +269,7 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
         array = np.asarray(table)
     if array.ndim not in (1, 2):
         raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
-    columns = array[:, None] if array.ndim == 1 else array
-    return {str(j): columns[:, j] for j in range(columns.shape[1])}
+    return {str(j): column for j, column in enumerate(np.atleast_2d(array.T))}
 
 
 def names_of(table: Any, where: str) -> list[Any]:
