@@ -152,10 +152,9 @@ def steady() -> None:
 
 def is_terminal(stream: Any) -> bool:
     """Whether a person looks at a stream; one that is closed is none."""
-    try:
+    with suppress(ValueError):
         return bool(stream is not None and stream.isatty())
-    except ValueError:
-        return False
+    return False
 
 
 def say(text: str = "") -> None:

@@ -17,7 +17,7 @@ from miscal.auditing.record import Audit
 from miscal.carriers.summary import Summary
 from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar, written
-from miscal.data.errors import MiscalError, refusal, visible
+from miscal.data.errors import MiscalError, refusal, refusing, visible
 from miscal.data.outputs import prepared, write_whole
 from miscal.data.sources import unnamed
 from miscal.engines.roles import Roles
@@ -219,10 +219,8 @@ def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
 
 def _limits(values: tuple[str, ...]) -> dict[str, float]:
     """Read "state=0.02" as a column and its limit."""
-    try:
+    with refusing("must look like column=0.02", where="--max-field"):
         return {column: float(limit) for column, _, limit in (value.rpartition("=") for value in values)}
-    except ValueError as error:
-        raise refusal("must look like column=0.02", where="--max-field", got=f"it is {values[-1]!r}") from error
 
 
 @command

@@ -134,11 +134,10 @@ def _form(path: Path, where: str) -> str:
 
 
 def _neighbour(path: Path) -> str:
-    try:
+    with suppress(OSError):
         names = [item.name for item in path.parent.iterdir()][:1000]
         return nearest(path.name, names) if names else f"the folder '{path.parent}' is empty"
-    except OSError:
-        return f"the folder '{path.parent}' does not exist"
+    return f"the folder '{path.parent}' does not exist"
 
 
 def _arrow_open(path: Path) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal, visible
+from miscal.data.errors import refusal, refusing, visible
 from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
@@ -275,10 +275,8 @@ def _validated(raw: Raw) -> dict[str, Any]:
 
 
 def _length(values: Any, name: str) -> int:
-    try:
+    with refusing("must hold one value a row", where=f"column '{name}'"):
         return len(values)
-    except TypeError:
-        return len(flat(values, f"column '{name}'"))
 
 
 def _labels(raw: Raw, role: str, hint: str) -> Vector | None:

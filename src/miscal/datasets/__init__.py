@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import number, one_of, whole
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Floats
@@ -171,11 +171,9 @@ class Synthetic:
 
 def generator(random_state: object) -> np.random.Generator:
     """Return the stream of random numbers that a seed names."""
-    try:
+    what, got = "must be None, a whole number >= 0 or a numpy Generator", f"got {random_state!r}"
+    with refusing(what, where="'random_state'", got=got):
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        what = "must be None, a whole number >= 0 or a numpy Generator"
-        raise refusal(what, where="'random_state'", got=f"got {random_state!r}") from None
 
 
 def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
