@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.datasets import Synthetic, calibrated, distorted, planted
+from miscal.datasets import Synthetic, calibrated, planted
+from studies.simulated import distorted
 
 PLACES = ("field", "variable", "pair", "subpopulation")
 REGION = "neighbourhood"  # a disc in the plane of two numeric columns

@@ -22,6 +22,7 @@ from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import score_bins, tally_error
 from miscal.pairs import pair
 from studies import harness
+from studies.simulated import clustered, weighted
 
 SETS = 1000
 LEVEL = 0.05
@@ -55,15 +56,15 @@ KINDS: dict[str, tuple[Maker, dict[str, Any]]] = {
     "plain, uniform bins": (lambda seed: datasets.calibrated(2000, random_state=seed), {"strategy": "uniform"}),
     "plain, largest gap": (lambda seed: datasets.calibrated(2000, random_state=seed), {"norm": "max"}),
     "scores rounded to .1": (lambda seed: datasets.calibrated(2000, step=0.1, random_state=seed), {}),
-    "lognormal weights": (lambda seed: datasets.weighted(2000, random_state=seed), {}),
+    "lognormal weights": (lambda seed: weighted(2000, random_state=seed), {}),
     "lognormal weights, uniform bins": (
-        lambda seed: datasets.weighted(2000, random_state=seed),
+        lambda seed: weighted(2000, random_state=seed),
         {"strategy": "uniform"},
     ),
     "rate .01": (lambda seed: datasets.calibrated(5000, rate=0.01, random_state=seed), {}),
     "rate .001": (lambda seed: datasets.calibrated(20_000, rate=0.001, random_state=seed), {}),
     "rate .01, lognormal weights": (rare_weighted, {}),
-    "clusters of five": (lambda seed: datasets.clustered(2000, random_state=seed), {}),
+    "clusters of five": (lambda seed: clustered(2000, random_state=seed), {}),
     "negatives cut to a tenth": (cut_weights, {}),
     "sign flips asked for": (lambda seed: datasets.calibrated(2000, random_state=seed), {"null": "residual"}),
     "three classes, top label": (lambda seed: datasets.calibrated_classes(2000, random_state=seed), {}),

@@ -17,14 +17,15 @@ import numpy as np
 import miscal
 from miscal import datasets, metrics
 from studies.harness import alarms, main, markdown, progress
+from studies.simulated import clustered, weighted
 
 SCORES: dict[str, dict[str, Any]] = {
     "plain": {"make": lambda n, seed: datasets.calibrated(n, random_state=seed)},
     "scores tied to .1": {"make": lambda n, seed: datasets.calibrated(n, step=0.1, random_state=seed)},
     "rate .01": {"make": lambda n, seed: datasets.calibrated(n, rate=0.01, random_state=seed)},
     "rate .001": {"make": lambda n, seed: datasets.calibrated(n, rate=0.001, random_state=seed)},
-    "lognormal weights": {"make": lambda n, seed: datasets.weighted(n, random_state=seed)},
-    "five rows a patient": {"make": lambda n, seed: datasets.clustered(n, random_state=seed)},
+    "lognormal weights": {"make": lambda n, seed: weighted(n, random_state=seed)},
+    "five rows a patient": {"make": lambda n, seed: clustered(n, random_state=seed)},
 }
 ROWS = 2000
 

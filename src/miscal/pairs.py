@@ -116,14 +116,8 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         predicted, observed = probability, outcome
     else:
         predicted, observed = 1.0 - probability, (outcome == 0).view(np.uint8)
-    return Pair(
-        predicted=np.ascontiguousarray(predicted),
-        observed=observed,
-        weight=predictions.weight,
-        count=predictions.count,
-        cluster=predictions.cluster,
-        target=str(named),
-    )
+    rows = predictions.weight, predictions.count, predictions.cluster
+    return Pair(predicted, observed, *rows, target=str(named))
 
 
 def _of_means(p: Predictions, target: str | int) -> Pair:

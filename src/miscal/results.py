@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
-
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
+from miscal.data.libraries import pa
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -61,19 +58,9 @@ class Table(dict[str, np.ndarray]):
         """Columns as lists of plain Python values."""
         return {name: _plain(values) for name, values in self.items()}
 
-    def to_arrow(self) -> "pyarrow.Table":
+    def to_arrow(self) -> "pa.Table":
         """The table as an Arrow table."""
-        import pyarrow
-
-        boxed = {name: list(values) if values.dtype == object else values for name, values in self.items()}
-        return pyarrow.table(boxed)
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The table as a pandas frame."""
-        return import_module("pandas").DataFrame(dict(self))
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+        return pa.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
 
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
@@ -99,11 +86,8 @@ class Table(dict[str, np.ndarray]):
 
 
 def _column(values: Any) -> np.ndarray:
-    if isinstance(values, (list, tuple)) and set(map(type, values)) == {str}:  # not by way of numpy's own text
-        boxed = np.empty(len(values), object)
-        boxed[:] = values
-        return boxed
-    array = np.asarray(values)
+    text = isinstance(values, (list, tuple)) and set(map(type, values)) == {str}  # not by way of numpy's own text
+    array = np.asarray(values, dtype=object if text else None)
     if array.dtype.kind in "US":
         return array.astype(object)
     if array.ndim != 1:
@@ -114,9 +98,7 @@ def _column(values: Any) -> np.ndarray:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, (float, np.floating)):
         return "" if math.isnan(value) else "0" if -1e-300 < value < 1e-300 else f"{value:.4g}"
@@ -242,4 +224,4 @@ def _plain(value: Any) -> Any:
         return list(value) if PLAIN.issuperset(map(type, value)) else [_plain(item) for item in value]
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+    return value if type(value) in PLAIN else str(value)

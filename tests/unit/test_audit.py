@@ -14,6 +14,7 @@ from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding
 from miscal.data.errors import MiscalError
 from miscal.page.json import plain
+from studies.simulated import clustered, distorted
 
 
 def table(n: int = 4000, seed: int = 0, gap: float = 0.0, level: str = "NY") -> dict[str, np.ndarray]:
@@ -77,7 +78,7 @@ def test_identifiers_and_constants_are_set_aside_and_said(found: Audit) -> None:
 
 
 def test_a_score_wrong_everywhere_is_one_general_finding() -> None:
-    data = miscal.datasets.distorted(5000, slope=0.6, intercept=-0.4, random_state=3)
+    data = distorted(5000, slope=0.6, intercept=-0.4, random_state=3)
     found = audit(data.predictions())
     heads = [finding for finding in found.findings if finding.real and not finding.parent]
     assert [finding.where for finding in heads] == ["the whole table"]
@@ -216,7 +217,7 @@ def test_groups_are_compared_with_the_rest(found: Audit) -> None:
 
 
 def test_clusters_widen_the_noise() -> None:
-    data = miscal.datasets.clustered(6000, rows_each=10, correlation=0.9, random_state=2)
+    data = clustered(6000, rows_each=10, correlation=0.9, random_state=2)
     found = audit(data.predictions(), effort="quick")
     assert not [finding.where for finding in found.findings if finding.real]
 
@@ -279,7 +280,7 @@ def test_a_finding_survives_json() -> None:
 
 
 def test_a_score_that_is_too_extreme_is_said_so() -> None:
-    data = miscal.datasets.distorted(4000, slope=0.6, intercept=-0.14, random_state=1)
+    data = distorted(4000, slope=0.6, intercept=-0.14, random_state=1)
     found = audit(data.predictions(), effort="quick")
     assert [f.where for f in found.findings if f.real and not f.parent] == ["the whole table"]
     text = found.to_markdown()

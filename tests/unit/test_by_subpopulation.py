@@ -10,13 +10,13 @@ from scipy.stats import binom
 
 import miscal
 from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, by_subpopulation
-from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
 from miscal.inference.maxima import bonferroni_noise
 from miscal.inference.nulls import Steps
 from miscal.inference.sums import seed_of
 from miscal.metrics import multicalibration_error
 from miscal.pairs import pair
+from studies.simulated import clustered
 
 LIMIT = 2e-4  # chance that a right p-value fails one of these tests
 

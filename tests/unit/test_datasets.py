@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import miscal.datasets as datasets
 from miscal.data.errors import MiscalError
+from studies import simulated
 from studies.constructions import nested_subpopulations, one_sided
 from studies.wave import local_wave, local_wave_error
 
@@ -116,9 +117,9 @@ GENERATORS = {
     "very rare": lambda n, s: datasets.calibrated(n, rate=0.001, random_state=s),
     "tenths": lambda n, s: datasets.calibrated(n, step=0.1, random_state=s),
     "hundredths": lambda n, s: datasets.calibrated(n, step=0.01, random_state=s),
-    "weighted": lambda n, s: datasets.weighted(n, random_state=s),
-    "clustered": lambda n, s: datasets.clustered(n, random_state=s),
-    "distorted": lambda n, s: datasets.distorted(n, slope=0.6, intercept=0.4, random_state=s),
+    "weighted": lambda n, s: simulated.weighted(n, random_state=s),
+    "clustered": lambda n, s: simulated.clustered(n, random_state=s),
+    "distorted": lambda n, s: simulated.distorted(n, slope=0.6, intercept=0.4, random_state=s),
     "wave": lambda n, s: local_wave(n, random_state=s),
     **{place: (lambda n, s, place=place: datasets.planted(n, place=place, random_state=s)) for place in PLACES},
 }
@@ -226,7 +227,7 @@ def test_planted_place_cannot_be_told_from_the_score():
 
 
 def test_distorted_has_its_slope_and_intercept():
-    data = datasets.distorted(1000, slope=0.6, intercept=-0.3)
+    data = simulated.distorted(1000, slope=0.6, intercept=-0.3)
     logit = lambda p: np.log(p) - np.log1p(-p)
     keep = (data.y_prob > 1e-6) & (data.y_prob < 1 - 1e-6)
     assert np.abs(logit(data.truth[keep]) - (-0.3 + 0.6 * logit(data.y_prob[keep]))).max() < 1e-8
@@ -234,7 +235,7 @@ def test_distorted_has_its_slope_and_intercept():
 
 
 def test_clusters_share_an_effect_and_are_calibrated():
-    data = datasets.clustered(50_000, correlation=0.6, random_state=1)
+    data = simulated.clustered(50_000, correlation=0.6, random_state=1)
     residual = (data.y_true - data.truth) / np.sqrt(data.truth * (1 - data.truth))
     by_patient = residual.reshape(-1, 5)
     pairs = np.mean([np.mean(by_patient[:, i] * by_patient[:, j]) for i in range(5) for j in range(i)])
@@ -242,34 +243,36 @@ def test_clusters_share_an_effect_and_are_calibrated():
     assert np.array_equal(np.bincount(data.cluster), np.full(10_000, 5))
     assert np.array_equal(data.columns["age"].reshape(-1, 5).std(axis=1), np.zeros(10_000))
     assert set(data.columns["visit"]) == {1, 2, 3, 4, 5}
-    free = datasets.clustered(50_000, correlation=0.0, random_state=1)
+    free = simulated.clustered(50_000, correlation=0.0, random_state=1)
     assert abs(sigmas(free)) < 4.5
 
 
 def test_last_cluster_may_be_short():
-    assert np.bincount(datasets.clustered(12).cluster).tolist() == [5, 5, 2]
+    assert np.bincount(simulated.clustered(12).cluster).tolist() == [5, 5, 2]
 
 
 def test_weights_cost_rows_as_the_formula_says():
-    w = datasets.weighted(200_000, spread=0.7).weight
+    w = simulated.weighted(200_000, spread=0.7).weight
     assert (w > 0).all()
     assert w.sum() ** 2 / (w**2).sum() / len(w) == pytest.approx(np.exp(-0.49), rel=0.05)
 
 
 def test_records_are_frozen_and_turn_into_predictions():
-    data = datasets.clustered(100)
+    data = simulated.clustered(100)
     with pytest.raises(AttributeError):
         data.gap = 1.0
     predictions = data.predictions()
     assert predictions.rows == 100
     assert predictions.cluster is not None
-    assert np.array_equal(datasets.weighted(50).predictions().weight, datasets.weighted(50).weight)
+    assert np.array_equal(simulated.weighted(50).predictions().weight, simulated.weighted(50).weight)
     construction = nested_subpopulations(5)
     assert construction.predictions().rows == 30
     assert "multicalibration_error" in repr(construction)
 
 
-STUDIED = {"local_wave": local_wave, "local_wave_error": local_wave_error, "one_sided": one_sided}
+STUDIED = {"local_wave": local_wave, "local_wave_error": local_wave_error, "one_sided": one_sided} | {
+    name: getattr(simulated, name) for name in ("clustered", "weighted", "distorted")
+}
 BAD = [
     ("calibrated", dict(n=0), "'n'"),
     ("calibrated", dict(n=2.5), "'n'"),
@@ -300,6 +303,7 @@ BAD = [
     ("planted", dict(gap=-0.9), "'gap'"),
     ("planted", dict(gap="much"), "'gap'"),
     ("planted", dict(n=1, place="pair"), "'n'"),
+    ("planted", dict(n=1, random_state=1, balanced=True), "'n'"),
     ("distorted", dict(slope=float("inf")), "'slope'"),
     ("distorted", dict(intercept=None), "'intercept'"),
     ("local_wave", dict(dimensions=0), "'dimensions'"),

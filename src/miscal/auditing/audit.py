@@ -242,7 +242,7 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Roles, dict
     notes = [f"{name} is read as {form}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if spark or mean:
-            raise unnamed(data, *["prediction"] * mean)
+            raise unnamed("audit", source.names, *["prediction"] * mean)
         outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)

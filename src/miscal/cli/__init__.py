@@ -38,12 +38,11 @@ class OneLine(click.Group):
     """Errors end in one clear line: exit status 2 for what the user can mend, 3 for what is ours to mend."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted([*super().list_commands(context), *COMMANDS])
+        return sorted({*super().list_commands(context), *COMMANDS})
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            command: click.Command = getattr(import_module("miscal.cli.commands"), cmd_name)
-            return command
+            self.add_command(getattr(import_module("miscal.cli.commands"), cmd_name))
         return super().get_command(context, cmd_name)
 
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
@@ -153,10 +152,9 @@ def steady() -> None:
 
 def is_terminal(stream: Any) -> bool:
     """Whether a person looks at a stream; one that is closed is none."""
-    try:
+    with suppress(ValueError):
         return bool(stream is not None and stream.isatty())
-    except ValueError:
-        return False
+    return False
 
 
 def say(text: str = "") -> None:

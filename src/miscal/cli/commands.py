@@ -12,10 +12,17 @@ from typing import Any
 
 import click
 
+from miscal.auditing.column_choice import named
+from miscal.auditing.record import Audit
+from miscal.carriers.summary import Summary
 from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar, written
-from miscal.data.errors import MiscalError, refusal, visible
-from miscal.data.outputs import prepared
+from miscal.data.errors import MiscalError, refusal, refusing, visible
+from miscal.data.outputs import prepared, write_whole
+from miscal.data.sources import unnamed
+from miscal.engines.roles import Roles
+from miscal.engines.source import opened
+from miscal.page.json import write_text
 
 FAILED = 1  # the exit status of a gate, and of nothing else
 SHOWN = 15  # places of a repair
@@ -23,23 +30,7 @@ METHODS = {
     "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
     "platt": "PlattScaling", "beta": "BetaCalibration",
 }  # fmt: skip
-
-
 PATH = click.Path(path_type=Path)
-
-
-def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with each pattern replaced by the columns that it stands for."""
-    file = context.params.get("file")  # an argument that is read before all options
-    if file is None or not any("*" in name for name in names):
-        return names
-    from miscal.data.vectors import named_by
-    from miscal.engines.source import opened
-
-    known = opened(str(file)).names
-    return tuple(dict.fromkeys(each for name in names for each in (named_by(name, known) if "*" in name else [name])))
-
-
 OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
 TYPES |= {f"from {least}": click.IntRange(min=least) for least in (0, 1)}
@@ -57,8 +48,6 @@ def command(function: Any) -> click.Command:
         if "type" in given:
             kind = given["type"]
             given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
-        if word == "probability" and given["multiple"]:
-            given["callback"] = _matched
         flags = given.pop("flags", [f"--{word}"])
         function = click.option(*flags, required=asked != word, **given)(function)
     return click.command()(function)
@@ -76,24 +65,19 @@ def table_path(path: Path | None, file: str | Path, word: str) -> Path:
     return path
 
 
-def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
-    """The columns of the probability as `miscal.read` takes them."""
-    return names[0] if len(names) == 1 else list(names) or None
-
-
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
-    return {**options, "probability": one_or_list(options["probability"]), "by": list(options["by"]) or None}
+    names = options["probability"]
+    probability = names[0] if len(names) == 1 else list(names) or None
+    return {**options, "probability": probability, "by": list(options["by"]) or None}
 
 
 @command
-@click.argument("file", type=PATH, is_eager=True)
+@click.argument("file", type=PATH)
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
-    from miscal.auditing.audit import Audit
-
     made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
@@ -124,8 +108,6 @@ def page(
     suppress_below: int | None,
 ) -> None:  # fmt: skip
     """Render an audit that `miscal audit --save` kept."""
-    from miscal.auditing.record import Audit
-
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
     before = None if baseline is None else Audit.load(baseline)
@@ -147,12 +129,10 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 
 
 @command
-@click.argument("file", is_eager=True)
+@click.argument("file")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.auditing.tallies import tally_of
-    from miscal.carriers.summary import Summary
-    from miscal.engines.roles import Roles
 
     prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
@@ -169,8 +149,6 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
-    from miscal.carriers.summary import Summary
-
     for path in files:
         prepared({"--out": out}, tally=path)
     total = Summary.load(files[0])
@@ -190,16 +168,14 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
 
 
 @command
-@click.argument("file", type=PATH, is_eager=True)
+@click.argument("file", type=PATH)
 def check(
     file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
     json_path: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
-    from miscal.auditing.audit import Audit
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
-    from miscal.page.json import write_text
 
     most = 1.0 if options["response"] == "binary" else math.inf
     given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
@@ -233,11 +209,8 @@ def check(
 
 def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
-    from miscal.auditing.column_choice import named
-
-    if made["by"] or gates.max_multicalibration_sigma is not None:
-        return {}
-    if gates.max_findings is not None or gates.no_new_findings:
+    of_findings = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
+    if made["by"] or any(gate is not None for gate in of_findings):
         return {}
     roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
     taken = {name for role in roles for name in named(made.get(role))}
@@ -246,14 +219,12 @@ def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
 
 def _limits(values: tuple[str, ...]) -> dict[str, float]:
     """Read "state=0.02" as a column and its limit."""
-    try:
+    with refusing("must look like column=0.02", where="--max-field"):
         return {column: float(limit) for column, _, limit in (value.rpartition("=") for value in values)}
-    except ValueError as error:
-        raise refusal("must look like column=0.02", where="--max-field", got=f"it is {values[-1]!r}") from error
 
 
 @command
-@click.argument("file", type=PATH, is_eager=True)
+@click.argument("file", type=PATH)
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -274,7 +245,7 @@ def recalibrate(
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
-        raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
+        raise unnamed("recalibrate", opened(str(file)).names)
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
     with progress_bar() as progress:
@@ -287,23 +258,15 @@ def recalibrate(
     done.write(table=out, model=model, page=page, json=json_path)
     files = written(Table=out, Model=model, Page=page, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
-    named = [word for name in options["probability"] for word in ("--probability", name)]
-    named = ["--prediction", options["prediction"]] if options["prediction"] else named
-    again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
+    given = [word for name in options["probability"] for word in ("--probability", name)]
+    given = ["--prediction", options["prediction"]] if options["prediction"] else given
+    again = shlex.join(["miscal", "apply", str(model), "FILE", *given, *["--logit"] * options["logit"]])
     say(f"Repair new rows: {visible(again)}")
-
-
-def _columns(file: Path) -> str:
-    """What the columns are, for one who has not named any."""
-    from miscal.engines.source import opened
-
-    names = list(opened(str(file)).kinds)
-    return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
 
 
 @command
 @click.argument("model", type=PATH)
-@click.argument("file", is_eager=True)
+@click.argument("file")
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
@@ -317,11 +280,10 @@ def apply(
 
 
 @command
-@click.argument("file", is_eager=True)
+@click.argument("file")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package
-    from miscal.data.outputs import write_whole
     from miscal.recalibrate.in_parts import fit_to
 
     prepared({"--out": out}, table=file)

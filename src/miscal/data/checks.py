@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,15 +16,13 @@ from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_table, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
-ONE_AS_BITS = np.float64(1.0).view(np.uint64)
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
 LARGEST_COUNT = 1 << 53
 LEAST = 400 * 10**6  # bytes: the interpreter and the libraries need nearly as much
-STEPS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 NUMBER = r"^\s*[-+]?\.?[0-9][-+.0-9eE]*\s*$"
-SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)([KMGT]?)(I?)B?")
+SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)(?:([KMGT])(I?))?B?")
 
 
 def check_seed(random_state: Any) -> None:
@@ -75,11 +73,10 @@ def memory_bytes(text: Any) -> int:
     """
     found = SIZE.fullmatch(str(text).upper().replace(" ", ""))
     number, unit, binary = found.groups() if found else ("nan", "", "")
-    size = float(number) * (1024 if binary else 1000) ** STEPS[unit]
-    if not math.isfinite(size) or (binary and not unit):
-        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}")
-    if size < LEAST:
-        raise refusal("must be at least 400MB", where="'memory'", got=f"it is {text!r}")
+    size = float(number) * (1024 if binary else 1000) ** " KMGT".index(unit or " ")
+    if not LEAST <= size < math.inf:
+        what = "must be a size of at least 400MB, such as 600MB or 1GB"
+        raise refusal(what, where="'memory'", got=f"it is {text!r}")
     return int(size)
 
 
@@ -89,42 +86,24 @@ def inside(values: Array, low: float, high: float) -> bool:
     >>> [inside(np.array([0.5, value]), 0.0, 1.0) for value in (0.0, -0.0, 1.0, np.nan, -1e-300, np.inf, 1 + 1e-15)]
     [True, True, True, False, False, False, False]
     """
-    whole = (low, high) == (0.0, 1.0) and values.dtype == np.float64 and values.flags.c_contiguous and values.size > 0
-    # One look: as whole numbers, the bits of 0 to 1 are in order, and all else (-0.0 too) lies above them.
-    if whole and values.view(np.uint64).max() <= ONE_AS_BITS:
-        return True
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
     return all(bool(block.min() >= low and block.max() <= high) for block in blocks)
 
 
-def refuse_rows(
-    bad: Array,
-    what: str,
-    where: str,
-    values: Any = None,
-    hint: str = "",
-    words: Callable[[int], str] | None = None,
-) -> None:
+def refuse_rows(bad: Array, what: str, where: str, values: Any = None, hint: str = "") -> None:
     """Refuse the rows marked as bad, if there are any: 'row 3 has 1.2 (7 such rows, counted from 0)'.
 
     values : what the rows hold; None: they are missing
-    words : of a row, in place of its value
     """
     rows = np.flatnonzero(bad)
     if not rows.size:
         return
     row = int(rows[0])
     value = None if values is None else values[row]
-    text = "" if is_missing(value) else shown(value)
-    text = text if words is None else words(row)
-    has = f"has {text}" if text else "is missing"
+    text = repr(value) if isinstance(value, str) else str(value)
+    has = "is missing" if is_missing(value) else f"has {text}"
     many = "rows are counted from 0" if rows.size == 1 else f"{rows.size:,} such rows, counted from 0"
     raise refusal(what, where=where, got=f"row {row} {has} ({many})", hint=hint)
-
-
-def shown(value: Any) -> str:
-    """A value in a message: text in quotes."""
-    return repr(value) if isinstance(value, str) else str(value)
 
 
 def is_missing(value: Any) -> bool:
@@ -144,9 +123,7 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
     if isinstance(vector, np.ndarray):
         if vector.dtype.kind in "iuf":
             return np.ascontiguousarray(vector, dtype=np.float64)
-        shown = vector[0] if vector.size else "nothing"
-        raise refusal(what, where=where, got=f"its dtype is {vector.dtype} (row 0 has {shown})", hint=hint)
-
+        raise refusal(what, where=where, got=f"its dtype is {vector.dtype}", hint=hint)
     vector = plain(vector)
     kind = vector.type
     if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -168,7 +145,6 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
-UNIT = "must lie in [0, 1]"
 OUTSIDE_HINT = "logits? use miscal.read(..., logit=True). Rounding noise? use miscal.read(..., clip=1e-6) or numpy.clip"
 
 
@@ -177,10 +153,8 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
     if inside(values, 0.0, 1.0):
         return
     nothing = "drop these rows, or find out why the model gave no probability"
-    refuse_rows(np.isnan(values), "must not be missing", where, values, nothing)
-    overflow = "an overflow in the model? find out where it comes from"
-    refuse_rows(np.isinf(values), "must be finite", where, values, overflow)
-    what = UNIT + (f" within the tolerance clip={clip:g}" if clip else "")
+    refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
+    what = "must lie in [0, 1]" + (f" within the tolerance clip={clip:g}" if clip else "")
     refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
 
 
@@ -193,7 +167,11 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         singles = [_one_probability(values, f"{where} column '{name}'") for name, values in frame.items()]
         return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
-        thing = _nested(thing, where)
+        lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in thing])
+        refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
+        with refusing(PROBABILITY, where=where):
+            thing = np.asarray(thing)
+            thing = thing.astype(np.float64) if thing.dtype.kind == "O" else thing  # None is NaN
     if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
         matrix = unmasked(thing, where)
         if matrix.dtype.kind not in "iuf":
@@ -208,32 +186,18 @@ def _one_probability(thing: Any, where: str) -> Floats:
     return values
 
 
-def _nested(rows: Any, where: str) -> Array:
-    """Rows of one length as a matrix; None is NaN."""
-    lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in rows])
-    refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
-    with refusing(PROBABILITY, where=where):
-        matrix = np.asarray(rows)
-        return matrix.astype(np.float64) if matrix.dtype.kind == "O" else matrix
-
-
 def check_matrix(matrix: Floats, where: str) -> Floats:
     """Validate an (n, K) matrix of probabilities."""
     if matrix.shape[1] < 2:
         shape = f"it has shape {matrix.shape}"
         raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
     if not inside(matrix, 0.0, 1.0):
-        for k in np.argsort(np.isfinite(matrix).all(axis=0), kind="stable"):  # columns with missing values first
-            check_unit(matrix[:, k], f"{where} column {k}")
-    off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
-    off -= 1.0
-    refuse_rows(
-        ~(np.abs(off, out=off) <= SUM_TOLERANCE),
-        "must have rows that sum to 1 within 1e-4",
-        where,
-        hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
-        words=lambda row: f"the sum {matrix[row].sum():.6g}",
-    )
+        for k, column in enumerate(matrix.T):
+            check_unit(column, f"{where} column {k}")
+    sums = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
+    if not inside(sums, 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE):
+        hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
+        refuse_rows(~(np.abs(sums - 1.0) <= SUM_TOLERANCE), "must have rows of sum 1 within 1e-4", where, sums, hint)
     return matrix
 
 
@@ -261,17 +225,9 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
 
 def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     """Which of so many rows are chosen: by truth values, or by numbers, those below 0 counted from the end."""
-    chosen = flat(thing, where)
-    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
-        if len(chosen) != rows:
-            raise refusal("must have one truth value a row", where=where, got=f"{len(chosen):,} against {rows:,}")
-        return np.flatnonzero(chosen)
-    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
-        raise refusal("must hold row numbers or truth values", where=where)
-    if chosen.size and not inside(chosen, -rows, rows - 1):
-        got = chosen.max() if chosen.max() >= rows else chosen.min()
-        raise refusal(f"must hold row numbers in 0..{rows - 1}", where=where, got=f"got {got}")
-    return chosen.astype(np.int64)
+    chosen = np.asarray(flat(thing, where))
+    with refusing(f"must hold row numbers in 0..{rows - 1} or one truth value a row", where=where):
+        return np.arange(rows)[chosen if chosen.size else []]
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
-from miscal.data.errors import MixedTypes, nearest, refusal, refusing, visible, warn
-from miscal.data.libraries import pa, pc
+from miscal.data.errors import MixedTypes, check_named, refusal, refusing, visible, warn
+from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, flat, locked, named_columns, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 
-EXACT = 1 << 53  # whole numbers beyond it would merge as float64
+EXACT = 1 << 53  # whole numbers beyond it merge as float64
 READABLE = "must hold numbers, text, truth values or dates"
 
 
@@ -71,6 +71,23 @@ class Column:
             levels = [int(level) for level in levels]
         return replace(self, kind="category", values=locked(codes), levels=tuple(levels))
 
+    def to_arrow(self) -> "pa.Array":
+        """Return the values as an Arrow array: truth values, a dictionary, moments or numbers."""
+        missing = self.missing
+        if self.kind == "boolean":
+            return pa.array(self.values == 1, mask=missing)
+        if self.kind == "category":
+            codes = pa.array(self.values, mask=missing)
+            try:
+                levels = pa.array(list(self.levels))
+            except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
+                levels = pa.array([str(level) for level in self.levels])
+            return pa.DictionaryArray.from_arrays(codes, levels)
+        if self.kind == "date" and np.nanmax(np.abs(self.values), initial=0) < 1e8:  # else not a date Arrow can hold
+            micros = np.where(missing, 0, np.round(self.values * 86_400_000_000)).astype(np.int64)
+            return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
+        return pa.array(self.values, mask=missing)
+
     def show(self, code: int) -> str:
         """Word one level for people."""
         return "missing" if code < 0 else str(self.levels[code])
@@ -79,7 +96,7 @@ class Column:
 def column(name: str, values: Any, where: str | None = None) -> Column:
     """Convert anything one-dimensional into a `Column`.
 
-    Numbers become "numeric" (whole numbers beyond 2**53 a category, because float64 would merge them), text,
+    Numbers become "numeric" (whole numbers of 2**53 or more a category, because float64 would merge them), text,
     categories and dictionaries "category", truth values "boolean", dates and times "date". Values of mixed types are
     taken as text, with a warning. Infinite numbers are refused.
 
@@ -100,9 +117,7 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
         return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
     if kind in "Mm":
         return _date(name, vector)
-    if kind in "iuf":
-        return _numeric(name, vector, where, integer=kind != "f")
-    raise refusal(READABLE, where=where, got=f"its dtype is {vector.dtype}")
+    return _numeric(name, vector, where, integer=kind in "iu")
 
 
 def flat_or_text(values: Any, where: str) -> Vector:
@@ -147,25 +162,16 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
-    if integer and _largest(vector) > EXACT:
+    values = numbers(vector, where, READABLE)
+    if integer and max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)) >= EXACT:
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
-    values = numbers(vector, where, READABLE)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = integer or np.isfinite(values.sum())  # a finite sum has no infinite part
     if not finite:
         hint = "mark missing values as NaN"
         refuse_rows(np.isinf(values), "must hold finite numbers", where, values, hint)
     return Column(name, "numeric", locked(values), integer=integer)
-
-
-def _largest(vector: Vector) -> int:
-    """The largest of some whole numbers, signs aside."""
-    if isinstance(vector, np.ndarray):
-        return max(-int(vector.min()), int(vector.max())) if vector.size else 0
-
-    span = pc.min_max(vector).as_py()
-    return 0 if span["min"] is None else max(-span["min"], span["max"])
 
 
 def _date(name: str, values: Array) -> Column:
@@ -202,17 +208,13 @@ class Columns(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._made:
-            if name not in self._raw:
-                raise KeyError(name)
-            whole = self._raw[name]
-            made = whole if isinstance(whole, Column) else column(name, whole)
+            made = column(name, self._raw[name])
             self._made[name] = made if self._rows is None else made.take(self._rows)
         return self._made[name]
 
     def find(self, name: str) -> Column:
         """Return a column, or refuse an unknown name with the nearest one."""
-        if name not in self._raw:
-            raise refusal("is not among the columns", where=f"column '{name}'", hint=nearest(name, self._raw))
+        check_named([name], self._raw, "the table", self._raw)
         return self[name]
 
     def __iter__(self) -> Iterator[str]:

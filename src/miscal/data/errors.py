@@ -10,7 +10,8 @@ import traceback
 import warnings
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from itertools import takewhile
+from types import FrameType
 
 #: Controls of both sets, ends of lines and paragraphs, overrides of direction, halves of characters.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -25,18 +26,15 @@ class MiscalError(ValueError):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints in place of its own traceback: the user's lines, down to the call that was refused."""
-        lines = traceback.format_exception(type(self), self, _outside(self.__traceback__), chain=False)
+        users = takewhile(lambda at: _package(at[0]) != "miscal", traceback.walk_tb(self.__traceback__))
+        stack = traceback.StackSummary.extract(at for at in users if _package(at[0]) != "IPython")
+        lines = ["Traceback (most recent call last):\n", *stack.format(), *traceback.format_exception_only(self)]
         return "".join(lines).splitlines()
 
 
-def _outside(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback before the first line of the library, without IPython's own."""
-    package = trace.tb_frame.f_globals.get("__name__", "").split(".")[0] if trace else "miscal"
-    if trace is None or package == "miscal":
-        return None
-    if package == "IPython":
-        return _outside(trace.tb_next)
-    return TracebackType(_outside(trace.tb_next), trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+def _package(frame: FrameType) -> str:
+    """The package whose code runs in a frame."""
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]
 
 
 class MissingExtra(MiscalError, ImportError):
@@ -61,13 +59,9 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
     'y_prob' must lie in [0, 1]; row 3 has 1.2.
     Hint: logits? pass logit=True
     """
-    text = visible(f"{where} {what}".strip())
-    if got:
-        text += f"; {visible(unboxed(got))}"
-    text += "."
-    if hint:
-        text += f"\nHint: {visible(hint)}"
-    return MiscalError(text)
+    found = f"; {unboxed(got)}" if got else ""
+    then = f"\nHint: {visible(hint)}" if hint else ""
+    return MiscalError(visible(f"{where} {what}{found}.".strip()) + then)
 
 
 @contextmanager
@@ -133,9 +127,5 @@ def check_named(names: Iterable[str], known: Container[str], where: str, offered
 
 def warn(text: str) -> None:
     """Warn at the first line outside the library, so that the user sees their own call."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "miscal":
-        level += 1
-        frame = frame.f_back  # type: ignore[assignment]
-    warnings.warn(visible(text), MiscalWarning, stacklevel=level + 1)
+    ours = takewhile(lambda at: _package(at[0]) == "miscal", traceback.walk_stack(sys._getframe()))
+    warnings.warn(visible(text), MiscalWarning, stacklevel=1 + len(list(ours)))

@@ -80,9 +80,6 @@ class TableFile:
         few = batch_rows <= FEW_ROWS
         text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
         with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
-            if (self.parts[part] or 0) <= batch_rows:
-                yield file.read_row_group(part, columns=columns, use_threads=False)
-                return
             for batch in file.iter_batches(batch_rows, row_groups=[part], columns=columns, use_threads=False):
                 yield pa.Table.from_batches([batch])
 
@@ -137,11 +134,10 @@ def _form(path: Path, where: str) -> str:
 
 
 def _neighbour(path: Path) -> str:
-    try:
+    with suppress(OSError):
         names = [item.name for item in path.parent.iterdir()][:1000]
         return nearest(path.name, names) if names else f"the folder '{path.parent}' is empty"
-    except OSError:
-        return f"the folder '{path.parent}' does not exist"
+    return f"the folder '{path.parent}' does not exist"
 
 
 def _arrow_open(path: Path) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import inside, is_missing, plain, refuse_rows, shown
+from miscal.data.checks import inside, is_missing, plain, refuse_rows
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, numpy_of
@@ -30,7 +30,7 @@ def encode(
     if None in index:
         code = index.index(None)
         what, hint = f"must be one of the {len(order)} classes", nearest(str(found[code]), map(str, order))
-        refuse_rows(codes == code, what, where, hint=hint, words=lambda _: shown(found[code]))
+        refuse_rows(codes == code, what, where, np.array(found, dtype=object)[codes], hint)
     return np.array(index, dtype=np.uint8 if n_classes < 256 else np.int64)[codes], order
 
 
@@ -47,11 +47,8 @@ def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None
 
 def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     """Take labels that already are 0..K-1."""
-    if not isinstance(vector, np.ndarray):
-        vector = plain(vector)
-        kind = vector.type
-        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            vector = numpy_of(vector)
+    if not isinstance(vector, np.ndarray) and not are_words(vector):
+        vector = numpy_of(plain(vector))
     if not isinstance(vector, np.ndarray) or vector.dtype.kind not in "biuf":
         value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
         what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
@@ -92,13 +89,11 @@ def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
         raise refusal("must be a sequence of labels", where="'classes'", got=f"got {classes!r}")
     order = tuple(item.item() if isinstance(item, np.generic) else item for item in classes)
     if len(order) != n_classes:
-        columns = f"{n_classes} {'classes' if n_classes == 2 else 'columns of probabilities'}"
-        raise refusal("must name one label a class", where="'classes'", got=f"{len(order)} labels for {columns}")
+        got = f"{len(order)} labels for {n_classes} classes"
+        raise refusal("must name one label a class", where="'classes'", got=got)
     for i, label in enumerate(order):
-        if is_missing(label):
-            raise refusal("must not hold a missing label", where="'classes'", got=f"place {i} is missing")
-        if label in order[:i]:
-            raise refusal("must not repeat a label", where="'classes'", got=f"{label!r} occurs twice")
+        if is_missing(label) or label in order[:i]:
+            raise refusal("must name each label once", where="'classes'", got=f"place {i} has {label!r}")
     return order
 
 
@@ -122,8 +117,7 @@ def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int
 def _same(label: Any, asked: Any) -> bool:
     """Whether a label is the one asked for; a command line can only ask in words, so '1' matches 1."""
     if isinstance(asked, str) and not isinstance(label, str):
-        words = str(label).casefold() if isinstance(label, bool) else str(label)
-        return words == (asked.casefold() if isinstance(label, bool) else asked)
+        return str(label).casefold() == asked.casefold()  # such as "true"
     return bool(label == asked)
 
 
@@ -133,10 +127,7 @@ def _place(label: Any, order: Classes) -> int | None:
 
 def warn_single(outcome: Array, classes: Classes, where: str) -> None:
     """Warn when only one class occurs: allowed, and often a finding."""
-    head = outcome[:4096]
-    if head.min() != head.max():
-        return  # the usual case, without another pass over all rows
-    if outcome.min() == outcome.max():
+    if not np.ptp(outcome[:4096]) and not np.ptp(outcome):  # most tables need no look at all rows
         warn(f"{where} has a single class: all {len(outcome):,} rows are {classes[outcome[0]]!r}")
 
 
@@ -153,6 +144,5 @@ def are_words(vector: Vector) -> bool:
     """Whether the labels are text."""
     if isinstance(vector, np.ndarray):
         return vector.dtype.kind not in "biuf"
-
     kind = vector.type.value_type if pa.types.is_dictionary(vector.type) else vector.type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

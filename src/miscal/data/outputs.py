@@ -53,9 +53,7 @@ def _places(given: Any) -> list[Path]:
     if not isinstance(given, (str, os.PathLike)):
         return []
     path = os.fspath(given)
-    pattern = any(mark in path for mark in "*?[") and not os.path.exists(path)  # noqa: PTH110
-    found = glob.glob(path, recursive=True) if pattern else [path]  # noqa: PTH207
-    return [Path(os.path.realpath(path)) for path in found]
+    return [Path(os.path.realpath(each)) for each in (path, *glob.glob(path, recursive=True))]  # noqa: PTH207
 
 
 def _are_same(one: Path, other: Path) -> bool:
@@ -124,11 +122,13 @@ def _beside(place: Path) -> tuple[Path, Path]:
     """A new file in the folder of a target (of a node: where temporary files go); those of killed runs are removed."""
     if place.is_dir():
         raise IsADirectoryError(21, "it is a folder")
-    start = f".{os.fsencode(place.name)[:40].decode('ascii', 'replace').replace(chr(0xFFFD), '_')}."
+    name = os.fsencode(place.name)[:40].decode("ascii", "replace").replace(chr(0xFFFD), "_")
+    # The machine, in a few characters: folders are shared, and numbers of processes are not.
+    start = f".{name}.{zlib.crc32(platform.node().encode()):08x}-"
     folder = None if _is_node(place) else place.parent
     if folder is not None:
         _sweep(folder, start)
-    handle, temporary = tempfile.mkstemp(prefix=f"{start}{_host()}-{os.getpid()}.", suffix=".part", dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=f"{start}{os.getpid()}.", suffix=".part", dir=folder)
     os.close(handle)
     return Path(temporary), place
 
@@ -146,18 +146,12 @@ def _pour(temporary: Path, node: Path) -> None:
         shutil.copyfileobj(made, file)
 
 
-def _host() -> str:
-    """The machine, in a few characters: folders are shared, and numbers of processes are not."""
-    return f"{zlib.crc32(platform.node().encode()):08x}"
-
-
 def _sweep(folder: Path, start: str) -> None:
     """Remove temporary files of the same target that processes which are no more have left."""
-    ours = f"{start}{_host()}-"
-    for left in folder.glob(f"{glob.escape(ours)}*.part") if os.name != "nt" else ():  # there 0 would end a process
+    for left in folder.glob(f"{glob.escape(start)}*.part") if os.name != "nt" else ():  # there 0 would end a process
         with contextlib.suppress(OSError, ValueError):
             try:
-                os.kill(int(left.name[len(ours) :].split(".")[0]), 0)
+                os.kill(int(left.name[len(start) :].split(".")[0]), 0)
             except ProcessLookupError:
                 left.unlink()
 
@@ -174,7 +168,6 @@ def _mode(target: Path) -> int:
 ARCHIVE = b"PK"  # the first bytes of every file of arrays
 HEADER = "header"
 LARGEST = 256 << 20  # bytes that a small file may unpack to
-LOOKS = {".html": "a page", ".json": "JSON"} | dict.fromkeys((".csv", ".parquet", ".feather", ".arrow"), "a table")
 PACKED = 40  # times that a large one may grow: sums of empty cells pack well
 
 
@@ -217,9 +210,7 @@ def load_arrays(
     # Opened here, so that it is closed also when what it holds is no archive.
     with refusing(f"is not {what}, or is damaged", where=where, hint=hint), place.open("rb") as stream:
         if stream.read(2) != ARCHIVE:
-            word = LOOKS.get(place.suffix.lower())
-            got = f"it looks like {word}" if word else "its first bytes are those of something else"
-            raise refusal(f"is not {what}", where=where, got=got, hint=hint)
+            raise refusal(f"is not {what}", where=where, got="its first bytes are those of something else", hint=hint)
         _check_sizes(stream, where, place.stat().st_size)
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as file:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal, visible
+from miscal.data.errors import refusal, refusing, visible
 from miscal.data.libraries import pa
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked, to_arrow
+from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
@@ -39,9 +39,9 @@ class Raw:
     columns: Any = None
     classes: Sequence[Any] | None = None
     positive: Any = None
-    names: Mapping[str, str] = field(default_factory=lambda: NAMES)
     response: str = "binary"
     exposure: Any = None
+    names: Mapping[str, str] = field(default_factory=lambda: NAMES)
     units: Units | None = None  # of the whole table, where this is a part of it
     part: bool = False  # one of many batches: what only all rows together can tell is not asked of it
 
@@ -126,8 +126,8 @@ class Predictions:
         response: str = "binary",
         exposure: Any = None,
     ) -> None:
-        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)
-        self.__dict__.update(_validated(replace(raw, response=response, exposure=exposure)))
+        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive, response, exposure)
+        self.__dict__.update(_validated(raw))
 
     @classmethod
     def validated(cls, raw: Raw) -> Predictions:
@@ -174,29 +174,36 @@ class Predictions:
             probability, _ = checks.probability_matrix(y_prob, "'y_prob'")
         else:
             probability = responses.numbers(y_prob, "'y_prob'")
-        if self.n_classes == 2 and probability.ndim == 2 and probability.shape[1] == 2:
-            probability = np.ascontiguousarray(probability[:, 1])
+        if probability.shape[1:] == (2,):
+            probability = probability[:, 1]
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
             raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
-        units = self.units if self.response == "binary" else Units.holding((self.outcome, probability))
+        units = self.units if self.response == "binary" else Units.holding(self.outcome, probability)
         return Predictions._of(self.__dict__ | {"probability": locked(probability), "units": units})
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
-        return to_arrow(self)
+        words = ("outcome", "probability", "weight", "count", "cluster", "exposure", "id")
+        arrays = {word: getattr(self, word) for word in words if getattr(self, word) is not None}
+        if self.probability.ndim == 2:
+            del arrays["probability"]
+            singles = {f"probability_{label}": self.probability[:, k] for k, label in enumerate(self.classes)}
+            arrays = {"outcome": self.outcome, **singles, **arrays}
+        for name, column in self.columns.items():
+            arrays[name if name not in arrays else f"column_{name}"] = column.to_arrow()
+        return pa.table(arrays)
 
     def __repr__(self) -> str:
-        weight = _row_weight(self)
+        stands: Any = self.count if self.exposure is None else self.exposure
+        weight = self.weight if stands is None else stands * (1.0 if self.weight is None else self.weight)
         parts = [f"{len(self):,} rows"]
+        observed, predicted = (np.average(each, 0, weight) for each in (self.outcome, self.probability))
         if self.response != "binary":
-            means = (np.average(values, weights=weight) for values in (self.outcome, self.probability))
-            parts.append("mean outcome {:.4g}, mean prediction {:.4g}".format(*means))
+            parts.append(f"mean outcome {observed:.4g}, mean prediction {predicted:.4g}")
         elif self.n_classes == 2:
-            rate = np.average(self.outcome, weights=weight)
             events = int(np.sum(self.outcome if self.count is None else self.outcome * self.count, dtype=np.int64))
-            parts.append(f"{events:,} events ({rate:.1%})")
-            parts.append(f"mean probability {np.average(self.probability, weights=weight):.1%}")
+            parts.append(f"{events:,} events ({observed:.1%}), mean probability {predicted:.1%}")
         else:
             parts.append(f"{self.n_classes} classes")
         parts += [word for word in ("weight", "count", "cluster", "exposure", "id") if getattr(self, word) is not None]
@@ -224,11 +231,6 @@ class Predictions:
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
     return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
-
-
-def _row_weight(p: Predictions) -> Array | None:
-    stands = p.count if p.exposure is None else p.exposure
-    return p.weight if stands is None else stands * (1.0 if p.weight is None else p.weight)
 
 
 def _validated(raw: Raw) -> dict[str, Any]:
@@ -273,10 +275,8 @@ def _validated(raw: Raw) -> dict[str, Any]:
 
 
 def _length(values: Any, name: str) -> int:
-    try:
+    with refusing("must hold one value a row", where=f"column '{name}'"):
         return len(values)
-    except TypeError:
-        return len(flat(values, f"column '{name}'"))
 
 
 def _labels(raw: Raw, role: str, hint: str) -> Vector | None:
@@ -319,7 +319,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
     if raw.response == "count":
         checks.refuse_rows(predicted < 0.0, "must not be negative", raw.names["probability"], predicted)
     outcome = outcome if exposure is None else outcome / exposure
-    units = raw.units or Units.holding((outcome, predicted))
+    units = raw.units or Units.holding(outcome, predicted)
     return {"outcome": outcome, "probability": predicted, "classes": (0, 1), "units": units}
 
 
@@ -336,12 +336,7 @@ def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
     checks.check_lengths({happened: len(labels), trials: len(count)})
     events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
-    checks.refuse_rows(
-        events > count,
-        f"must not exceed {trials}",
-        happened,
-        words=lambda row: f"{events[row]} events in {count[row]} trials",
-    )
+    checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
     return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}
@@ -361,12 +356,8 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
     """Take some rows of every field."""
-    chosen = dict(fields)
-    for name in ROWS:
-        if fields[name] is not None:
-            chosen[name] = locked(fields[name][rows])
+    chosen = {name: locked(fields[name][rows]) for name in ROWS if fields[name] is not None}
+    chosen["columns"] = fields["columns"].take(rows)
     if fields["id"] is not None:
-        chosen["id"] = fields["id"][rows] if isinstance(fields["id"], np.ndarray) else fields["id"].take(rows)
-    if fields["columns"]:
-        chosen["columns"] = fields["columns"].take(rows)
-    return chosen
+        chosen["id"] = fields["id"].take(rows)  # of numpy as of Arrow
+    return {**fields, **chosen}

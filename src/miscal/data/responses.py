@@ -6,7 +6,6 @@ the door is then said of any mean.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +49,10 @@ class Units:
         return cls(2.0 * scale, -scale) if least < 0.0 else cls(scale)
 
     @classmethod
-    def holding(cls, arrays: Iterable[np.ndarray]) -> "Units":
+    def holding(cls, *arrays: np.ndarray) -> "Units":
         """Those of all values of some arrays."""
-        ends = [(float(values.min()), float(values.max())) for values in arrays if values.size]
-        return cls.of(min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))
+        least, most = (min(each.min(initial=0.0) for each in arrays), max(each.max(initial=0.0) for each in arrays))
+        return cls.of(float(least), float(most))
 
     @property
     def plain(self) -> bool:

@@ -99,28 +99,24 @@ def one_prediction(probability: Any, prediction: Any, response: str, exposure: A
     return prediction if probability is None else probability
 
 
-def _opened(source: Any) -> tuple[list[str], Any, str]:
-    """Names of the columns, a function that loads some of them, and how messages name the source."""
+def _opened(source: Any) -> tuple[list[str], Any]:
+    """Names of the columns, and a function that loads some of them."""
     if isinstance(source, (str, PathLike)):
         file = TableFile(fspath(source))
         unique(file.names, file.where)
-        return file.names, lambda only: frame_of(file.load(only), file.where), file.where
+        return file.names, lambda only: frame_of(file.load(only), file.where)
     if isinstance(source, Predictions):
         raise refusal("must be a table or a path", where="'source'", got="got Predictions, which are read already")
     names = [str(name) for name in names_of(source, "'source'")]
     unique(names, "the table")
-    return names, lambda only: frame_of(source, "the table", only), "the table"
+    return names, lambda only: frame_of(source, "the table", only)
 
 
-def unnamed(source: Any, role: str = "probability") -> MiscalError:
+def unnamed(where: str, names: Sequence[str], role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
-    try:
-        names = _opened(source)[0]
-    except MiscalError:  # a folder or a pattern: its files are opened elsewhere
-        names = []
     shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
     what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
-    return refusal(what, where="audit", got=f"the columns are {shown}" if names else "", hint=hint)
+    return refusal(what, where=where, got=f"the columns are {shown}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -165,10 +161,11 @@ class Roles:
 
         Rows of weight 0 are left out and a batch may have none left.
         """
-        names, load, where = _opened(source)
-        if expanded(self.probability, names) is not self.probability:
-            return replace(self, probability=expanded(self.probability, names)).read(source, columns, part)
-        self._check(names, part or where)
+        names, load = _opened(source)
+        probability = expanded(self.probability, names)
+        if probability is not self.probability:
+            return replace(self, probability=probability).read(source, columns, part)
+        self._check(names)
         checks.truth("logit", self.logit)
         checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
         kept = _kept(columns, names, self)
@@ -196,10 +193,8 @@ class Roles:
             )
         )
 
-    def _check(self, names: list[str], where: str) -> None:
+    def _check(self, names: list[str]) -> None:
         """Refuse what is not the name of a column, and a column that plays two parts; a cluster may also be the id."""
-        if not names:
-            raise refusal("must have columns", where=where, got="it has none")
         if not self.probabilities:
             raise refusal("must name at least one column", where="'probability'", got=f"got {self.probability!r}")
         taken: dict[str, str] = {}

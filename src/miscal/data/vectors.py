@@ -5,17 +5,15 @@ import decimal
 import fnmatch
 import glob
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import MixedTypes, nearest, refusal, refusing
 from miscal.data.libraries import pa, pc
-
-if TYPE_CHECKING:
-    from miscal.data.predictions import Predictions
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -63,8 +61,6 @@ def library_of(thing: object) -> str:
 def flat(thing: Any, where: str) -> Vector:
     """Turn any one-dimensional container into a vector, or refuse."""
     library = library_of(thing)
-    if library == "narwhals" and hasattr(thing, "to_native"):
-        return flat(thing.to_native(), where)
     if hasattr(thing, "columns") or hasattr(thing, "column_names"):
         raise refusal("must be one-dimensional", where=where, got=f"got a {library} {type(thing).__name__}")
     if library == "pandas":
@@ -101,15 +97,14 @@ def unmasked(array: Any, where: str) -> Array:
 
 
 def _from_numpy(array: Array, where: str) -> Vector:
-    if isinstance(array, np.ma.MaskedArray):
-        array = unmasked(array, where)
+    array = unmasked(array, where)
     if array.ndim != 1:
         raise refusal("must be one-dimensional", where=where, got=f"it has shape {array.shape}")
     kind = array.dtype.kind
     if kind == "f" and array.dtype.itemsize > 8:
         return np.asarray(array, dtype=np.float64)
     if kind in "biufMmc":
-        return np.asarray(array)
+        return array
     if kind == "V":
         raise refusal("must hold one value a row", where=where, got=f"its dtype is {array.dtype}")
     return _from_objects(array.tolist() if kind in "ST" else array, where)
@@ -274,14 +269,11 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
         array = np.asarray(table)
     if array.ndim not in (1, 2):
         raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
-    columns = array[:, None] if array.ndim == 1 else array
-    return {str(j): columns[:, j] for j in range(columns.shape[1])}
+    return {str(j): column for j, column in enumerate(np.atleast_2d(array.T))}
 
 
 def names_of(table: Any, where: str) -> list[Any]:
     """Names of the columns of a table, without computing anything."""
-    if library_of(table) == "narwhals" and hasattr(table, "to_native"):
-        return names_of(table.to_native(), where)
     if isinstance(table, Mapping):
         return list(table)
     if isinstance(table, np.ndarray):
@@ -289,7 +281,7 @@ def names_of(table: Any, where: str) -> list[Any]:
             got = f"got an array of shape {table.shape}"
             raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
         return list(table.dtype.names)
-    if library_of(table) == "polars" and hasattr(table, "collect_schema"):
+    if library_of(table) in ("polars", "narwhals") and hasattr(table, "collect_schema"):
         return list(table.collect_schema().names())
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
@@ -301,19 +293,16 @@ def names_of(table: Any, where: str) -> list[Any]:
 
 def unique(names: Sequence[Any], where: str) -> None:
     """Refuse a name that occurs twice."""
-    seen: set[str] = set()
-    for name in map(str, names):
-        if name in seen:
+    for name, times in Counter(map(str, names)).items():
+        if times > 1:
             raise refusal("must have columns of different names", where=where, got=f"column '{name}' occurs twice")
-        seen.add(name)
 
 
 def require(name: str, known: Sequence[str], role: str) -> None:
     """Refuse what is no name, and a name that is not a column, with the nearest one."""
-    if not isinstance(name, str):
-        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
-    if name not in known:
-        raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
+    if not isinstance(name, str) or name not in known:
+        what = f"names column {name!r:.80}, which is not in the table"
+        raise refusal(what, where=f"'{role}'", hint=nearest(str(name), known))
 
 
 def expanded(probability: Any, names: Sequence[str]) -> Any:
@@ -328,7 +317,7 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if pattern == probability and not found:
         raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
-    one = found[0] if pattern == probability and found else probability
+    one = found[0] if pattern == probability else probability
     return _in_order(found, pattern) if len(found) > 1 else one
 
 
@@ -343,37 +332,3 @@ def _in_order(found: list[str], pattern: str) -> list[str]:
     start = pattern.index("*") if pattern.endswith("*") else 0
     ends = [name[start:] for name in found]
     return sorted(found, key=lambda name: int(name[start:])) if all(end.isdecimal() for end in ends) else found
-
-
-def to_arrow(p: "Predictions") -> "pa.Table":
-    """Everything a `Predictions` holds as an Arrow table."""
-    arrays: dict[str, Any] = {"outcome": pa.array(p.outcome)}
-    if p.probability.ndim == 1:
-        arrays["probability"] = pa.array(p.probability)
-    else:
-        for k, label in enumerate(p.classes):
-            arrays[f"probability_{label}"] = pa.array(np.ascontiguousarray(p.probability[:, k]))
-    for word in ("weight", "count", "cluster", "exposure", "id"):
-        if getattr(p, word) is not None:
-            arrays[word] = getattr(p, word) if word == "id" else pa.array(getattr(p, word))
-    for name, column in p.columns.items():
-        key = name if name not in arrays else f"column_{name}"
-        arrays[key] = _column_to_arrow(column)
-    return pa.table(arrays)
-
-
-def _column_to_arrow(column: Any) -> "pa.Array":
-    missing = column.missing
-    if column.kind == "boolean":
-        return pa.array(column.values == 1, mask=missing)
-    if column.kind == "category":
-        codes = pa.array(np.where(missing, 0, column.values), mask=missing)
-        try:
-            levels = pa.array(list(column.levels))
-        except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
-            levels = pa.array([str(level) for level in column.levels])
-        return pa.DictionaryArray.from_arrays(codes, levels)
-    if column.kind == "date" and np.nanmax(np.abs(column.values), initial=0) < 1e8:  # else not a date Arrow can hold
-        micros = np.where(missing, 0, np.round(column.values * 86_400_000_000)).astype(np.int64)
-        return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
-    return pa.array(column.values, mask=missing)

