@@ -111,7 +111,7 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         predicted, observed = np.empty(len(outcome)), np.empty(len(outcome), np.uint8)
         (top_binary if probability.ndim == 1 else top_label)(probability, outcome, predicted, observed)
     elif probability.ndim == 2:
-        predicted, observed = probability[:, int(named)], (outcome == named).view(np.uint8)
+        predicted, observed = np.ascontiguousarray(probability[:, int(named)]), (outcome == named).view(np.uint8)
     elif named in ("positive", 1):
         predicted, observed = probability, outcome
     else:

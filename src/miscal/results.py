@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
 from miscal.data.libraries import pa
+
+if TYPE_CHECKING:
+    import pandas
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -61,6 +64,13 @@ class Table(dict[str, np.ndarray]):
     def to_arrow(self) -> "pa.Table":
         """The table as an Arrow table."""
         return pa.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The table as a pandas frame."""
+        return import_module("pandas").DataFrame(dict(self))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
