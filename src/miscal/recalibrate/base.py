@@ -267,8 +267,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return self._map(probability)
 
     def _formula(self) -> nodes.Formula:
-        """What the fitted map is, in nodes that Python, SQL and ONNX can read, or a refusal that says why not."""
-        raise nodes.no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
+        """What the fitted map is, in nodes that Python, SQL and ONNX can read; here of those that have none."""
+        hint = "use predict_proba, apply_one or `miscal apply`"
+        raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> "dict[str, Recalibrator]":  # noqa: ARG003

@@ -22,7 +22,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     Parameters
     ----------
-    estimator : classifier with `predict_proba`; logistic regression by default
+    estimator : classifier with `predict_proba`
     recalibrator : Recalibrator; Platt scaling by default
     by : names or positions of the columns of X that the recalibrator may look at; None for none
     cv : number of folds, a splitter, a list of splits, or "prefit"
@@ -45,9 +45,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     (1, 2)
     """
 
-    def __init__(
-        self, estimator: Any = None, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5
-    ) -> None:
+    def __init__(self, estimator: Any, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5) -> None:
         self.estimator = estimator
         self.recalibrator = recalibrator
         self.by = by
@@ -75,7 +73,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise refusal("must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}")
-        estimator = self._estimator()
+        estimator = self.estimator
         if not hasattr(estimator, "predict_proba"):
             got = f"it is {type(estimator).__name__}"
             hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
@@ -102,14 +100,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The label of the largest recalibrated probability."""
         probability = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(probability, axis=1)])
-
-    def _estimator(self) -> Any:
-        if self.estimator is not None:
-            return self.estimator
-        from sklearn.linear_model import LogisticRegression
-
-        made = LogisticRegression()
-        return made.set_fit_request(sample_weight=True) if _routing_enabled() else made
 
     def _prefit(self, estimator: Any) -> bool:
         from sklearn.frozen import FrozenEstimator
@@ -158,16 +148,13 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""
         splitter = check_cv(5 if isinstance(self.cv, str) else self.cv)
         router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         return router
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._estimator())
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
 

@@ -99,9 +99,6 @@ class Chain(Recalibrator):
     def _formula(self) -> nodes.Formula:
         return reduce(nodes.then, [step.formula() for step in self.steps_])
 
-    def _summary(self) -> str:
-        return ", then ".join(type(step).__name__ for step in self.steps_)
-
 
 def _next(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
     """The probabilities that the next step sees: (n,) of two classes."""

@@ -261,11 +261,6 @@ class KernelCalibration(Recalibrator):
         slope, shift = self.coefficients_[0].tolist()
         return nodes.powers(slope, self.n_classes_, shift)
 
-    def _summary(self) -> str:
-        if self.base == "temperature":
-            return f"temperature {1.0 / self.coefficients_[0, 0]:.3g}"
-        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.coefficients_[0, 1]:.3g}"
-
 
 def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     """MMCE of scores against what was observed, by one sort and one sweep."""
@@ -314,7 +309,7 @@ class MeanScaling(Recalibrator):
     --------
     >>> fitted = MeanScaling().fit([0.1, 0.2, 0.3], [0, 1, 2], response="count", exposure=[1, 2, 2])
     >>> fitted
-    MeanScaling() fitted on 3 rows: factor 2.73
+    MeanScaling() fitted on 3 rows: intercept 0, slope 2.73
     >>> fitted.predict([0.1]).round(3)
     array([0.273])
     """
@@ -402,11 +397,7 @@ class MeanScaling(Recalibrator):
         return {cls.__name__ if form == "auto" else f"{cls.__name__}({form})": cls(form) for form in forms}
 
     def _summary(self) -> str:
-        if self.form == "power":
-            return f"exp({self.intercept_:.3g} + {self.slope_:.3g} ln m)"
-        if self.intercept_ == 0.0:
-            return f"factor {self.slope_:.3g}"
-        return f"shift {self.intercept_:.3g}" if self.slope_ == 1.0 else f"{self.intercept_:.3g} + {self.slope_:.3g} m"
+        return f"intercept {self.intercept_:.3g}, slope {self.slope_:.3g}"
 
 
 def _rows(sample: Sample) -> float:

@@ -173,9 +173,6 @@ class GroupWise(ByColumns):
         return self._unknown(self._codes(columns_of(X, len(self.checked(y_prob)), "GroupWise")))
 
     def _formula(self) -> nodes.Formula:
-        if self.recalibrator.uses_columns:
-            got = f"its groups hold {type(self.recalibrator).__name__}"
-            raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
         encodings, maps = self._encodings(), self._maps()
         identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = maps.pop(()).formula()
@@ -212,10 +209,7 @@ class GroupWise(ByColumns):
                 raise refusal(what, where=f"'X' column '{each.name}'", got=got, hint=hint)
 
     def _summary(self) -> str:
-        pooled = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
-        if self.strength_ >= STRENGTHS[-1]:
-            pooled = ", all alike: none differs from its parent beyond noise"
-        return f"{self.groups_} groups{pooled}"
+        return f"{self.groups_} groups, a parent counts for {self.strength_:,.0f} rows"
 
 
 def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:

@@ -14,7 +14,6 @@ from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, as_rows, normalised, pairs
 from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
-from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 from miscal.recalibrate.shapes import check_bins
 
@@ -164,13 +163,6 @@ class LocalRecalibration(ByColumns):
         mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
         held = inside(rate, mass / unit_of(float(weight.sum()), len(weight)), float(self.smooth))
         return np.where(found, held, score), found
-
-    def _formula(self) -> Formula:
-        instead = "use apply_one, or `miscal apply`, or fit GroupWise or VariableTree to the same columns"
-        raise no_formula("LocalRecalibration", "compares a row with the rows it was fitted on", instead)
-
-    def _summary(self) -> str:
-        return f"{len(self.edges_) - 1} bins ({self.empty_bins_} empty), {self.features_.shape[1]} features"
 
 
 def _seen(probability: Floats, *, top: bool) -> tuple[Floats, Any]:
