@@ -154,11 +154,9 @@ class Blend(Recalibrator):
         return any(each.uses_columns for each in self.recalibrators if isinstance(each, Recalibrator))
 
     def check_state(self) -> None:
-        """Refuse weights that are none, and members of other classes."""
+        """Refuse weights that are none."""
         if len(self.weights_) != len(self.members_) or not 0.999999 <= float(self.weights_.sum()) <= 1.000001:
             raise ValueError("the weights must be one a member and sum to 1")
-        if any(member.uses_columns for member in self.members_) and not self.uses_columns:
-            raise ValueError("a member looks at columns, which none of the recalibrators does")
 
     def _fit(self, sample: Sample) -> None:
         weights = self._learned_weights(sample) if self.weights is None else np.asarray(self.weights, np.float64)

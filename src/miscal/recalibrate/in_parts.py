@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from miscal.data.errors import MiscalError, check_named, refusal
+from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
@@ -117,20 +117,15 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
 def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
     check_file(path)
-    try:
-        return model_from(Path(path).read_text(encoding="utf-8"))
-    except MiscalError as error:
-        raise type(error)(f"'{path}': {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        got = str(getattr(error, "strerror", None) or error)
-        raise refusal("cannot be read", where=f"'{path}'", got=got[:1].lower() + got[1:]) from error
+    with refusing("cannot be read", where=f"'{path}'"):
+        text = Path(path).read_text(encoding="utf-8")
+    return model_from(text)
 
 
 def model_from(text: str) -> Recalibrator:
     """A recalibrator from its JSON, whichever class it is of."""
     made = Recalibrator.from_json(text)
-    if not made.is_fitted():
-        raise refusal("is not fitted", where=type(made).__name__, hint="fit it before it is saved")
+    made.check_fitted()
     return made
 
 

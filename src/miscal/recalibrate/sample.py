@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data import checks, responses
 from miscal.data.columns import Columns
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
@@ -142,11 +141,6 @@ class Sample:
         return float(self.rows) if self.weight is None else float(self.weight.sum())
 
     @property
-    def weight_or_empty(self) -> Floats:
-        """Weights as kernels take them: empty means ones."""
-        return np.empty(0) if self.weight is None else self.weight
-
-    @property
     def weights(self) -> Floats:
         """One weight a row."""
         return np.ones(self.rows) if self.weight is None else self.weight
@@ -204,14 +198,6 @@ def row_weight(rows: Predictions) -> Floats | None:
         weight = weight / unit_of(float(weight.sum()), len(weight))
     stands = rows.count if rows.exposure is None else rows.exposure
     return weight if stands is None else np.asarray(stands * (1.0 if weight is None else weight))
-
-
-def means_like(prediction: Any, response: str) -> Floats:
-    """Predictions of new rows, checked as those of fit were."""
-    found = responses.numbers(prediction, "'prediction'")
-    if response == "count":
-        checks.refuse_rows(found < 0.0, "must not be negative", "'prediction'", found)
-    return found
 
 
 # ------------------------------------------------------------------------------------------------------ certainties

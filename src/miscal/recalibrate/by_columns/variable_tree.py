@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
-from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
@@ -141,7 +142,7 @@ def _of_the_score(leaf: Any) -> bool:
 
 
 def _check_smallest(name: str, value: Any) -> None:
-    if is_whole(value):
+    if isinstance(value, Integral):
         whole(name, value, 1)
     else:
         number(name, value, 0.0, 0.5, above=True)
@@ -207,8 +208,6 @@ class VariableTree(CutColumns):
             raise ValueError("the nodes do not form one tree")
         if [leaf is None for leaf in self.leaves_] != (self.nodes_[1] >= 0).tolist():
             raise ValueError("leaves must hold a recalibrator, inner nodes none")
-        if any(leaf is not None and leaf.uses_columns for leaf in self.leaves_):
-            raise ValueError("a leaf must hold a recalibrator of the score")
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
