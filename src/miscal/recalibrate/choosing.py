@@ -17,7 +17,7 @@ from miscal.data.vectors import Floats
 from miscal.inference.nulls import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Identity
-from miscal.recalibrate.declared import columns_of, parameter, state
+from miscal.recalibrate.declared import columns_of, list_of, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
 from miscal.recalibrate.sample import FAMILIES, Sample
@@ -131,9 +131,7 @@ def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[st
     return known if names is None else list(names)
 
 
-def _candidates(
-    given: str | Mapping[str, Recalibrator] | Sequence[Recalibrator], rows: Predictions, columns: Mapping[str, Column]
-) -> dict[str, Recalibrator]:
+def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
     if isinstance(given, str):
         if given != "auto":
             raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"it is {given!r}")
@@ -238,11 +236,6 @@ def _told(fitted: Recalibrator, name: Any, table: Any, reason: Any) -> Recalibra
     return fitted
 
 
-def _names(name: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise refusal("must be a list of names of columns", where=f"'{name}'", got=f"got {value!r}")
-
-
 class Choose(Recalibrator):
     """Compare recalibrators on held-out rows and keep the best, or none: `choose` with the methods of the others.
 
@@ -269,8 +262,8 @@ class Choose(Recalibrator):
     """
 
     pulls_in: ClassVar[bool] = False  # what is chosen does
-    by: Any = parameter(_names, default=None)
-    allowed: Any = parameter(_names, default=None)
+    by: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
+    allowed: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
     candidates: Any = "auto"
     cv: int = parameter(whole, 2, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)

@@ -140,8 +140,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        columns = columns_of(X, rows, "RecalibratedClassifier")
+        columns = columns_of(X, None, "RecalibratedClassifier")
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:

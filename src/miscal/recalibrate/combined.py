@@ -15,18 +15,13 @@ from miscal.data.libraries import optimize
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.inference.nulls import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
-from miscal.recalibrate.declared import parameter, state, such
+from miscal.recalibrate.declared import list_of, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 
 LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200
-
-
-def _all_recalibrate(given: Any) -> bool:
-    some = isinstance(given, (list, tuple)) and len(given) > 0
-    return some and all(isinstance(each, Recalibrator) for each in given)
 
 
 def _are_weights(given: Any) -> bool:
@@ -67,7 +62,7 @@ class Chain(Recalibrator):
 
     pulls_in: ClassVar[bool] = False  # its steps do
 
-    steps: Any = parameter(such, _all_recalibrate, A_LIST)
+    steps: Any = parameter(list_of, Recalibrator, 1, A_LIST)
     steps_: list[Recalibrator] = state("inner")
 
     @property
@@ -141,7 +136,7 @@ class Blend(Recalibrator):
     Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
     """
 
-    recalibrators: Any = parameter(such, _all_recalibrate, A_LIST)
+    recalibrators: Any = parameter(list_of, Recalibrator, 1, A_LIST)
     cv: int = parameter(whole, 2, 1000, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
     weights: Any = parameter(such, _are_weights, "must be at least 0 and sum to 1", default=None)

@@ -10,7 +10,7 @@ from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats
+from miscal.data.vectors import Floats
 from miscal.kernels.neighbours import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
@@ -262,12 +262,6 @@ class KernelCalibration(Recalibrator):
         return nodes.powers(slope, self.n_classes_, shift)
 
 
-def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
-    """MMCE of scores against what was observed, by one sort and one sweep."""
-    energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
-    return float(np.sqrt(max(energy, 0.0)) / weight.sum())
-
-
 def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats], float]:
     """Log loss and kernel error, of the most probable class or of class 1, at a slope and, of class 1, an intercept."""
     p, weight, label = sample.probability, sample.weights, np.ones(sample.rows, np.intp)
@@ -278,7 +272,9 @@ def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats
     def objective(theta: Floats) -> float:
         scaled = powered(p, *theta.tolist())
         loss = float(weight @ sample.losses(scaled)) / sample.total
-        return loss + penalty * kernel_error(scaled[np.arange(sample.rows), label], observed, weight)
+        score = scaled[np.arange(sample.rows), label]
+        energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
+        return loss + penalty * float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
     return objective
 

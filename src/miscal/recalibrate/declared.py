@@ -56,10 +56,16 @@ def check_all(owner: Any) -> None:
             check(each.name, getattr(owner, each.name), *limits, **more)
 
 
-def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: str = "") -> None:
+def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
     """Refuse what `fine` says no to."""
     if not fine(value):
-        raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
+        raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
+
+
+def list_of(name: str, value: Any, kind: type, least: int, what: str) -> None:
+    """Refuse what is no list of objects of one kind, so many of them at least."""
+    if not isinstance(value, (list, tuple)) or len(value) < least or not all(isinstance(each, kind) for each in value):
+        raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
 
 
 def bins_or_edges(name: str, value: Any) -> None:

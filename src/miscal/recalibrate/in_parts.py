@@ -28,7 +28,6 @@ from miscal.recalibrate.by_columns.groups import GroupWise
 from miscal.recalibrate.shapes import HistogramBinning
 
 DEFAULT = "1GB"
-FROM = "fitted_from_"
 
 
 def fit_to(
@@ -77,7 +76,7 @@ def fit_to(
     else:
         how = _from_grid(model, rows, opening, roles)
         model.n_rows_ = rows.rows - rows.ignored
-    setattr(model, FROM, how)
+    model.fitted_from_ = how
     return model
 
 

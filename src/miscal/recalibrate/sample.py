@@ -57,10 +57,6 @@ class Family:
         return outcome / held, weight * held
 
 
-def _same(values: Floats) -> Floats:
-    return values
-
-
 def _deviances(link: Floats, outcome: Floats) -> Floats:
     return np.asarray(2.0 * (special.xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
 
@@ -83,8 +79,8 @@ FAMILIES = {
         after=nodes.Sigmoid,
     ),
     "real": Family(
-        link=_same,
-        mean=_same,
+        link=np.asarray,  # as it is
+        mean=np.asarray,
         losses=lambda link, outcome: np.asarray((outcome - link) ** 2),
         bend=np.ones_like,
         ratio=False,
@@ -97,7 +93,7 @@ FAMILIES = {
         link=lambda mean: np.log(np.maximum(mean, LEAST_RATE)),
         mean=exp_held,
         losses=_deviances,
-        bend=_same,
+        bend=np.asarray,
         ratio=True,
         objective="poisson",
         loss="deviance",

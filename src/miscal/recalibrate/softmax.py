@@ -284,11 +284,11 @@ class TemperatureScaling(Recalibrator):
 
 
 class _Softmax(Recalibrator):
-    """A softmax of a linear map of the logarithms."""
+    """A softmax of a linear map of the logarithms.
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
-        """Slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum to 1."""
-        raise NotImplementedError
+    `_parts` of those below gives slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum
+    to 1, or None.
+    """
 
     def _map(self, probability: Floats) -> Floats:
         return softmax_map(probability, *self._parts())

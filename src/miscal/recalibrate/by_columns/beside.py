@@ -29,7 +29,6 @@ from miscal.recalibrate.sample import Sample
 CELLS = 1 << 18  # numbers in a block
 MOST_FEATURES = 2000
 threads_of_blas = cache(ThreadpoolController)  # looking for libraries takes milliseconds
-A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
 
 
@@ -309,10 +308,6 @@ class AugmentedBeta(_Augmented):
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
 
 
-def _classifies(given: Any) -> bool:
-    return hasattr(given, "fit") and hasattr(given, "predict_proba")
-
-
 class Augmentation(Recalibrator):
     """Fit any classifier on the columns and the current scores, and repeat with the new scores (paper 004, appendix E).
 
@@ -345,7 +340,9 @@ class Augmentation(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
-    estimator: Any = parameter(such, _classifies, "must be a classifier with predict_proba", A_TREE)
+    estimator: Any = parameter(
+        such, lambda one: hasattr(one, "predict_proba"), "must be a classifier with predict_proba"
+    )
     rounds: int = parameter(whole, 1, 1000, default=3)
     fresh: bool = parameter(truth, default=False)
 

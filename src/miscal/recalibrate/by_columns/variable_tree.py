@@ -193,9 +193,7 @@ class VariableTree(CutColumns):
     responses: ClassVar[tuple[str, ...]] = RESPONSES
 
     columns: Any = parameter(check_chosen, default=None)
-    leaf: Recalibrator | None = parameter(
-        such, _of_the_score, "must be a recalibrator of the score", "such as BetaCalibration()", default=None
-    )
+    leaf: Recalibrator | None = parameter(such, _of_the_score, "must be a recalibrator of the score", default=None)
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
