@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,9 +102,9 @@ def choose(
     """
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
-    columns = columns_of(X, None, "choose") if X is not None else None
-    given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
-    return asked.chosen(Predictions.validated(replace(given, response=response, exposure=exposure)), progress)
+    given = Raw(y, y_prob, sample_weight, cluster=cluster, names=METRIC, response=response, exposure=exposure)
+    given.columns = columns_of(X, None, "choose") if X is not None else None
+    return asked.chosen(Predictions.validated(given), progress)
 
 
 def _too_few(rows: Predictions) -> str:

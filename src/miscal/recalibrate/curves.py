@@ -99,6 +99,10 @@ class Curve(Recalibrator):
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and bool((self.coefficients_ >= 0).all())
 
+    def _summary(self) -> str:
+        found = ", ".join(f"{each:.3g}" for each in self.coefficients_[0])
+        return f"coefficients {found}, intercept {self.intercepts_[0]:.3g}"
+
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
         if self.coefficients_.shape[1] != Features.of(self).count:
@@ -132,7 +136,7 @@ class PlattScaling(Curve):
     --------
     >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
     >>> PlattScaling().fit(y_prob, y)
-    PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
+    PlattScaling() fitted on 8 rows: coefficients 0.792, intercept -0.0518
     """
 
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
@@ -142,9 +146,6 @@ class PlattScaling(Curve):
 
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), float(self.l2)))
-
-    def _summary(self) -> str:
-        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
 
 
 class BetaCalibration(Curve):
@@ -178,7 +179,7 @@ class BetaCalibration(Curve):
     --------
     >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
     >>> BetaCalibration(l2=1).fit(y_prob, y)
-    BetaCalibration(l2=1) fitted on 8 rows: a 0.329, b 0.659, c -0.364
+    BetaCalibration(l2=1) fitted on 8 rows: coefficients 0.329, 0.659, intercept -0.364
     """
 
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
@@ -194,10 +195,6 @@ class BetaCalibration(Curve):
 
     def _keeps_ranking(self) -> bool:
         return self.constraint == "positive" or super()._keeps_ranking()
-
-    def _summary(self) -> str:
-        (a, b), c = self.coefficients_[0], self.intercepts_[0]
-        return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
 
 
 class KernelCalibration(Recalibrator):

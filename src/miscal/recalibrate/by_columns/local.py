@@ -49,8 +49,8 @@ class LocalRecalibration(ByColumns):
 
     Attributes
     ----------
-    empty_bins_ : int
-        Bins without a row to learn from.
+    edges_ : of the bins
+    bin_ : (n,) the bin of each row that was fitted on
 
     Examples
     --------
@@ -106,11 +106,6 @@ class LocalRecalibration(ByColumns):
             width = self.components_.shape[1]
         if self.features_.shape[1] != width:
             raise ValueError("'features_' does not belong to the columns")
-
-    @property
-    def empty_bins_(self) -> int:
-        """Bins without a row to learn from."""
-        return len(self.edges_) - 1 - len(np.unique(self.bin_))
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)

@@ -107,8 +107,8 @@ class Dialect:
     """
 
     quote: str = '"'
-    within: tuple[tuple[str, str], ...] = (('"', '""'),)
-    texts: tuple[tuple[str, str], ...] = (("'", "''"),)
+    within: tuple[tuple[str, Any], ...] = (('"', '""'),)
+    texts: tuple[tuple[str, Any], ...] = (("'", "''"),)
     double: str = "DOUBLE"
     number: str = "{}"
     exact: bool = False
