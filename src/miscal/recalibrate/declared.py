@@ -177,7 +177,7 @@ def _plain(name: str, value: Any) -> Any:
 
 def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
     """Read a recalibrator from JSON text, or refuse: so does whatever hostile text brings about."""
-    with refusing("is not a recalibrator written by to_json", where="the text"):
+    with refusing("is not a recalibrator written by to_json", where="the saved model"):
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
         schema = document.pop("schema", None)
         if schema != SCHEMA:
