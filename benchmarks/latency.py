@@ -14,6 +14,7 @@ from typing import Any
 
 import harness  # before numpy: one thread
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier
 
 from miscal import MiscalError, recalibrate
 from miscal.recalibrate import Recalibrator
@@ -41,7 +42,7 @@ def _models(rows: int) -> dict[str, tuple[Recalibrator, Any, dict[str, Any] | No
         recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]),
         recalibrate.MulticalibrationBoost(), recalibrate.LocalRecalibration(),
     ]  # fmt: skip
-    beside.append(recalibrate.Augmentation())
+    beside.append(recalibrate.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)))
     beside.append(recalibrate.Chain([recalibrate.SamplingCorrection(rate=0.5), recalibrate.VariableTree()]))
     beside.append(recalibrate.Blend([recalibrate.BetaCalibration(), recalibrate.VariableTree()]))
     if find_spec("torch") is not None:

@@ -32,6 +32,7 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 from scipy.stats import t as student  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
+from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from miscal import metrics, recalibrate  # noqa: E402
 from studies.harness import markdown, write  # noqa: E402
@@ -61,7 +62,7 @@ def methods(pool: Pool) -> dict[str, Any]:
     made["GroupWise"] = recalibrate.GroupWise(recalibrate.PlattScaling(), columns=[pool.field])
     made["LocalRecalibration"] = recalibrate.LocalRecalibration()
     made["AugmentedBeta(l2=10)"] = recalibrate.AugmentedBeta(degree=2, l2=10.0)
-    made["Augmentation"] = recalibrate.Augmentation()
+    made["Augmentation"] = recalibrate.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0))
     made["MulticalibrationBoost"] = recalibrate.MulticalibrationBoost()
     made["NeuralCalibration"] = recalibrate.NeuralCalibration()
     return made | {"numeric columns": numeric}

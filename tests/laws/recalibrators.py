@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 import miscal.recalibrate as package
 from miscal.recalibrate import Recalibrator
@@ -51,6 +52,7 @@ def example(kind: type[Recalibrator]) -> Recalibrator:
         "SamplingCorrection": lambda: package.SamplingCorrection(rate=0.5),
         "GroupWise": lambda: package.GroupWise(curve(), min_rows=10),
         "MulticalibrationBoost": lambda: package.MulticalibrationBoost(rounds=1),
+        "Augmentation": lambda: package.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)),
         "NeuralCalibration": lambda: package.NeuralCalibration(hidden=[4], epochs=2, progress=False),
         "Chain": lambda: package.Chain([curve(l2=0.5), tree(max_depth=1)]),
         "Blend": lambda: package.Blend([package.TemperatureScaling(), tree(max_depth=2)], cv=2),

@@ -66,7 +66,6 @@ def test_lore_is_equation_6(d: int, weighted: bool) -> None:
     made = LocalRecalibration(bandwidth=0.3, bins=7, smooth=0).fit(p, y, x, sample_weight=weight)
     expected = naive_lore(p, y, x, asked, asked_x, 0.3, 7, weight)
     assert made.predict_proba(asked, asked_x)[:, 1] == pytest.approx(expected, abs=1e-12)
-    assert not made.unmatched(asked, asked_x).any()
 
 
 def test_several_classes_move_the_confidence_and_spread_the_rest() -> None:
@@ -125,12 +124,10 @@ def test_the_group_kernel_is_group_wise_histogram_binning() -> None:
 def test_an_empty_bin_and_an_unseen_group_keep_their_probability() -> None:
     p, y, x = np.array([0.1, 0.12, 0.9, 0.95]), np.array([0, 1, 1, 1]), np.zeros((4, 1))
     made = LocalRecalibration(bins=4).fit(p, y, x)
-    assert made.empty_bins_ == 2
+    assert np.unique(made.bin_).tolist() == [0, 3]  # of four
     assert made.predict_proba([0.4, 0.6, 0.05], np.zeros((3, 1)))[:, 1].tolist() == [0.4, 0.6, 0.5]
-    assert made.unmatched([0.4, 0.6, 0.05], np.zeros((3, 1))).tolist() == [True, True, False]
     groups = LocalRecalibration(bins=1, kernel="group").fit(p, y, {"g": ["a", "a", "b", None]})
     assert groups.predict_proba([0.3, 0.3, 0.3], {"g": ["c", "a", None]})[:, 1].tolist() == [0.3, 0.5, 0.75]
-    assert groups.unmatched([0.3, 0.3, 0.3], {"g": ["c", "a", None]}).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("kernel", ["laplacian", "group"])
@@ -139,7 +136,6 @@ def test_predicting_does_not_change_the_recalibrator(kernel: str) -> None:
     made = LocalRecalibration(bins=4, kernel=kernel).fit(p, y, np.round(x))
     before = pickle.dumps(made)
     made.predict_proba(p[:7], np.round(x[:7]))
-    made.unmatched(p[:7], np.round(x[:7]))
     assert pickle.dumps(made) == before
 
 
@@ -268,7 +264,6 @@ def test_policies_for_small_unseen_and_missing_groups(policy: str) -> None:
     assert out[0] == pytest.approx(of((town == "north") & (street == "n0")))
     assert out[1] == pytest.approx({"parent": whole_town, "global": everyone, "identity": 0.5}[policy])
     assert out[2:] == pytest.approx([0.5 if policy == "identity" else everyone] * 2)
-    assert made.unknown(score, asked).tolist() == [False, True, True, True]
 
 
 def test_pooling_keeps_groups_together_that_do_not_differ() -> None:

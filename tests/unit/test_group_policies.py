@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
 
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
@@ -25,7 +26,7 @@ GROUP_AWARE: dict[str, tuple[Recalibrator, str]] = {
     "AugmentedLogistic": (recalibrate.AugmentedLogistic(l2=1.0), "commonest"),
     "AugmentedBeta": (recalibrate.AugmentedBeta(l2=1.0), "commonest"),
     "MulticalibrationBoost": (recalibrate.MulticalibrationBoost(rounds=4), "commonest"),
-    "Augmentation": (recalibrate.Augmentation(), "commonest"),
+    "Augmentation": (recalibrate.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)), "commonest"),
     "NeuralCalibration": (
         recalibrate.NeuralCalibration(hidden=(64,), epochs=25, learning_rate=0.01, progress=False),
         "between",

@@ -203,7 +203,7 @@ def test_any_module(rng):
             return self.table(codes[:, 0])[:, 0] + 0.0 * numbers.sum(dim=1)
 
     assert NeuralCalibration(epochs=1, module=Both()).fit(p, y, X).predict_proba(p, X).shape == (1500, 2)
-    with pytest.raises(MiscalError, match="1 number"):
+    with pytest.raises(MiscalError, match=r"\(n, 1\) numbers"):
         NeuralCalibration(epochs=1, module=torch.nn.Linear(4, 3)).fit(p, y, numbers)
 
 

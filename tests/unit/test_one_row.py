@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
@@ -43,7 +44,7 @@ BESIDE = {
     "local, groups": recalibrate.LocalRecalibration(kernel="group", columns=["state", "floor", "member"]),
     "local, top": recalibrate.LocalRecalibration(target="top", bins=[0.0, 0.4, 0.7, 1.0]),
     "chain": recalibrate.Chain([recalibrate.SamplingCorrection(rate=0.5), recalibrate.VariableTree()]),
-    "augmentation": recalibrate.Augmentation(),
+    "augmentation": recalibrate.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)),
     "groups, identity": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"], handle_unknown="identity"),
     "blend in a blend": recalibrate.Blend(
         [recalibrate.Blend([recalibrate.BetaCalibration(), recalibrate.VariableTree()]), recalibrate.HistogramBinning()]
@@ -108,7 +109,7 @@ SEVERAL = {
     "boosting": recalibrate.MulticalibrationBoost(rounds=1),
     "groups": recalibrate.GroupWise(recalibrate.TemperatureScaling(), columns=["state", "floor"], min_rows=30),
     "local": recalibrate.LocalRecalibration(),
-    "augmentation": recalibrate.Augmentation(),
+    "augmentation": recalibrate.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)),
 }
 
 

@@ -140,7 +140,7 @@ def test_unseen_levels_missing_values_and_weights(rng, repair):
 
 def test_augmentation_on_fresh_rows_and_its_refusals(rng):
     columns, score, y = planted(rng, 3000)
-    fitted = Augmentation(fresh=True).fit(score, y, columns)
+    fitted = Augmentation(DecisionTreeClassifier(max_depth=4), fresh=True).fit(score, y, columns)
     assert len(fitted.estimators_) == 3
     with pytest.raises(MiscalError, match="cannot be written as JSON"):
         fitted.to_json()
@@ -166,7 +166,7 @@ def test_augmentation_is_the_papers(rng):
     [
         MulticalibrationBoost(rounds=-1),
         MulticalibrationBoost(engine="x"),
-        Augmentation(rounds=0),
+        Augmentation(DecisionTreeClassifier(), rounds=0),
     ],
 )
 def test_wrong_parameters(repair):

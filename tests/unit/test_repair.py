@@ -223,7 +223,7 @@ def test_files_have_names_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["recalibrate", "in.csv"], "needs the names of the outcome and probability columns; the columns are '"),
         (["recalibrate", "in.csv", "--outcome", "yy", "--probability", "p"], "--outcome names column 'yy'"),
         (["apply", "in.csv", "in.csv", "--probability", "p"], "not a model written by `miscal recalibrate`"),
-        (["apply", "none.json", "in.csv", "--probability", "p"], "'none.json' cannot be read; no such file"),
+        (["apply", "none.json", "in.csv", "--probability", "p"], "'none.json' cannot be read; No such file"),
     ],
 )
 def test_the_command_line_does_not_speak_python(

@@ -30,7 +30,7 @@ from miscal.page.json import dumps, plain
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.choosing import chosen_on, refitted
+from miscal.recalibrate.choosing import Choose, refitted
 from miscal.recalibrate.declared import label_array
 from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.judging import difference, row_loss
@@ -377,11 +377,11 @@ def _crossed(whole: Predictions, fold: np.ndarray, **picks: Any) -> np.ndarray:
     return np.concatenate(made)[np.argsort(np.concatenate(parts), kind="stable")]
 
 
-def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
+def _chosen(rows: Predictions, progress: Any = None, **picks: Any) -> Recalibrator:
     if rows.count is not None:  # so many trials of one row are its weight
         beside: Any = {"cluster": rows.cluster, "columns": rows.columns}
         rows = Predictions(rows.outcome, rows.probability, weight=row_weight(rows), **beside)
-    return chosen_on(rows, **picks)
+    return Choose(**picks).chosen(rows, progress)
 
 
 def _table_bytes(table: pa.Table, path: Path) -> bytes:

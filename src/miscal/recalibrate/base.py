@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
-from miscal.data import checks
+from miscal.data import checks, responses
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
@@ -19,7 +19,7 @@ from miscal.pooling.columns import Encoding
 from miscal.recalibrate import declared
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
+from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits
 
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
@@ -118,7 +118,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         self.check_parameters()
         self._forget()
         given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
-        return self._learned(*self._sample(given, X))
+        given.columns = self._columns_to_fit(X)
+        rows = Predictions.validated(given)
+        return self._learned(Sample.of(rows, rows.columns), label_array(rows.classes))
 
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
@@ -267,8 +269,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return self._map(probability)
 
     def _formula(self) -> nodes.Formula:
-        """What the fitted map is, in nodes that Python, SQL and ONNX can read, or a refusal that says why not."""
-        raise nodes.no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
+        """What the fitted map is, in nodes that Python, SQL and ONNX can read; here of those that have none."""
+        hint = "use predict_proba, apply_one or `miscal apply`"
+        raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> "dict[str, Recalibrator]":  # noqa: ARG003
@@ -358,10 +361,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
-        given.columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
-        rows = Predictions.validated(given)
-        return Sample.of(rows, rows.columns), label_array(rows.classes)
+    def _columns_to_fit(self, X: Any) -> Columns | None:
+        return columns_of(X, None, type(self).__name__) if self.uses_columns else None
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
@@ -391,13 +392,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def checked(self, y_prob: Any) -> Floats:
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
         if self.is_mean():
-            return means_like(y_prob, self.response_)
+            found = responses.numbers(y_prob, "'prediction'")
+            if self.response_ == "count":
+                checks.refuse_rows(found < 0.0, "must not be negative", "'prediction'", found)
+            return found
         probability = nodes.settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
-        found = 2 if probability.ndim == 1 else probability.shape[1]
-        if found != self.n_classes_:
-            got = f"it has {found}, fit had {self.n_classes_}"
+        classes = 2 if probability.ndim == 1 else probability.shape[1]
+        if classes != self.n_classes_:
+            got = f"it has {classes}, fit had {self.n_classes_}"
             raise refusal("must have the classes that fit had", where="'y_prob'", got=got)
-        return np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and found == 2 else probability
+        return np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and classes == 2 else probability
 
 
 dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to all others

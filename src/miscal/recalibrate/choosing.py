@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +12,11 @@ from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.data.vectors import Array, Floats
+from miscal.data.vectors import Floats
 from miscal.inference.nulls import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Identity
-from miscal.recalibrate.declared import columns_of, label_array, parameter, state
+from miscal.recalibrate.declared import columns_of, list_of, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
 from miscal.recalibrate.sample import FAMILIES, Sample
@@ -99,18 +98,13 @@ def choose(
     >>> years = rng.uniform(0.1, 1, 3000)
     >>> claims = rng.poisson(1.5 * p * years)
     >>> choose(p, claims, response="count", exposure=years)
-    MeanScaling() fitted on 3,000 rows: factor 1.41
+    MeanScaling() fitted on 3,000 rows: intercept 0, slope 1.41
     """
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
-    columns = columns_of(X, None, "choose") if X is not None else None
-    given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
-    return asked.chosen(Predictions.validated(replace(given, response=response, exposure=exposure)), progress)
-
-
-def chosen_on(rows: Predictions, *, progress: Progress | None = None, **options: Any) -> Recalibrator:
-    """`choose` on validated rows; the options are the parameters of `Choose`."""
-    return Choose(**options).chosen(rows, progress)
+    given = Raw(y, y_prob, sample_weight, cluster=cluster, names=METRIC, response=response, exposure=exposure)
+    given.columns = columns_of(X, None, "choose") if X is not None else None
+    return asked.chosen(Predictions.validated(given), progress)
 
 
 def _too_few(rows: Predictions) -> str:
@@ -136,9 +130,7 @@ def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[st
     return known if names is None else list(names)
 
 
-def _candidates(
-    given: str | Mapping[str, Recalibrator] | Sequence[Recalibrator], rows: Predictions, columns: Mapping[str, Column]
-) -> dict[str, Recalibrator]:
+def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
     if isinstance(given, str):
         if given != "auto":
             raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"it is {given!r}")
@@ -178,11 +170,8 @@ def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) ->
         what = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected error by more"
         return alone, f"{what} than {top_error:.2%}, so the probabilities are left alone."
     best = min(eligible, key=lambda each: mean_of(each.loss, rows))
-    near = []
-    for each in eligible:
-        mean, error = difference(each.loss, best.loss, rows)
-        if each is best or (math.isfinite(mean) and mean <= error):
-            near.append(each)
+    apart = [difference(each.loss, best.loss, rows) for each in eligible]
+    near = [each for each, (mean, error) in zip(eligible, apart, strict=True) if mean <= error]
     blends = [each for each in near if each.weights]
     unit = 1.0 if rows.response == "binary" else max(mean_of(np.abs(rows.outcome), rows), 1e-300)
     # By the audited columns in steps of a tenth of a point of the unit: smaller differences are noise.
@@ -197,7 +186,7 @@ def _helps(each: Judged, judged: list[Judged]) -> bool:
     share = BLEND_SHARE if blended else 0.0
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
     mean = each.change[0]
-    return bool((math.isfinite(mean) and mean < 0 and each.row["p_value"] <= level) or mean == -math.inf)
+    return bool(mean == -math.inf or (mean < 0 and each.row["p_value"] <= level))
 
 
 def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
@@ -246,11 +235,6 @@ def _told(fitted: Recalibrator, name: Any, table: Any, reason: Any) -> Recalibra
     return fitted
 
 
-def _names(name: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise refusal("must be a list of names of columns", where=f"'{name}'", got=f"got {value!r}")
-
-
 class Choose(Recalibrator):
     """Compare recalibrators on held-out rows and keep the best, or none: `choose` with the methods of the others.
 
@@ -277,8 +261,8 @@ class Choose(Recalibrator):
     """
 
     pulls_in: ClassVar[bool] = False  # what is chosen does
-    by: Any = parameter(_names, default=None)
-    allowed: Any = parameter(_names, default=None)
+    by: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
+    allowed: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
     candidates: Any = "auto"
     cv: int = parameter(whole, 2, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
@@ -318,10 +302,8 @@ class Choose(Recalibrator):
         table = Table({key: [each.row.get(key, math.nan) for each in judged] for key in judged[0].row})
         return _told(winner.recalibrator.quietly_fitted_on(sample), winner.name, table, reason)
 
-    def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
-        given.columns = None if X is None else columns_of(X, None, "Choose")
-        rows = Predictions.validated(given)
-        return Sample.of(rows, rows.columns), label_array(rows.classes)
+    def _columns_to_fit(self, X: Any) -> Columns | None:
+        return None if X is None else columns_of(X, None, "Choose")
 
     def _fit(self, sample: Sample) -> None:
         asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)

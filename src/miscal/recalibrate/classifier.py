@@ -22,7 +22,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     Parameters
     ----------
-    estimator : classifier with `predict_proba`; logistic regression by default
+    estimator : classifier with `predict_proba`
     recalibrator : Recalibrator; Platt scaling by default
     by : names or positions of the columns of X that the recalibrator may look at; None for none
     cv : number of folds, a splitter, a list of splits, or "prefit"
@@ -45,9 +45,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     (1, 2)
     """
 
-    def __init__(
-        self, estimator: Any = None, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5
-    ) -> None:
+    def __init__(self, estimator: Any, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5) -> None:
         self.estimator = estimator
         self.recalibrator = recalibrator
         self.by = by
@@ -75,17 +73,16 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise refusal("must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}")
-        estimator = self._estimator()
-        if not hasattr(estimator, "predict_proba"):
-            got = f"it is {type(estimator).__name__}"
+        if not hasattr(self.estimator, "predict_proba"):
+            got = f"it is {type(self.estimator).__name__}"
             hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
             raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
-        fit_params, split_params = self._routed(estimator, sample_weight, params)
-        if self._prefit(estimator):
-            self.estimator_, held_out = estimator, aligned(estimator, X, self.classes_)
+        fit_params, split_params = self._routed(sample_weight, params)
+        if self._prefit():
+            self.estimator_, held_out = self.estimator, aligned(self.estimator, X, self.classes_)
         else:
-            held_out = self._held_out(estimator, X, y, fit_params, split_params)
-            self.estimator_ = clone(estimator).fit(X, y, **fit_params)
+            held_out = self._held_out(X, y, fit_params, split_params)
+            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         recalibrator = PlattScaling() if self.recalibrator is None else self.recalibrator
         self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
         return self
@@ -103,43 +100,31 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         probability = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(probability, axis=1)])
 
-    def _estimator(self) -> Any:
-        if self.estimator is not None:
-            return self.estimator
-        from sklearn.linear_model import LogisticRegression
-
-        made = LogisticRegression()
-        return made.set_fit_request(sample_weight=True) if _routing_enabled() else made
-
-    def _prefit(self, estimator: Any) -> bool:
+    def _prefit(self) -> bool:
         from sklearn.frozen import FrozenEstimator
 
-        return (isinstance(self.cv, str) and self.cv == "prefit") or isinstance(estimator, FrozenEstimator)
+        return (isinstance(self.cv, str) and self.cv == "prefit") or isinstance(self.estimator, FrozenEstimator)
 
-    def _routed(
-        self, estimator: Any, sample_weight: Any, params: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _routed(self, sample_weight: Any, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the classifier's `fit` and the splitter's `split` get."""
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         given = {name: value for name, value in params.items() if name != "groups"}
-        if sample_weight is not None and validation.has_fit_parameter(estimator, "sample_weight"):
+        if sample_weight is not None and validation.has_fit_parameter(self.estimator, "sample_weight"):
             given["sample_weight"] = sample_weight
-        elif sample_weight is not None and not self._prefit(estimator):
-            what = f"{type(estimator).__name__} does not take sample_weight, so the weights count in the recalibration"
-            warn(f"{what} only. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
+        elif sample_weight is not None and not self._prefit():
+            what = f"{type(self.estimator).__name__} does not take sample_weight, so only the recalibrator has weights"
+            warn(f"{what}. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
         return given, {"groups": params["groups"]} if "groups" in params else {}
 
-    def _held_out(
-        self, estimator: Any, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]
-    ) -> np.ndarray:
+    def _held_out(self, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]) -> np.ndarray:
         """Probabilities of rows by classifiers that did not see them."""
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in splitter.split(X, y, **split_params):
             part = _check_method_params(X, fit_params, indices=train)  # what has a value a row is cut to these rows
-            fitted = clone(estimator).fit(_safe_indexing(X, train), y[train], **part)
+            fitted = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **part)
             held_out[test] = aligned(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
             row = int(np.flatnonzero(np.isnan(held_out).any(axis=1))[0])
@@ -150,24 +135,20 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        columns = columns_of(X, rows, "RecalibratedClassifier")
+        columns = columns_of(X, None, "RecalibratedClassifier")
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""
         splitter = check_cv(5 if isinstance(self.cv, str) else self.cv)
         router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         return router
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._estimator())
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
 

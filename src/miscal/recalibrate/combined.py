@@ -15,18 +15,13 @@ from miscal.data.libraries import optimize
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.inference.nulls import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
-from miscal.recalibrate.declared import parameter, state, such
+from miscal.recalibrate.declared import list_of, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 
 LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200
-
-
-def _all_recalibrate(given: Any) -> bool:
-    some = isinstance(given, (list, tuple)) and len(given) > 0
-    return some and all(isinstance(each, Recalibrator) for each in given)
 
 
 def _are_weights(given: Any) -> bool:
@@ -67,7 +62,7 @@ class Chain(Recalibrator):
 
     pulls_in: ClassVar[bool] = False  # its steps do
 
-    steps: Any = parameter(such, _all_recalibrate, A_LIST)
+    steps: Any = parameter(list_of, Recalibrator, 1, A_LIST)
     steps_: list[Recalibrator] = state("inner")
 
     @property
@@ -98,9 +93,6 @@ class Chain(Recalibrator):
 
     def _formula(self) -> nodes.Formula:
         return reduce(nodes.then, [step.formula() for step in self.steps_])
-
-    def _summary(self) -> str:
-        return ", then ".join(type(step).__name__ for step in self.steps_)
 
 
 def _next(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
@@ -144,7 +136,7 @@ class Blend(Recalibrator):
     Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
     """
 
-    recalibrators: Any = parameter(such, _all_recalibrate, A_LIST)
+    recalibrators: Any = parameter(list_of, Recalibrator, 1, A_LIST)
     cv: int = parameter(whole, 2, 1000, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
     weights: Any = parameter(such, _are_weights, "must be at least 0 and sum to 1", default=None)
@@ -157,11 +149,9 @@ class Blend(Recalibrator):
         return any(each.uses_columns for each in self.recalibrators if isinstance(each, Recalibrator))
 
     def check_state(self) -> None:
-        """Refuse weights that are none, and members of other classes."""
+        """Refuse weights that are none."""
         if len(self.weights_) != len(self.members_) or not 0.999999 <= float(self.weights_.sum()) <= 1.000001:
             raise ValueError("the weights must be one a member and sum to 1")
-        if any(member.uses_columns for member in self.members_) and not self.uses_columns:
-            raise ValueError("a member looks at columns, which none of the recalibrators does")
 
     def _fit(self, sample: Sample) -> None:
         weights = self._learned_weights(sample) if self.weights is None else np.asarray(self.weights, np.float64)

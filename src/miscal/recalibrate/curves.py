@@ -10,7 +10,7 @@ from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats
+from miscal.data.vectors import Floats
 from miscal.kernels.neighbours import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
@@ -99,6 +99,10 @@ class Curve(Recalibrator):
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and bool((self.coefficients_ >= 0).all())
 
+    def _summary(self) -> str:
+        found = ", ".join(f"{each:.3g}" for each in self.coefficients_[0])
+        return f"coefficients {found}, intercept {self.intercepts_[0]:.3g}"
+
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
         if self.coefficients_.shape[1] != Features.of(self).count:
@@ -132,7 +136,7 @@ class PlattScaling(Curve):
     --------
     >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
     >>> PlattScaling().fit(y_prob, y)
-    PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
+    PlattScaling() fitted on 8 rows: coefficients 0.792, intercept -0.0518
     """
 
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
@@ -142,9 +146,6 @@ class PlattScaling(Curve):
 
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), float(self.l2)))
-
-    def _summary(self) -> str:
-        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
 
 
 class BetaCalibration(Curve):
@@ -178,7 +179,7 @@ class BetaCalibration(Curve):
     --------
     >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
     >>> BetaCalibration(l2=1).fit(y_prob, y)
-    BetaCalibration(l2=1) fitted on 8 rows: a 0.329, b 0.659, c -0.364
+    BetaCalibration(l2=1) fitted on 8 rows: coefficients 0.329, 0.659, intercept -0.364
     """
 
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
@@ -194,10 +195,6 @@ class BetaCalibration(Curve):
 
     def _keeps_ranking(self) -> bool:
         return self.constraint == "positive" or super()._keeps_ranking()
-
-    def _summary(self) -> str:
-        (a, b), c = self.coefficients_[0], self.intercepts_[0]
-        return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
 
 
 class KernelCalibration(Recalibrator):
@@ -261,17 +258,6 @@ class KernelCalibration(Recalibrator):
         slope, shift = self.coefficients_[0].tolist()
         return nodes.powers(slope, self.n_classes_, shift)
 
-    def _summary(self) -> str:
-        if self.base == "temperature":
-            return f"temperature {1.0 / self.coefficients_[0, 0]:.3g}"
-        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.coefficients_[0, 1]:.3g}"
-
-
-def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
-    """MMCE of scores against what was observed, by one sort and one sweep."""
-    energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
-    return float(np.sqrt(max(energy, 0.0)) / weight.sum())
-
 
 def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats], float]:
     """Log loss and kernel error, of the most probable class or of class 1, at a slope and, of class 1, an intercept."""
@@ -283,7 +269,9 @@ def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats
     def objective(theta: Floats) -> float:
         scaled = powered(p, *theta.tolist())
         loss = float(weight @ sample.losses(scaled)) / sample.total
-        return loss + penalty * kernel_error(scaled[np.arange(sample.rows), label], observed, weight)
+        score = scaled[np.arange(sample.rows), label]
+        energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
+        return loss + penalty * float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
     return objective
 
@@ -314,7 +302,7 @@ class MeanScaling(Recalibrator):
     --------
     >>> fitted = MeanScaling().fit([0.1, 0.2, 0.3], [0, 1, 2], response="count", exposure=[1, 2, 2])
     >>> fitted
-    MeanScaling() fitted on 3 rows: factor 2.73
+    MeanScaling() fitted on 3 rows: intercept 0, slope 2.73
     >>> fitted.predict([0.1]).round(3)
     array([0.273])
     """
@@ -402,11 +390,7 @@ class MeanScaling(Recalibrator):
         return {cls.__name__ if form == "auto" else f"{cls.__name__}({form})": cls(form) for form in forms}
 
     def _summary(self) -> str:
-        if self.form == "power":
-            return f"exp({self.intercept_:.3g} + {self.slope_:.3g} ln m)"
-        if self.intercept_ == 0.0:
-            return f"factor {self.slope_:.3g}"
-        return f"shift {self.intercept_:.3g}" if self.slope_ == 1.0 else f"{self.intercept_:.3g} + {self.slope_:.3g} m"
+        return f"intercept {self.intercept_:.3g}, slope {self.slope_:.3g}"
 
 
 def _rows(sample: Sample) -> float:

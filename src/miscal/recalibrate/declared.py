@@ -20,7 +20,7 @@ import numpy as np
 from miscal import recalibrate
 from miscal.data.checks import whole
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import MiscalError, check_named, nearest, refusal, refusing
+from miscal.data.errors import check_named, nearest, refusal, refusing
 from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
 
 SCHEMA = "miscal.recalibrator/1"
-NOT_OURS = "is not a recalibrator written by to_json"
 LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
@@ -52,29 +51,29 @@ def parameter(
 def check_all(owner: Any) -> None:
     """Refuse the first parameter whose check does."""
     for each in dataclasses.fields(owner):
-        value = getattr(owner, each.name) if "check" in each.metadata else None
-        if "check" in each.metadata and not (value is None and each.default is None):
-            check, limits, more = each.metadata["check"]
-            check(each.name, value, *limits, **more)
+        check, limits, more = each.metadata.get("check", (None, (), {}))
+        if check is not None and not (getattr(owner, each.name) is None and each.default is None):
+            check(each.name, getattr(owner, each.name), *limits, **more)
 
 
-def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: str = "") -> None:
+def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
     """Refuse what `fine` says no to."""
     if not fine(value):
-        raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
+        raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
+
+
+def list_of(name: str, value: Any, kind: type, least: int, what: str) -> None:
+    """Refuse what is no list of objects of one kind, so many of them at least."""
+    if not isinstance(value, (list, tuple)) or len(value) < least or not all(isinstance(each, kind) for each in value):
+        raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
 
 
 def bins_or_edges(name: str, value: Any) -> None:
     """Refuse what is neither a number of bins nor their increasing edges, at least two of them."""
-    if is_whole(value):
+    if isinstance(value, numbers.Integral):
         whole(name, value, 1, 10**7)
     else:
         given_edges(value)
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a parameter is a whole number (of bins), not a sequence (of edges)."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def columns_of(X: Any, rows: int | None, who: str) -> Columns:
@@ -178,13 +177,11 @@ def _plain(name: str, value: Any) -> Any:
 
 def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
     """Read a recalibrator from JSON text, or refuse: so does whatever hostile text brings about."""
-    if not isinstance(text, (str, bytes, bytearray)):
-        raise _bad(f"it is a {type(text).__name__}, not text")
-    with refusing(NOT_OURS, where="the text"):
+    with refusing("is not a recalibrator written by to_json", where="the saved model"):
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
         schema = document.pop("schema", None)
         if schema != SCHEMA:
-            raise _bad(f"its schema is {_shown(schema)}, not '{SCHEMA}'")
+            raise ValueError(f"its schema is {schema!r:.60}, not '{SCHEMA}'")
         return _decoded(document, wanted, 0)
 
 
@@ -204,9 +201,9 @@ def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
     found = _ours(name) or recalibrate.Recalibrator.others.get(name)
     if found is None:
         known = sorted({*recalibrate.kinds(), *recalibrate.Recalibrator.others})
-        raise _bad(f"there is no recalibrator {_shown(name)}", nearest(str(name)[:100], known))
+        raise ValueError(f"there is no recalibrator {name!r:.60}; {nearest(str(name)[:100], known)}")
     if not issubclass(found, wanted):
-        raise _bad(f"it holds a {found.__name__}, not a {wanted.__name__}")
+        raise TypeError(f"it holds a {found.__name__}, not a {wanted.__name__}")
     return found
 
 
@@ -276,17 +273,13 @@ def _array(name: str, value: Any, field: Field, n_classes: int) -> Array:
     kinds, dtype = _KINDS[field.kind]
     array = np.array(value)
     shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
-    numbers = array.size == 0 or array.dtype.kind in kinds
-    if not numbers or array.ndim != len(shape) or not all(map(_fits, shape, array.shape)):
+    fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=True)]
+    if not all(fits) or not (array.size == 0 or array.dtype.kind in kinds):
         raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
     array = array.astype(dtype)
     if array.dtype.kind != "b" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
         raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
     return array
-
-
-def _fits(asked: int | str, found: int) -> bool:
-    return asked in ("any", found)
 
 
 def _labels(value: Any) -> Array:
@@ -325,12 +318,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         raise ValueError("a name occurs twice in one object")
     return made
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _bad(got: str, hint: str = "") -> MiscalError:
-    return refusal(NOT_OURS, where="the text", got=got, hint=hint)

@@ -6,12 +6,12 @@ within its edges; and `GroupWise` is fitted to a sample of as many rows as fit.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from miscal.data.errors import MiscalError, check_named, refusal
+from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
@@ -21,14 +21,13 @@ from miscal.engines.adding import add_up
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles, located
-from miscal.engines.source import Source, ahead, opened
+from miscal.engines.source import ahead, opened
 from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
 from miscal.recalibrate.shapes import HistogramBinning
 
 DEFAULT = "1GB"
-FROM = "fitted_from_"
 
 
 def fit_to(
@@ -77,7 +76,7 @@ def fit_to(
     else:
         how = _from_grid(model, rows, opening, roles)
         model.n_rows_ = rows.rows - rows.ignored
-    setattr(model, FROM, how)
+    model.fitted_from_ = how
     return model
 
 
@@ -117,20 +116,15 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
 def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
     check_file(path)
-    try:
-        return model_from(Path(path).read_text(encoding="utf-8"))
-    except MiscalError as error:
-        raise type(error)(f"'{path}': {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        got = str(getattr(error, "strerror", None) or error)
-        raise refusal("cannot be read", where=f"'{path}'", got=got[:1].lower() + got[1:]) from error
+    with refusing("cannot be read", where=f"'{path}'"):
+        text = Path(path).read_text(encoding="utf-8")
+    return model_from(text)
 
 
 def model_from(text: str) -> Recalibrator:
     """A recalibrator from its JSON, whichever class it is of."""
     made = Recalibrator.from_json(text)
-    if not made.is_fitted():
-        raise refusal("is not fitted", where=type(made).__name__, hint="fit it before it is saved")
+    made.check_fitted()
     return made
 
 
@@ -175,20 +169,18 @@ def apply_to(
             raise refusal("must be a new name", where="'column'", got=f"the table has '{name}'", hint="--column NAME")
     table.check([*known, *(name for name, _ in table.aside)])
     while True:
+        chunks = ahead(lambda: table.batches(known))
+        tables = (with_columns(model, chunk, probability, made, logit=logit) for chunk in chunks)
         with contextlib.suppress(TypesChanged):  # of a CSV file: from the start again
-            return _written(model, table, known, list(probability), made, Path(out), logit)
+            return _written(tables, table.words, Path(out))
 
 
-def _written(
-    model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
-) -> int:
+def _written(tables: Iterator[Any], words: str, out: Path) -> int:
     """Write under another name, then rename."""
     rows = 0
-    chunks = ahead(lambda: source.batches(known))
-    tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
     first = next(tables, None)
     if first is None:
-        raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
+        raise refusal("must have at least one row", where=f"'{words}'", got="it is empty")
     # Text as text: batches have dictionaries of their own.
     kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema)
     schema = pa.schema(list(zip(first.schema.names, kinds, strict=True)))

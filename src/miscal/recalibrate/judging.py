@@ -11,7 +11,7 @@ from miscal.data.errors import MiscalError
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.metrics.arrays import aggregate
-from miscal.metrics.losses import area_under_curve, pooled_scores
+from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.columns import range_pooling
@@ -103,31 +103,19 @@ def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
 
 
 def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
-    """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
-    probability = held_out[:, 1] if rows.n_classes == 2 else held_out
-    if rows.response != "binary":
-        return _means(rows.with_probability(probability), audited)
-    made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
-    compared = pair(made)
-    truth = np.eye(rows.n_classes)[rows.outcome.astype(np.int64)]
-    squares = ((held_out - truth) ** 2).sum(axis=1) / (2.0 if rows.n_classes == 2 else 1.0)
-    weight, events = pooled_scores(compared)[1:]
-    found = {
-        "brier": float(np.average(squares, weights=rows.weight)),
-        "auc": area_under_curve(weight, events),
-        "expected": expected_calibration_error(rows.outcome, probability, sample_weight=rows.weight),
-    }
-    return found | {f"by {name}": _error(compared, rows.columns[name]) for name in audited}
-
-
-def _means(made: Predictions, audited: list[str]) -> dict[str, float]:
-    """Observed / predicted, the error along the prediction in 15 ranges, and by each audited column."""
-    compared, scale, weight = pair(made), made.units.scale, row_weight(made)
-    observed, predicted = (float(np.average(each, weights=weight)) for each in (made.outcome, made.probability))
-    found = {
-        "ratio": observed / predicted if predicted else math.nan,
-        "expected": scale * _error(compared, Columns({"": made.probability})[""], 15),
-    }
+    """Brier, AUC and the score's error (of means observed / predicted and the error in 15 ranges), and by columns."""
+    probability = held_out[:, 1] if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True)
+    made = rows.with_probability(probability)
+    compared, scale = pair(made), made.units.scale
+    if rows.response == "binary":
+        weight, events = pooled_scores(compared)[1:]
+        given: Any = {"y_true": made.outcome, "y_prob": probability, "sample_weight": made.weight}
+        found = {"brier": brier_score(**given), "auc": area_under_curve(weight, events)}
+        found["expected"] = expected_calibration_error(**given)
+    else:
+        observed, predicted = (mean_of(each, made) for each in (made.outcome, made.probability))
+        found = {"ratio": observed / predicted if predicted else math.nan}
+        found["expected"] = scale * _error(compared, Columns({"": made.probability})[""], 15)
     return found | {f"by {name}": scale * _error(compared, made.columns[name]) for name in audited}
 
 

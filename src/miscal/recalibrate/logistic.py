@@ -152,7 +152,8 @@ class LogisticFit:
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
-        weight, arguments = rows.weight_or_empty, (*self.features.arguments, self.centre, self.scale, theta)
+        weight = np.empty(0) if rows.weight is None else rows.weight  # to the kernel ones
+        arguments = (*self.features.arguments, self.centre, self.scale, theta)
 
         def work(start: int, stop: int) -> Floats:
             part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data import checks, responses
 from miscal.data.columns import Columns
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
@@ -58,10 +57,6 @@ class Family:
         return outcome / held, weight * held
 
 
-def _same(values: Floats) -> Floats:
-    return values
-
-
 def _deviances(link: Floats, outcome: Floats) -> Floats:
     return np.asarray(2.0 * (special.xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
 
@@ -84,8 +79,8 @@ FAMILIES = {
         after=nodes.Sigmoid,
     ),
     "real": Family(
-        link=_same,
-        mean=_same,
+        link=np.asarray,  # as it is
+        mean=np.asarray,
         losses=lambda link, outcome: np.asarray((outcome - link) ** 2),
         bend=np.ones_like,
         ratio=False,
@@ -98,7 +93,7 @@ FAMILIES = {
         link=lambda mean: np.log(np.maximum(mean, LEAST_RATE)),
         mean=exp_held,
         losses=_deviances,
-        bend=_same,
+        bend=np.asarray,
         ratio=True,
         objective="poisson",
         loss="deviance",
@@ -140,11 +135,6 @@ class Sample:
     def total(self) -> float:
         """Sum of the weights."""
         return float(self.rows) if self.weight is None else float(self.weight.sum())
-
-    @property
-    def weight_or_empty(self) -> Floats:
-        """Weights as kernels take them: empty means ones."""
-        return np.empty(0) if self.weight is None else self.weight
 
     @property
     def weights(self) -> Floats:
@@ -204,14 +194,6 @@ def row_weight(rows: Predictions) -> Floats | None:
         weight = weight / unit_of(float(weight.sum()), len(weight))
     stands = rows.count if rows.exposure is None else rows.exposure
     return weight if stands is None else np.asarray(stands * (1.0 if weight is None else weight))
-
-
-def means_like(prediction: Any, response: str) -> Floats:
-    """Predictions of new rows, checked as those of fit were."""
-    found = responses.numbers(prediction, "'prediction'")
-    if response == "count":
-        checks.refuse_rows(found < 0.0, "must not be negative", "'prediction'", found)
-    return found
 
 
 # ------------------------------------------------------------------------------------------------------ certainties

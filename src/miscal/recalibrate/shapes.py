@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.checks import number, one_of, truth, whole
-from miscal.data.errors import refusal
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, logit, sigmoid
@@ -91,9 +90,6 @@ class HistogramBinning(Recalibrator):
     def _formula(self) -> nodes.Formula:
         return nodes.steps(nodes.PROBABILITY, self.edges_, self.values_)
 
-    def _summary(self) -> str:
-        return f"{len(self.values_)} bins"
-
 
 class ScalingBinning(Curve):
     """Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).
@@ -152,9 +148,6 @@ class ScalingBinning(Curve):
     def _formula(self) -> nodes.Node:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
 
-    def _summary(self) -> str:
-        return f"{len(self.values_)} bins"
-
 
 def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
     """Edges halfway between distinct values, with about equal weight between them; the outer two are 0 and 1."""
@@ -208,8 +201,8 @@ class IsotonicCalibration(_Rising):
 
     Parameters
     ----------
-    out_of_bounds : {"clip", "raise"}
-        What happens to scores beyond those seen in fit.
+    out_of_bounds : {"clip"}
+        Scores beyond those seen in fit are held at the nearest of them.
     smooth : float
         Events by which rates are held away from 0 and 1; 0 for those of least squared error, as scikit-learn has them.
 
@@ -225,7 +218,7 @@ class IsotonicCalibration(_Rising):
     array([0.25, 0.5 , 0.75])
     """
 
-    out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
+    out_of_bounds: str = parameter(one_of, ("clip",), default="clip")
     smooth: float = parameter(number, 0.0, default=HALF)
     pulls_in: ClassVar[bool] = False
     responses: ClassVar[tuple[str, ...]] = RESPONSES
@@ -262,23 +255,10 @@ class IsotonicCalibration(_Rising):
         return rising_rates(moved * mass, mass)
 
     def _map(self, probability: Floats) -> Floats:
-        knots = self.knots_
-        if self.out_of_bounds == "raise" and probability.size:
-            low, high = float(probability.min()), float(probability.max())
-            if low < knots[0] or high > knots[-1]:
-                what = f"must lie in [{knots[0]:g}, {knots[-1]:g}], the scores seen in fit"
-                got = f"got {low if low < knots[0] else high:g}"
-                raise refusal(what, where="'y_prob'", got=got, hint="or use out_of_bounds='clip'")
-        return pairs(np.interp(probability, knots, self.values_))
+        return pairs(np.interp(probability, self.knots_, self.values_))
 
     def _formula(self) -> nodes.Formula:
-        if self.out_of_bounds == "raise":
-            hint = "use out_of_bounds='clip'"
-            raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
         return nodes.line(nodes.PROBABILITY, self.knots_, self.values_)
-
-    def _summary(self) -> str:
-        return f"{len(self.knots_)} knots"
 
 
 class IsotonicLinePlotScaling(_Rising):
@@ -370,10 +350,6 @@ class IsotonicLinePlotScaling(_Rising):
         continued = self.outside == "slope"
         return nodes.Sigmoid(nodes.line(nodes.logit(), self.knots_, self.values_, continued=continued))
 
-    def _summary(self) -> str:
-        steps = np.diff(self.values_)
-        return f"{len(self.knots_)} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
-
 
 class LineFit:
     """Values at knots of least log loss, by Newton's method on the first and the increments, which are not below 0."""
@@ -429,14 +405,11 @@ def _best_quadratic(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:
     """
     scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian * np.outer(scale, scale)
-    for jitter in (1e-15, 1e-13, 1e-11, 1e-9):  # a proximal term: it slows the last digits and moves no optimum
-        try:
-            root = linalg.cholesky(scaled + jitter * np.eye(len(theta)), lower=False)
-            break
-        except np.linalg.LinAlgError:
-            continue
-    else:
-        root = np.eye(len(theta))
+    unit = np.eye(len(theta))  # a proximal term: it slows the last digits and moves no optimum
+    try:
+        root = linalg.cholesky(scaled + 1e-15 * unit)
+    except np.linalg.LinAlgError:
+        root = linalg.cholesky(scaled + 1e-9 * unit)
     target = root @ (theta / scale) - linalg.solve_triangular(root, scale * gradient, trans="T")
     rest, _ = optimize.nnls(root[1:, 1:], target[1:], maxiter=50 * len(theta))
     first = (target[0] - root[0, 1:] @ rest) / root[0, 0]

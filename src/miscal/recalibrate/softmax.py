@@ -284,11 +284,11 @@ class TemperatureScaling(Recalibrator):
 
 
 class _Softmax(Recalibrator):
-    """A softmax of a linear map of the logarithms."""
+    """A softmax of a linear map of the logarithms.
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
-        """Slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum to 1."""
-        raise NotImplementedError
+    `_parts` of those below gives slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum
+    to 1, or None.
+    """
 
     def _map(self, probability: Floats) -> Floats:
         return softmax_map(probability, *self._parts())
@@ -337,9 +337,6 @@ class VectorScaling(_Softmax):
     def _parts(self) -> tuple[Floats, Floats, float | None]:
         return self.slopes_, self.shifts_, None
 
-    def _summary(self) -> str:
-        return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"
-
 
 class StructuredScaling(_Softmax):
     """Vector or matrix scaling with ridge penalties that shrink it towards temperature scaling (Berta et al. 2026).
@@ -377,7 +374,7 @@ class StructuredScaling(_Softmax):
     >>> y_prob = rng.dirichlet(np.ones(3), 2000)
     >>> y = (y_prob.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
     >>> StructuredScaling().fit(y_prob, y)
-    StructuredScaling() fitted on 2,000 rows: temperature 1.01, slopes 0.901 to 1.12
+    StructuredScaling() fitted on 2,000 rows: temperature 1.01
     """
 
     structure: str = parameter(one_of, ("vector", "matrix"), default="vector")
@@ -418,8 +415,7 @@ class StructuredScaling(_Softmax):
         return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}
 
     def _summary(self) -> str:
-        own = self.coefficients_[0] if self.structure == "vector" else np.diag(self.coefficients_)
-        return f"temperature {self.temperature_:.3g}, slopes {own.min():.3g} to {own.max():.3g}"
+        return f"temperature {self.temperature_:.3g}"
 
 
 class DirichletCalibration(_Softmax):
@@ -481,6 +477,3 @@ class DirichletCalibration(_Softmax):
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:
         return self.coefficients_, self.intercepts_, None
-
-    def _summary(self) -> str:
-        return f"{self.coefficients_.size + self.intercepts_.size} parameters"

@@ -23,14 +23,12 @@ from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
 from miscal.recalibrate.sample import Sample
 
 CELLS = 1 << 18  # numbers in a block
 MOST_FEATURES = 2000
 threads_of_blas = cache(ThreadpoolController)  # looking for libraries takes milliseconds
-A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
 
 
@@ -204,9 +202,6 @@ class _Augmented(ByColumns):
         few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
         return {cls.__name__: cls(columns=[*numeric, *few], **cls.tried)} if numeric or few else {}
 
-    def _summary(self) -> str:
-        return f"{self.coefficients_.shape[1]} coefficients on the score and {', '.join(map(str, self.names_[:4]))}"
-
 
 def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
     """A column's part of the sum."""
@@ -313,10 +308,6 @@ class AugmentedBeta(_Augmented):
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
 
 
-def _classifies(given: Any) -> bool:
-    return hasattr(given, "fit") and hasattr(given, "predict_proba")
-
-
 class Augmentation(Recalibrator):
     """Fit any classifier on the columns and the current scores, and repeat with the new scores (paper 004, appendix E).
 
@@ -327,7 +318,7 @@ class Augmentation(Recalibrator):
     Parameters
     ----------
     estimator : scikit-learn classifier with predict_proba
-        None: a decision tree of depth 4, as in the paper.
+        The paper has a decision tree of depth 4 among others.
     rounds : int
     fresh : bool
         False: the same rows each round, as in the paper. True: each round has its own share of the rows.
@@ -349,7 +340,9 @@ class Augmentation(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
-    estimator: Any = parameter(such, _classifies, "must be a classifier with predict_proba", A_TREE, default=None)
+    estimator: Any = parameter(
+        such, lambda one: hasattr(one, "predict_proba"), "must be a classifier with predict_proba"
+    )
     rounds: int = parameter(whole, 1, 1000, default=3)
     fresh: bool = parameter(truth, default=False)
 
@@ -362,19 +355,12 @@ class Augmentation(Recalibrator):
             if not self.fresh or np.unique(sample.outcome[rows]).size < 2:
                 rows = np.arange(sample.rows)
             features = _features(beside, current)
-            fitted = self._made()
+            fitted = clone(self.estimator)
             weighs = sample.weight is not None and has_fit_parameter(fitted, "sample_weight")
             options = {"sample_weight": sample.weights[rows]} if weighs else {}
             fitted.fit(features[rows], sample.outcome[rows], **options)
             self.estimators_.append(fitted)
             current = aligned(fitted, features, np.arange(sample.n_classes))
-
-    def _made(self) -> Any:
-        if self.estimator is not None:
-            return clone(self.estimator)
-        from sklearn.tree import DecisionTreeClassifier
-
-        return DecisionTreeClassifier(max_depth=4, random_state=0)
 
     def _beside(self, columns: Columns) -> Floats:
         ready = self.design_.ready(columns)
@@ -389,18 +375,6 @@ class Augmentation(Recalibrator):
             current = aligned(fitted, _features(beside, current), np.arange(self.n_classes_))
         return normalised(current.copy(), current)
 
-    def to_json(self) -> str:
-        """Refuse: a classifier may be anything."""
-        hint = "use pickle, or MulticalibrationBoost"
-        raise refusal("cannot be written as JSON", where="Augmentation", got="it holds a classifier", hint=hint)
-
-    def _formula(self) -> Formula:
-        instead = "export those, or fit MulticalibrationBoost, which is kept as plain trees"
-        raise no_formula("Augmentation", "holds classifiers of another library", instead)
-
-    def _summary(self) -> str:
-        return f"{len(self.estimators_)} rounds of {type(self.estimators_[0]).__name__}"
-
 
 def _features(beside: Floats, current: Floats) -> Floats:
     """Columns and the current scores; of two classes the second's is enough."""
@@ -410,8 +384,6 @@ def _features(beside: Floats, current: Floats) -> Floats:
 def aligned(fitted: Any, features: Any, classes: Array) -> Floats:
     """Probabilities with one column for every class; classes that a classifier has not seen have probability 0."""
     probability = np.asarray(fitted.predict_proba(features), dtype=np.float64)
-    if np.array_equal(fitted.classes_, classes):
-        return probability
     made = np.zeros((probability.shape[0], len(classes)))
     made[:, np.searchsorted(classes, fitted.classes_)] = probability
     return made

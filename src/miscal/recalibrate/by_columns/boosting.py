@@ -327,7 +327,4 @@ class MulticalibrationBoost(cuts.CutColumns):
         return self.is_fitted() and self.rounds_ == 0
 
     def _summary(self) -> str:
-        if not self.rounds_:
-            return "held-out loss would not improve, so nothing was changed"
-        saved = f", saving {self.gain_:.2g} of held-out {self.family().loss} a row" if self.gain_ else ""
-        return f"{self.rounds_} rounds of trees{saved}"
+        return f"{self.rounds_} rounds of trees"

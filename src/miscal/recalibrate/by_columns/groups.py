@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, truth, whole
+from miscal.data.checks import number, one_of, refuse_rows, truth, whole
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
 
@@ -22,10 +21,6 @@ STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows t
 Key = tuple[int, ...]  # places of levels, from the first column on
 Maps = dict[Key, Any]
 Predicted = tuple[Array, int, Floats]  # rows of a group, how many it was fitted on, and what its map predicts
-
-
-def _recalibrates(given: Any) -> bool:
-    return isinstance(given, Recalibrator)
 
 
 class GroupWise(ByColumns):
@@ -70,7 +65,7 @@ class GroupWise(ByColumns):
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    recalibrator: Any = parameter(such, _recalibrates, "must be a recalibrator, such as PlattScaling()")
+    recalibrator: Any = parameter(such, lambda given: isinstance(given, Recalibrator), "must be a recalibrator")
     columns: Any = parameter(check_chosen, default=None)
     min_rows: int = parameter(whole, 1, default=50)
     handle_unknown: str = parameter(one_of, POLICIES, default="parent")
@@ -157,25 +152,14 @@ class GroupWise(ByColumns):
         codes = self._codes(columns)
         if self.handle_unknown == "error":
             self._refuse_unseen(codes, columns)
-        out = _mixed(self._predicted(self._maps(), codes, probability, columns), self.strength_)
+        maps = self._maps()
+        out = _mixed(self._predicted(maps, codes, probability, columns), self.strength_)
         if self.handle_unknown == "identity":
-            unknown = self._unknown(codes)
+            unknown = np.array([key not in maps for key in map(tuple, codes.tolist())], dtype=bool)
             out[unknown] = as_rows(probability[unknown])
         return out
 
-    def _unknown(self, codes: Array) -> Array:
-        maps = self._maps()
-        return np.array([key not in maps for key in map(tuple, codes.tolist())], dtype=bool)
-
-    def unknown(self, y_prob: Any, X: Any) -> Array:
-        """Which rows are of small or unseen groups, (n,) booleans."""
-        self.check_fitted()
-        return self._unknown(self._codes(columns_of(X, len(self.checked(y_prob)), "GroupWise")))
-
     def _formula(self) -> nodes.Formula:
-        if self.recalibrator.uses_columns:
-            got = f"its groups hold {type(self.recalibrator).__name__}"
-            raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
         encodings, maps = self._encodings(), self._maps()
         identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = maps.pop(()).formula()
@@ -203,19 +187,14 @@ class GroupWise(ByColumns):
 
     def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
         for each, places in zip(self._encodings(), codes.T, strict=True):
-            unseen = np.flatnonzero(places < 0)
-            if unseen.size:
+            if (places < 0).any():
                 column = columns.find(each.name).as_levels()
-                level = column.show(int(column.values[unseen[0]]))
-                got = f"row {unseen[0]} has {level}, {unseen.size} such rows in all"
-                what, hint = "must have the levels that fit had", "use handle_unknown='parent'"
-                raise refusal(what, where=f"'X' column '{each.name}'", got=got, hint=hint)
+                given = np.array([*column.levels, None], object)[column.values]
+                what, where = "must have the levels that fit had", f"'X' column '{each.name}'"
+                refuse_rows(places < 0, what, where, given, "use handle_unknown='parent'")
 
     def _summary(self) -> str:
-        pooled = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
-        if self.strength_ >= STRENGTHS[-1]:
-            pooled = ", all alike: none differs from its parent beyond noise"
-        return f"{self.groups_} groups{pooled}"
+        return f"{self.groups_} groups, a parent counts for {self.strength_:,.0f} rows"
 
 
 def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:

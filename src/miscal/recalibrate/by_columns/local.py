@@ -13,8 +13,7 @@ from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, as_rows, normalised, pairs
-from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
-from miscal.recalibrate.export.formula import Formula, no_formula
+from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, parameter, state
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 from miscal.recalibrate.shapes import check_bins
 
@@ -28,9 +27,9 @@ class LocalRecalibration(ByColumns):
     A bandwidth of infinity gives `HistogramBinning`, one near 0 the nearest row of the bin, and the kernel "group"
     `HistogramBinning` within each group. Two classes: of P(class 1) and whether class 1 happened. More: of the
     confidence in the most probable class and whether it was right; the rest of the mass is spread over the other
-    classes in proportion. A row whose bin (or group) has no row to learn from keeps its probability; `unmatched` says
-    which do. No rate comes nearer to 0 or 1 than half an event among the n rows of the bin (of the bin and group),
-    0.5 / (n + 1). Does not keep the ranking. The rows to fit on are kept, in JSON too.
+    classes in proportion. A row whose bin (or group) has no row to learn from keeps its probability. No rate comes
+    nearer to 0 or 1 than half an event among the n rows of the bin (of the bin and group), 0.5 / (n + 1). Does not keep
+    the ranking. The rows to fit on are kept, in JSON too.
 
     Parameters
     ----------
@@ -50,8 +49,8 @@ class LocalRecalibration(ByColumns):
 
     Attributes
     ----------
-    empty_bins_ : int
-        Bins without a row to learn from.
+    edges_ : of the bins
+    bin_ : (n,) the bin of each row that was fitted on
 
     Examples
     --------
@@ -108,11 +107,6 @@ class LocalRecalibration(ByColumns):
         if self.features_.shape[1] != width:
             raise ValueError("'features_' does not belong to the columns")
 
-    @property
-    def empty_bins_(self) -> int:
-        """Bins without a row to learn from."""
-        return len(self.edges_) - 1 - len(np.unique(self.bin_))
-
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
         if self.kernel == "group":
@@ -141,19 +135,8 @@ class LocalRecalibration(ByColumns):
     def _reduced(self, raw: Floats) -> Floats:
         return np.ascontiguousarray((raw - self.centre_) @ self.components_) if self.reduce == "pca" else raw
 
-    def unmatched(self, y_prob: Any, X: Any) -> Array:
-        """Which rows have no row to learn from in their bin (or group), so that `predict_proba` leaves them, (n,)."""
-        probability = self.checked(y_prob)
-        if self.identity_:
-            return np.ones(len(probability), bool)
-        return ~self._rates(probability, columns_of(X, len(probability), type(self).__name__))[1]
-
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        changed, _ = self._rates(probability, columns)
-        return spread_rest(as_rows(probability), changed) if self.top_ else pairs(changed)
-
-    def _rates(self, probability: Floats, columns: Columns) -> tuple[Floats, Array]:
-        """Observed rate around each row, or its own score, and whether there is any row to learn from."""
+        """By the observed rate around each row, or its own score where there is no row to learn from."""
         score = _seen(probability, top=self.top_)[0]
         weight, place = self.weight_, bin_index(score, self.edges_).astype(np.int64)
         summed, width = np.column_stack([weight, weight * self.observed_]), np.array([float(self.bandwidth)])
@@ -163,14 +146,8 @@ class LocalRecalibration(ByColumns):
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
         mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
         held = inside(rate, mass / unit_of(float(weight.sum()), len(weight)), float(self.smooth))
-        return np.where(found, held, score), found
-
-    def _formula(self) -> Formula:
-        instead = "use apply_one, or `miscal apply`, or fit GroupWise or VariableTree to the same columns"
-        raise no_formula("LocalRecalibration", "compares a row with the rows it was fitted on", instead)
-
-    def _summary(self) -> str:
-        return f"{len(self.edges_) - 1} bins ({self.empty_bins_} empty), {self.features_.shape[1]} features"
+        changed = np.where(found, held, score)
+        return spread_rest(as_rows(probability), changed) if self.top_ else pairs(changed)
 
 
 def _seen(probability: Floats, *, top: bool) -> tuple[Floats, Any]:

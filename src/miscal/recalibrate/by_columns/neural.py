@@ -239,7 +239,7 @@ class NeuralCalibration(ByColumns):
     def _formula(self) -> nodes.Formula:
         parts = self.parts()
         if parts is None:
-            raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
+            return super()._formula()
         values, tables, layers = parts
         inputs = self._inputs()
         rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
@@ -277,12 +277,6 @@ class NeuralCalibration(ByColumns):
         super().check_state()
         if not all((np.abs(tensor) < 1e15).all() for tensor in self._tensors()):
             raise ValueError("'weights_' must be finite")
-
-    def _summary(self) -> str:
-        if not len(self.held_losses_):
-            return f"{len(self.losses_)} epochs, log loss {self.losses_[-1]:.4g}"
-        best = int(np.argmin(self.held_losses_))
-        return f"{best} epochs, held-out log loss {self.held_losses_[best]:.4g}"
 
 
 def _networks() -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
-from torch import nn
+from torch import Tensor, nn
 
 from miscal.data.errors import refusal, refusing
 from miscal.data.vectors import Array
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
         """Some of the rows."""
         return Rows(*(part[rows] for part in self))
 
-    def batches(self, rows: Array, device: torch.device, size: int = CHUNK) -> Iterator[list[torch.Tensor]]:
+    def batches(self, rows: Array, device: torch.device, size: int = CHUNK) -> Iterator[list[Tensor]]:
         """Some rows on the device, so many at a time."""
         for start in range(0, rows.size, size):
             yield [torch.from_numpy(each[rows[start : start + size]]).to(device) for each in self]
@@ -61,7 +61,7 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
             self.layers[-1].weight.zero_()
             self.layers[-1].bias.zero_()
 
-    def forward(self, numbers: torch.Tensor, *codes: torch.Tensor) -> torch.Tensor:
+    def forward(self, numbers: Tensor, *codes: Tensor) -> Tensor:
         """Outputs of a batch, (n, outputs)."""
         embedded = [table(codes[0][:, j]) for j, table in enumerate(self.tables)]
         return self.layers(torch.cat([*embedded, numbers], dim=1))
@@ -77,22 +77,19 @@ class Calibration(nn.Module):  # type: ignore[misc]
         self.raw = nn.Parameter((steps + torch.log(-torch.expm1(-steps))).repeat(maps, 1))
         self.network = network
 
-    def forward(
-        self, codes: torch.Tensor, numbers: torch.Tensor, place: torch.Tensor, part: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, codes: Tensor, numbers: Tensor, place: Tensor, part: Tensor) -> Tensor:
         """Log-odds (binary) or log-weights of the classes, (n, maps)."""
         g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         maps = torch.arange(len(self.first), device=self.first.device)
         if g.numel() != place.numel():
-            what = f"must give {len(maps)} number{'s' if len(maps) > 1 else ''} a row"
-            raise refusal(what, where="'module'", got=f"its output has shape {tuple(g.shape)}")
+            raise refusal(f"must give (n, {len(maps)}) numbers", where="'module'", got=f"it gives {tuple(g.shape)}")
         rise = torch.cumsum(nn.functional.softplus(self.raw), dim=1)
         values = self.first[:, None] + nn.functional.pad(rise, (1, 0))
         below, above = values[maps, place], values[maps, place + 1]
         return below + part * (above - below) + g.reshape(place.shape)
 
 
-def losses(logits: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
+def losses(logits: Tensor, outcome: Tensor) -> Tensor:
     """Log loss of each row; log-odds are log-weights of two classes, the first's being 0."""
     both = nn.functional.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
     return nn.functional.cross_entropy(both, outcome, reduction="none")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
-from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
@@ -141,7 +142,7 @@ def _of_the_score(leaf: Any) -> bool:
 
 
 def _check_smallest(name: str, value: Any) -> None:
-    if is_whole(value):
+    if isinstance(value, Integral):
         whole(name, value, 1)
     else:
         number(name, value, 0.0, 0.5, above=True)
@@ -186,15 +187,13 @@ class VariableTree(CutColumns):
     >>> age, y_prob = rng.integers(20, 80, 4000), rng.uniform(0.1, 0.9, 4000)
     >>> y = rng.random(4000) < np.where(age < 50, y_prob**2, y_prob)
     >>> VariableTree(max_depth=1).fit(y_prob, y, {"age": age})
-    VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
+    VariableTree(max_depth=1) fitted on 4,000 rows: 2 of its 3 nodes are leaves
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
 
     columns: Any = parameter(check_chosen, default=None)
-    leaf: Recalibrator | None = parameter(
-        such, _of_the_score, "must be a recalibrator of the score", "such as BetaCalibration()", default=None
-    )
+    leaf: Recalibrator | None = parameter(such, _of_the_score, "must be a recalibrator of the score", default=None)
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
@@ -207,8 +206,6 @@ class VariableTree(CutColumns):
             raise ValueError("the nodes do not form one tree")
         if [leaf is None for leaf in self.leaves_] != (self.nodes_[1] >= 0).tolist():
             raise ValueError("leaves must hold a recalibrator, inner nodes none")
-        if any(leaf is not None and leaf.uses_columns for leaf in self.leaves_):
-            raise ValueError("a leaf must hold a recalibrator of the score")
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
@@ -272,15 +269,5 @@ class VariableTree(CutColumns):
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
 
     def _summary(self) -> str:
-        inner = np.flatnonzero(self.nodes_[1] >= 0)
-        cuts = [self._cut(int(node)) for node in inner[:4]]
-        more = ", ..." if len(inner) > 4 else ""
-        leaves = len(self.leaves_) - len(inner)
-        return f"{leaves} {'leaf' if leaves == 1 else 'leaves'}" + (f"; {', '.join(cuts)}{more}" if cuts else "")
-
-    def _cut(self, node: int) -> str:
-        column, threshold = self.nodes_[0, node], self.cuts_[0, node]
-        if not self.nominal_[column]:
-            return f"{self.names_[column]} <= {threshold:g}"
-        levels = [str(level) for level in self.levels_[column][: int(np.floor(threshold)) + 1]]
-        return f"{self.names_[column]} in {{{', '.join(levels[:3])}{', ...' if len(levels) > 3 else ''}}}"
+        leaves = len(self.leaves_) - self.leaves_.count(None)
+        return f"{leaves} of its {len(self.leaves_)} nodes are leaves"

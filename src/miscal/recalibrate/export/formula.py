@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import MiscalError
 from miscal.data.vectors import Floats
 from miscal.pooling.columns import Encoding
 
@@ -306,11 +306,6 @@ Formula = Node | Softmax | Each
 def untouched(n_classes: int) -> Name | Each:
     """The formula of a map that changes nothing."""
     return PROBABILITY if n_classes == 2 else Each((PROBABILITY,) * n_classes)
-
-
-def no_formula(name: str, why: str, instead: str) -> MiscalError:
-    """The refusal of a recalibrator that has no formula."""
-    return refusal("has no formula", where=name, got=f"it {why}", hint=instead)
 
 
 # ------------------------------------------------------------------------------------------------ parts of formulas

@@ -134,11 +134,8 @@ class Graph:
     def constant(self, value: Any) -> str:
         from onnx import numpy_helper
 
-        array = np.asarray(value)
-        if array.dtype.kind == "f":
-            array = array.astype(np.float64)
         name = f"{self.own}c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(array, name))
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def of(self, p: str, node: Any) -> str:

@@ -80,13 +80,6 @@ def _case(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
     return f"(CASE{''.join(f' WHEN {test} THEN {value}' for test, value in cases)} ELSE {otherwise} END)"
 
 
-def _replaced(text: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """A text with its characters replaced, one kind after another."""
-    for plain, written in pairs:
-        text = text.replace(plain, written)
-    return text
-
-
 def _limited(text: str, most: int, name: str) -> str:
     """A text that is not too long."""
     if len(text) > most:
@@ -114,8 +107,8 @@ class Dialect:
     """
 
     quote: str = '"'
-    within: tuple[tuple[str, str], ...] = (('"', '""'),)
-    texts: tuple[tuple[str, str], ...] = (("'", "''"),)
+    within: tuple[tuple[str, Any], ...] = (('"', '""'),)
+    texts: tuple[tuple[str, Any], ...] = (("'", "''"),)
     double: str = "DOUBLE"
     number: str = "{}"
     exact: bool = False
@@ -132,7 +125,7 @@ class Dialect:
         """A column's name, which must be one."""
         if not name or "\x00" in name:
             raise refusal("must be the name of a column", where="in SQL a column", got=f"it is {name!r}")
-        return self.quote + _replaced(name, self.within) + self.quote
+        return self.quote + name.translate(str.maketrans(dict(self.within))) + self.quote
 
     def digits(self, value: float) -> str:
         """All digits of a number, with an exponent: most databases take plain ones for decimals."""
@@ -144,7 +137,7 @@ class Dialect:
         if isinstance(level, bool):
             return "TRUE" if level else "FALSE"
         if isinstance(level, str) and "\x00" not in level:
-            return f"'{_replaced(level, self.texts)}'"
+            return f"'{level.translate(str.maketrans(dict(self.texts)))}'"
         if isinstance(level, int) and -self.widest <= level < self.widest:
             return str(level)
         if isinstance(level, float):
