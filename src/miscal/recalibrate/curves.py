@@ -302,7 +302,7 @@ class MeanScaling(Recalibrator):
     --------
     >>> fitted = MeanScaling().fit([0.1, 0.2, 0.3], [0, 1, 2], response="count", exposure=[1, 2, 2])
     >>> fitted
-    MeanScaling() fitted on 3 rows: intercept 0, slope 2.73
+    MeanScaling() fitted on 3 rows: 0 + 2.73 m
     >>> fitted.predict([0.1]).round(3)
     array([0.273])
     """
@@ -390,7 +390,9 @@ class MeanScaling(Recalibrator):
         return {cls.__name__ if form == "auto" else f"{cls.__name__}({form})": cls(form) for form in forms}
 
     def _summary(self) -> str:
-        return f"intercept {self.intercept_:.3g}, slope {self.slope_:.3g}"
+        if self.form == "power":
+            return f"exp({self.intercept_:.3g} + {self.slope_:.3g} ln m)"
+        return f"{self.intercept_:.3g} + {self.slope_:.3g} m"
 
 
 def _rows(sample: Sample) -> float:

@@ -118,7 +118,10 @@ def load_model(path: str | Path) -> Recalibrator:
     check_file(path)
     with refusing("cannot be read", where=f"'{path}'"):
         text = Path(path).read_text(encoding="utf-8")
-    return model_from(text)
+    try:
+        return model_from(text)
+    except MiscalError as error:
+        raise type(error)(f"'{path}': {error}") from error
 
 
 def model_from(text: str) -> Recalibrator:

@@ -90,6 +90,9 @@ class HistogramBinning(Recalibrator):
     def _formula(self) -> nodes.Formula:
         return nodes.steps(nodes.PROBABILITY, self.edges_, self.values_)
 
+    def _summary(self) -> str:
+        return f"{len(self.values_)} bins"
+
 
 class ScalingBinning(Curve):
     """Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).

@@ -327,4 +327,6 @@ class MulticalibrationBoost(cuts.CutColumns):
         return self.is_fitted() and self.rounds_ == 0
 
     def _summary(self) -> str:
+        if not self.rounds_:
+            return "held-out loss would not improve, so nothing was changed"
         return f"{self.rounds_} rounds of trees"

@@ -187,7 +187,7 @@ class VariableTree(CutColumns):
     >>> age, y_prob = rng.integers(20, 80, 4000), rng.uniform(0.1, 0.9, 4000)
     >>> y = rng.random(4000) < np.where(age < 50, y_prob**2, y_prob)
     >>> VariableTree(max_depth=1).fit(y_prob, y, {"age": age})
-    VariableTree(max_depth=1) fitted on 4,000 rows: 2 of its 3 nodes are leaves
+    VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
@@ -269,5 +269,14 @@ class VariableTree(CutColumns):
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
 
     def _summary(self) -> str:
-        leaves = len(self.leaves_) - self.leaves_.count(None)
-        return f"{leaves} of its {len(self.leaves_)} nodes are leaves"
+        inner = np.flatnonzero(self.nodes_[1] >= 0)
+        cuts = [self._cut(int(node)) for node in inner[:4]] + ["..."] * (len(inner) > 4)
+        leaves = len(self.leaves_) - len(inner)
+        return f"{leaves} {'leaf' if leaves == 1 else 'leaves'}" + (f"; {', '.join(cuts)}" if cuts else "")
+
+    def _cut(self, node: int) -> str:
+        column, threshold = self.nodes_[0, node], self.cuts_[0, node]
+        if not self.nominal_[column]:
+            return f"{self.names_[column]} <= {threshold:g}"
+        levels = [str(level) for level in self.levels_[column][: int(np.floor(threshold)) + 1]]
+        return f"{self.names_[column]} in {{{', '.join(levels[:3])}{', ...' if len(levels) > 3 else ''}}}"
