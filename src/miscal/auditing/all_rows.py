@@ -57,14 +57,14 @@ def score_edges(compared: Pair) -> np.ndarray:
     return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
 
 
-def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
+def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
     kind = "integer" if column.integer else "category" if column.nominal else column.kind
     known = column.values[~np.isnan(column.values)] if not column.nominal else np.empty(0)
     if column.nominal or (alone and known.size == len(column) and known.min() == known.max()):
         return Cuts(column.name, kind)
     nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
-    bins, fine = (nothing if edges is None else edges for edges in (bins, fine))
+    bins, fine = (nothing if edges is None else edges for edges in (shown_edges(column, compared), fine))
     quantiles = grid_quantiles(known) if known.size else np.empty(0)
     asked = [bins, fine, quantiles, *([shared_edges(bins)] if known.size and column.kind != "date" else [])]
     return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate(asked) + 0.0))
@@ -120,19 +120,17 @@ class AllRows:
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
-        variables: dict[str, ColumnSums] = {}
-        fields: dict[str, ColumnSums] = {}
+        columns: tuple[dict[str, ColumnSums], dict[str, ColumnSums]] = {}, {}  # variables and fields
         for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
             if tally is not None and beyond is not None:
-                kept = fields if one.grid is None else variables
-                kept[one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
+                columns[one.grid is None][one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
         about = {
             "outcome": self.roles.outcome, "probability": ", ".join(map(str, self.roles.probabilities)),
             "weight_column": self.roles.weight, "count_column": self.roles.count, "target": self.event,
             "classes": [str(label) for label in self.gathered.predictions.classes],
         }  # fmt: skip
         made = Summary(
-            about, int(score.counts.sum()), added.ignored, score, scores, variables, fields,
+            about, int(score.counts.sum()), added.ignored, score, scores, *columns,
             (*self.aside, *unread), sums_depend_on_outcome(added.weights),
         )  # fmt: skip
         return made, added
@@ -146,10 +144,7 @@ def measured_on_all(
     further : cells whose sums are wanted as well, given in the end
     """
     compared = looked.rows.raw
-    cuts = [
-        cuts_of(column, None if column.nominal else shown_edges(column, compared), group.parts[0].edges)
-        for column, _, group in looked.columns
-    ]
+    cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
     scale, groups = every.gathered.rows / max(looked.rows.raw.rows, 1), [*looked.groups, *looked.pairs]
@@ -196,8 +191,8 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
 def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
     if not each.bins.size:  # a field
         return Column(name, "category", np.full(rows, -1, np.int32), ())
-    kind = "date" if each.kind == "date" else "numeric"
-    return Column(name, kind, np.full(rows, np.nan), integer=each.kind == "integer")
+    kind, integer = each.kind, each.kind == "integer"
+    return Column(name, "date" if kind == "date" else "numeric", np.full(rows, np.nan), integer=integer)
 
 
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
@@ -247,11 +242,11 @@ def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, 
     cells = enumerate(np.nan_to_num(rows.p_values(raw), nan=1.0).tolist())
     for family, (size, places) in looked.searched.items():
         found = [(place, *next(cells)) for place in places]
-        made[family] = size, [
+        moved = [
             replace(place, raw=raw.cell(cell), beyond=beyond.cell(cell), p_value=min(1.0, p * size * place.searched))
             for place, cell, p in found
-            if raw.weight[cell] > 0
         ]
+        made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
     return made
 
 
