@@ -249,7 +249,7 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
-READERS["tuple[Finding, ...]"] = lambda value: tuple(Finding.from_dict(mapping(item)) for item in items(value))
+READERS["tuple[Finding, ...]"] = lambda value: tuple(map(READERS["Finding"], items(value)))
 READERS["list[Finding]"] = lambda value: [one for one in READERS["tuple[Finding, ...]"](value) if one.real]
 READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
 

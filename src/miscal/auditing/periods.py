@@ -150,16 +150,7 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     return _periods(tally, days, time, wanted.every, noise, level=wanted.level, random_state=wanted.random_state)
 
 
-def _periods(
-    daily: Tally,
-    days: np.ndarray,
-    column: str,
-    every: str | None,
-    rows: Any,
-    *,
-    level: float = 0.05,
-    random_state: int = 0,
-) -> Result:
+def _periods(daily: Tally, days: np.ndarray, column: str, every: str | None, rows: Any, **judged: Any) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -173,7 +164,7 @@ def _periods(
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
-    judged: Any = {"level": level, "random_state": random_state}
+    judged = {"level": 0.05, "random_state": 0, **judged}
     if isinstance(rows, Noise):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:
