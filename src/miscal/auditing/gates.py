@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
-from miscal.data.errors import nearest, refusal, refusing, visible
+from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
@@ -104,12 +104,10 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
-        unknown = [name for name in content if name.replace("-", "_") not in GATES]
-        if unknown:
-            hint = nearest(unknown[0], GATES.values())
-            raise refusal(f"has no gate '{unknown[0]}'", where=f"'{candidate}'", hint=hint)
+        keys = {name: name.replace("-", "_") for name in content}
+        for name in (name for name, key in keys.items() if key not in GATES):
+            raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
         if content:
-            keys = {name: name.replace("-", "_") for name in content}
             return {key: gate_value(key, content[name], f"'{candidate}': {name}", most) for name, key in keys.items()}
     return {}
 
@@ -190,8 +188,7 @@ def _multicalibration(audit: Document, limit: float, hidden: Mapping[str, str]) 
 
 def _column(audit: Document, name: str, limit: float) -> Outcome:
     known = {str(result.settings.get("column")): result for result in audit.columns}
-    if name not in known:
-        raise refusal(f"has no result for column '{name}'", where="the audit", hint=nearest(name, known))
+    check_named([name], known, "the audit", known)
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 

@@ -161,18 +161,16 @@ def _places(
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> dict[str, Any]:
         return _judged(compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level)
 
-    again = {finding.where: finding for finding in flat(after.findings)}
-    early = [finding for finding in flat(before.findings) if finding.real]
-    known = {finding.where for finding in early}
+    early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
-    for finding in early:
-        late, two = again.get(finding.where), judge(finding, recalibrated, predictions)
-        if finding.whole and late is not None:
-            two["p_value"] = late.p_value
-        within, still = two["interval"][0] <= 0.0 <= two["interval"][1], late is not None and late.real
-        verdict = _verdict(finding.gap, two["gap"], within, still, finding.whole)
+    for where, finding in early.items():
+        two = judge(finding, recalibrated, predictions)
+        if finding.whole and where in late:
+            two["p_value"] = late[where].p_value
+        within = two["interval"][0] <= 0.0 <= two["interval"][1]
+        verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
         found.append((finding, verdict, _numbers(finding), two))
-    for finding in (one for one in flat(after.findings) if one.real and one.where not in known):
+    for finding in (one for where, one in late.items() if where not in early):
         one = judge(finding, predictions, recalibrated)
         found.append((finding, _late_verdict(one, finding), one, _numbers(finding)))
     names = ("where", "kind", "verdict", "before", "after")
