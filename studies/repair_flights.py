@@ -16,6 +16,7 @@ import numpy as np
 
 from miscal.auditing.repair import repair_table
 from miscal.datasets import flights
+from miscal.page.words import became
 from studies.displays import ChoiceDisplay
 from studies.harness import RESULTS, markdown
 
@@ -50,7 +51,8 @@ def main() -> None:
         "after": "after",
         "verdict": "verdict",
     }
-    text = f"{done.model.reason}\n\n{done.record.sentence}\n\n{markdown(rows, headings)}\n"
+    said = became([place["verdict"] for place in done.record.places])
+    text = f"{done.model.reason}\n\n{said}\n\n{markdown(rows, headings)}\n"
     (RESULTS / "repair_flights.md").write_text(text, encoding="utf-8")
     image = Path(__file__).parents[1] / "docs" / "images" / "repair-choice.png"
     ChoiceDisplay(done.model).plot().figure_.savefig(image, dpi=110)

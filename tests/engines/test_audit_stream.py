@@ -187,7 +187,7 @@ def test_an_interrupt_leaves_nothing_and_says_so(planted, tmp_path):
 
 def test_clusters_and_unknown_columns_are_refused_clearly(planted, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("miscal.auditing.audit._limit", lambda *_: 5_000)
+        patched.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: 5_000)
         code, text = run("audit", planted, *COLUMNS, "--cluster", "age", "--out", tmp_path / "r.html")
     assert code == 2
     assert "needs all rows of a cluster together" in text

@@ -48,7 +48,7 @@ def path(tmp_path_factory) -> Path:
 
 
 def _held(monkeypatch: pytest.MonkeyPatch, rows: int = HELD) -> None:
-    monkeypatch.setattr("miscal.auditing.audit._limit", lambda *_: rows)
+    monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: rows)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

@@ -98,9 +98,9 @@ def test_a_table_without_named_roles_lists_its_columns(tmp_path):
     assert done.exit_code == 2
     assert done.output.strip() == (
         "miscal: audit needs the names of the outcome and probability columns; "
-        "no column could be the probability, of numbers from 0 to 1 without missing values; "
-        "the columns are 'late', 'pay', 'age'. "
-        "Hint: say --outcome NAME and --probability NAME"
+        "no column could be the probability, of 'late', 'pay', 'age'. "
+        "Hint: say --outcome NAME and --probability NAME; "
+        "without, 0 and 1 and numbers from 0 to 1, none missing, are found"
     )
 
 

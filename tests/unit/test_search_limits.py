@@ -43,7 +43,7 @@ def test_a_planted_pair_of_a_large_field_is_found(levels, held, tmp_path, monkey
     path = tmp_path / "t.parquet"
     pq.write_table(_planted(levels), path, row_group_size=50_000)
     if held:
-        monkeypatch.setattr("miscal.auditing.audit._limit", lambda *_: held)
+        monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: held)
     found = miscal.audit(path, **ASKED)
     first = next(finding for finding in found.findings if finding.specific)
     assert first.where == f"f s{min(levels // 2, 300):04} and g b"
@@ -111,7 +111,7 @@ def test_columns_set_aside_say_how_to_ask_for_them():
 def test_beyond_memory_it_says_what_was_tested_on_its_average_only(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(_calm(4, 20_000)), path)
-    monkeypatch.setattr("miscal.auditing.audit._limit", lambda *_: 5_000)
+    monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: 5_000)
     found = miscal.audit(path, **ASKED)
     entry = next(one for one in found.left_out if one["what"] == "tests along the score")
     assert "three columns" in entry["where"][0]
@@ -161,7 +161,7 @@ def test_no_place_is_explained_on_a_sample_too_small_to_see_it(tmp_path, monkeyp
     table, _ = _rare_levels()
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(table), path)
-    monkeypatch.setattr("miscal.auditing.audit._limit", lambda *_: 15_000)
+    monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: 15_000)
     found = miscal.audit(path, effort="quick", **ASKED)
     columns = {name: table[name] for name in ("f", "day", "p")}
     explained = 0

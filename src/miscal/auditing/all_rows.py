@@ -6,7 +6,6 @@ is told from the sample, each row of which stands for as many as it was taken fr
 """
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,14 +32,11 @@ from miscal.inference.residual import LEAST_EVENTS, sums_depend_on_outcome
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
-from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
+from miscal.pooling.bins import bin_index, grid_quantiles, quantile_edges, shared_edges
 from miscal.pooling.cells import Levels
 from miscal.results import Result
 
-FROM_SAMPLE = ("curve", "density", "curve_rows")  # what a variable's figure draws beside its ranges
-SCORE_BINS = 15
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
 LookedAt = tuple[Column, Result, Group]
 
@@ -57,20 +53,18 @@ class Cuts:
 
 
 def score_edges(compared: Pair) -> np.ndarray:
-    """The edges of the bins of the score that are shown, of about equal weight."""
-    with warnings.catch_warnings():  # nobody asked for a number of bins
-        warnings.filterwarnings("ignore", message=".*bins were asked for")
-        return score_bins(compared, SCORE_BINS, "quantile").cells.edges
+    """The edges of the bins of the score that are shown: fifteen, of about equal weight."""
+    return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
 
 
-def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
+def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
     kind = "integer" if column.integer else "category" if column.nominal else column.kind
     known = column.values[~np.isnan(column.values)] if not column.nominal else np.empty(0)
     if column.nominal or (alone and known.size == len(column) and known.min() == known.max()):
         return Cuts(column.name, kind)
     nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
-    bins, fine = (nothing if edges is None else edges for edges in (bins, fine))
+    bins, fine = (nothing if edges is None else edges for edges in (shown_edges(column, compared), fine))
     quantiles = grid_quantiles(known) if known.size else np.empty(0)
     asked = [bins, fine, quantiles, *([shared_edges(bins)] if known.size and column.kind != "date" else [])]
     return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate(asked) + 0.0))
@@ -126,19 +120,17 @@ class AllRows:
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
-        variables: dict[str, ColumnSums] = {}
-        fields: dict[str, ColumnSums] = {}
+        columns: tuple[dict[str, ColumnSums], dict[str, ColumnSums]] = {}, {}  # variables and fields
         for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
             if tally is not None and beyond is not None:
-                kept = fields if one.grid is None else variables
-                kept[one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
+                columns[one.grid is None][one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
         about = {
             "outcome": self.roles.outcome, "probability": ", ".join(map(str, self.roles.probabilities)),
             "weight_column": self.roles.weight, "count_column": self.roles.count, "target": self.event,
             "classes": [str(label) for label in self.gathered.predictions.classes],
         }  # fmt: skip
         made = Summary(
-            about, int(score.counts.sum()), added.ignored, score, scores, variables, fields,
+            about, int(score.counts.sum()), added.ignored, score, scores, *columns,
             (*self.aside, *unread), sums_depend_on_outcome(added.weights),
         )  # fmt: skip
         return made, added
@@ -152,16 +144,12 @@ def measured_on_all(
     further : cells whose sums are wanted as well, given in the end
     """
     compared = looked.rows.raw
-    cuts = [
-        cuts_of(column, None if column.nominal else shown_edges(column, compared), group.parts[0].edges)
-        for column, _, group in looked.columns
-    ]
+    cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
     scale, groups = every.gathered.rows / max(looked.rows.raw.rows, 1), [*looked.groups, *looked.pairs]
-    along = score_cells(groups, looked.rows.grid, scale)
     conditions = ConditionCells(tuple(place.conjunction for place in places))
-    chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
+    chosen = [*crossed, conditions, *score_cells(groups, looked.rows.grid, scale), *further]
     edges = score_edges(compared)
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
     summary, added = every.add(edges, cuts, chosen, ranks)
@@ -172,8 +160,7 @@ def measured_on_all(
     made.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     made.skipped, made.left_out = looked.skipped, looked.left_out
     made.searched = _searched(looked, rows, *map(Sums.of, next(sums)))
-    added_along: list[tuple[Any, Any]] = [(None, None) if one is None else next(sums) for one in along]
-    found = {group.names: both for group, both in zip(groups, added_along, strict=True)}
+    found = {group.names: next(sums) for group in groups}
     for group in [*made.groups, *made.pairs]:  # a column may have too many levels among all rows, and be gone
         see_sums(group, *found[group.names], made.rows)
     leave_out_shapes(made)
@@ -190,35 +177,32 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     made = Looked(event if sample is None else sample.target, "", rows, score, Sums.of(summary.grid))
     made.column = None if sample is None else sample.column  # a tally does not say whether its column holds logits
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
-    for name in seen or (*summary.variables, *summary.fields):
-        if name in summary.variables:
-            each = summary.variables[name]
-            column, result = seen.get(name) or (_stand_in(name, each.kind, rows.raw.rows), None)
-            made.columns.append(_variable(column, each, rows, result, common))
-        elif name in summary.fields:
-            column, _ = seen.get(name) or (_stand_in(name, "category", rows.raw.rows), None)
-            made.columns.append(_field(column, summary.fields[name], rows, common))
+    sums = summary.variables | summary.fields
+    for name in (name for name in seen or sums if name in sums):
+        column, result = seen.get(name) or (_stand_in(name, sums[name], rows.raw.rows), None)
+        look = _variable if name in summary.variables else _field
+        made.columns.append(look(column, sums[name], rows, result, common))
     whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
     beyond = made.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if made.columns else whole
     made.all = whole, beyond
     return made
 
 
-def _stand_in(name: str, kind: str, rows: int) -> Column:
-    if kind in ("category", "boolean"):
+def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
+    if not each.bins.size:  # a field
         return Column(name, "category", np.full(rows, -1, np.int32), ())
-    return Column(name, "date" if kind == "date" else "numeric", np.full(rows, np.nan), integer=kind == "integer")
+    kind, integer = each.kind, each.kind == "integer"
+    return Column(name, "date" if kind == "date" else "numeric", np.full(rows, np.nan), integer=integer)
 
 
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
     extra: dict[str, Any] = {"column_kind": column.kind, "integer": column.integer}
-    if sampled is not None:
-        extra |= {name: sampled.extra[name] for name in FROM_SAMPLE if name in sampled.extra}
-        extra |= {"curve_rows": len(column)} if "curve" in extra else {}
+    if sampled is not None and "curve" in sampled.extra:
+        extra |= {name: sampled.extra[name] for name in ("curve", "density")} | {"curve_rows": len(column)}
     bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
-    shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)  # those that other audits may have
     edges: Any = each.tally.cells.edges  # type: ignore[union-attr]
-    extra["fine"] = coarsened(each.tally, np.union1d(each.bins, np.intersect1d(shared, edges)))
+    shared = np.intersect1d(shared_edges(each.bins), edges)  # those that other audits may have
+    extra["fine"] = coarsened(each.tally, np.union1d(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
     codes[np.isnan(column.values)] = fine.cells.count - 1
@@ -229,7 +213,7 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     return column, result, group
 
 
-def _field(column: Column, each: ColumnSums, rows: Rows, common: Any) -> LookedAt:
+def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, common: Any) -> LookedAt:
     cells: Any = each.tally.cells
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
@@ -255,36 +239,33 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
 def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
     """The places of searches, tested by their sums over all rows among all that were searched."""
     made: dict[str, tuple[int, list[Place]]] = {}
-    found = enumerate(np.nan_to_num(rows.p_values(raw), nan=1.0).tolist())
+    cells = enumerate(np.nan_to_num(rows.p_values(raw), nan=1.0).tolist())
     for family, (size, places) in looked.searched.items():
-        moved = []
-        for place in places:
-            number, chance = next(found)
-            chance = min(1.0, chance * size * max(place.searched, 1))
-            moved.append(replace(place, raw=raw.cell(number), beyond=beyond.cell(number), p_value=chance))
+        found = [(place, *next(cells)) for place in places]
+        moved = [
+            replace(place, raw=raw.cell(cell), beyond=beyond.cell(cell), p_value=min(1.0, p * size * place.searched))
+            for place, cell, p in found
+        ]
         made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
     return made
 
 
-def score_cells(groups: Sequence[Group], grid: Any, scale: float) -> list[CrossedCells | None]:
-    """What to add up for each group; None for a pair that has too many cells.
+def score_cells(groups: Sequence[Group], grid: Any, scale: float) -> list[CrossedCells]:
+    """What to add up for each group.
 
-    Of a field with very many levels those are added that have rows enough to be tested, the largest first.
+    Of a field with very many levels those are added that have rows enough to be tested, the largest first. Ranges are
+    few, and pairs have no more cells than are kept.
     """
-    along = RangeCells(SCORE, grid.edges)
-    made: list[CrossedCells | None] = []
+    along, most, made = RangeCells(SCORE, grid.edges), MOST_CELLS // grid.cells, []
     for group in groups:
-        most = MOST_CELLS // grid.cells
-        if group.count <= most:
-            made.append(CrossedCells((*(cells_of_part(part) for part in group.parts), along)))
-        elif len(group.parts) == 1 and not group.ordered:
+        cells = [cells_of_part(part) for part in group.parts]
+        if group.count > most:
             part = group.parts[0]
             rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
             chosen = np.argsort(-rows, kind="stable")[:most]
             levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
-            made.append(CrossedCells((LevelCells(part.name, levels=levels), along)))
-        else:
-            made.append(None)
+            cells = [LevelCells(part.name, levels=levels)]
+        made.append(CrossedCells((*cells, along)))
     return made
 
 
@@ -297,8 +278,6 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
 
 def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
     """Give a group its sums along the score, its cells in its own order; of very many levels those that were added."""
-    if raw is None or beyond is None:
-        return
     *parts, score = raw.cells.parts
     shape = tuple(part.count for part in raw.cells.parts)
     places = [_places(own, cells) for own, cells in zip(group.parts, parts, strict=True)]

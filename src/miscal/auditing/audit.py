@@ -42,10 +42,7 @@ from miscal.results import Result
 __all__ = ["Audit", "audit"]
 
 Progress = Callable[[str, int, int], None]
-EFFORTS = ("quick", "normal", "deep")
-TALLY = ".tally"
 MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
-CLUSTER_MEMORY = "1GB"  # of the driver, for what it gathers of a cluster's frame
 MOST_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}  # rows beyond which a search gains nothing
 
 
@@ -118,7 +115,7 @@ def audit(
     >>> [finding.where for finding in found.findings if finding.real][:1]
     ['the whole table']
     """
-    one_of("effort", effort, EFFORTS)
+    one_of("effort", effort, list(MOST_CLASSES))
     number("level", level, 0.0, 1.0, above=True, below=True)
     whole("max_levels", max_levels, 1)
     check_seed(random_state)
@@ -131,7 +128,7 @@ def audit(
     means = {} if response == "binary" else {"response": response}
     options: dict[str, Any] = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
-    if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
+    if isinstance(data, (str, PathLike)) and fspath(data).endswith(".tally"):
         seen = look_at_tally(Path(fspath(data)), wanted, options | {"by": by, "ignore": ignore})
     else:
         seen = look_at_table(data, wanted, options, memory, steps)
@@ -215,18 +212,23 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     only = options.pop("columns", None)
     source = opened(data, memory, steps.progress)
     roles, about, notes = _named(data, source, options)
-    wanted = replace(
-        wanted, score=roles.probability if isinstance(roles.probability, str) and not roles.logit else None
-    )
+    as_it_stands = isinstance(roles.probability, str) and not roles.logit
+    wanted = replace(wanted, score=roles.probability if as_it_stands else None)
     usable = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
-    limit = _limit(data, source, memory, wanted)
-    rows = gather(source, roles, _kept(wanted, usable, only), limit=limit, target=wanted.target)
+    asked = usable if wanted.by is None else [name for name in usable if name in wanted.by]
+    kept = [name for name in (asked if only is None else only) if name not in wanted.ignore]
+    kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
+    limit = None  # of rows to gather: none where the table is in memory already
+    if memory is not None or isinstance(data, (str, PathLike)) or source.rows is None:
+        ceiling = memory or ("1GB" if library_of(data) == "pyspark" else half_of_memory())  # of a cluster's driver
+        limit = rows_that_fit(ceiling, source.kinds, source.texts)
+        limit = min(limit, MOST_SAMPLED[wanted.effort]) if (source.rows or 0) > limit else limit
+    rows = gather(source, roles, kept, limit=limit, target=wanted.target)
     roles = rows.roles or roles
     give_back(rows.predictions.rows)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
     if memory is not None:
-        most = levels_that_fit(memory, rows.predictions)
-        wanted = replace(wanted, max_levels=min(wanted.max_levels, most))
+        wanted = replace(wanted, max_levels=min(wanted.max_levels, levels_that_fit(memory, rows.predictions)))
     if rows.complete:
         seen = _look_at_rows(rows.predictions, wanted, steps, unread)
     else:
@@ -249,24 +251,6 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Roles, dict
     return Roles(**options), {"read_as": forms} if forms else {}, notes
 
 
-def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
-    """Columns to gather: those that are looked at, and that of the time."""
-    names = known if wanted.by is None else [name for name in known if name in wanted.by]
-    kept = [name for name in (names if only is None else only) if name not in wanted.ignore]
-    return [*kept, wanted.time] if wanted.time is not None and wanted.time not in kept else kept
-
-
-def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
-    """Rows that may be gathered; None for a table that is in memory already."""
-    in_memory = not isinstance(data, (str, PathLike)) and source.rows is not None
-    if memory is None and in_memory:
-        return None
-    ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else half_of_memory())
-    fitting = rows_that_fit(ceiling, source.kinds, source.texts)
-    too_many = source.rows is not None and source.rows > fitting
-    return min(fitting, MOST_SAMPLED[wanted.effort]) if too_many else fitting
-
-
 def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
@@ -274,12 +258,9 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     if dated is not None:
         judged: Any = {"every": wanted.every, "level": wanted.level, "random_state": wanted.random_state}
         looks[0].further.append(by_period(looks[0].rows.raw, dated, **judged))
-    about = {
-        "rows": predictions.rows,
-        "fingerprint": predictions._fingerprint(),  # noqa: SLF001
-        "rows_fingerprint": rows_fingerprint(predictions),
-    }
-    names = [one["where"] for one in aside if one["reason"].startswith("an identifier") and not wanted.by]
+    about: dict[str, Any] = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
+    about["rows_fingerprint"] = rows_fingerprint(predictions)
+    names = [one["where"] for one in aside if one["reason"].startswith("an identifier")]
     known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
     key = None if predictions.cluster is not None else column_choice.suggested(predictions, looks[0].rows.beyond, known)
     about |= {} if key is None else {"cluster_suggested": key[0]}
@@ -313,7 +294,9 @@ def _looked(
 ) -> tuple[list[Looked], list[dict[str, Any]]]:
     """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
     columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
-    targets = _targets(predictions, wanted)
+    several = predictions.n_classes > 2 and wanted.target in ("auto", "top")  # and none is named: each class as well
+    classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
+    targets = [(wanted.target, ""), *((k, str(predictions.classes[k])) for k in classes)]
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
     looks = [look(predictions, columns, target, wanted, parts, steps, judged=judged) for target in targets]
@@ -325,10 +308,3 @@ def _looked(
             look_at_neighbourhoods(predictions, first, wanted, steps)
     leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
     return looks, aside
-
-
-def _targets(predictions: Predictions, wanted: Wanted) -> list[tuple[str | int, str]]:
-    """The target asked for; with several classes and none named, each class as well."""
-    several = predictions.n_classes > 2 and wanted.target in ("auto", "top")
-    classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
-    return [(wanted.target, ""), *((k, str(predictions.classes[k])) for k in classes)]

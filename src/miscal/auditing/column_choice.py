@@ -92,15 +92,12 @@ def chosen_columns(
     known = list(predictions.columns)
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
-    for name in by or known:
-        if name in ignore:
-            continue
-        column = predictions.columns[name]
+    for column in (predictions.columns[name] for name in by or known if name not in ignore):
         reason = f"it has more than {max_levels:,} levels" if len(column.levels) > max_levels else None
         if not by:
             reason = reason or reason_aside(column) or reason_copied(column, predictions)
         if reason and not (constants and reason == "constant"):
-            aside.append(left_out(name, predictions.rows, reason))
+            aside.append(left_out(column.name, predictions.rows, reason))
         else:
             chosen.append(column)
     return chosen, aside
@@ -138,9 +135,12 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
     if predictions.rows <= FEW or column.missing.any():
         return None
     if score.ndim > 1:
-        names = np.array([str(name) for name in predictions.classes], object)
+        if not (column.nominal or column.integer):
+            return None
+        own = column.as_levels()
+        named, names = (np.array([str(each) for each in some], object) for some in (own.levels, predictions.classes))
         labels = {"a copy of the outcome": outcome, "the class predicted": np.argmax(score, axis=1)}
-        return next((why for why, which in labels.items() if _same_labels(column, names[which])), None)
+        return next((why for why, which in labels.items() if np.array_equal(named[own.values], names[which])), None)
     if len(column.levels) <= 2 and np.unique(values[:FEW]).size <= 2 and np.unique(values).size == 2:
         second = values == values.max()
         if np.array_equal(second, outcome > 0) or np.array_equal(second, outcome <= 0):
@@ -152,24 +152,15 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
 
 
 def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | None:
-    """The two scores between which a column of two values changes; None where it does not change at one place.
+    """The two scores between which a column that has two values changes; None where that is not at one place.
 
     >>> separated(np.array([False, True, True]), np.array([0.1, 0.6, 0.9]))
     (0.1, 0.6)
     """
     high, low = score[second], score[~second]
-    if not high.size or not low.size:
-        return None
     if low.max() < high.min():
         return float(low.max()), float(high.min())
     return (float(high.max()), float(low.min())) if high.max() < low.min() else None
-
-
-def _same_labels(column: Column, labels: np.ndarray) -> bool:
-    if not (column.nominal or column.integer):
-        return False
-    levels = column.as_levels()
-    return bool(np.array_equal(np.array([str(level) for level in levels.levels], object)[levels.values], labels))
 
 
 def _rises(score: np.ndarray, values: np.ndarray) -> bool:
@@ -222,7 +213,7 @@ def _judged(column: Column, one: Pair) -> tuple[bool, int, str] | None:
 
     shared = _outcomes(many, sums(one.observed), one.predicted, sums)
     uncertain = not shared
-    if uncertain and many.size >= LEAST_ERRING and (column.nominal or NAMED.search(column.name)):
+    if uncertain and (column.nominal or NAMED.search(column.name)):
         off, noise = sums(one.observed - one.predicted), sums(one.predicted * (1.0 - one.predicted))
         shared = _errors(off / many, noise / many**2)
     return (uncertain, many.size, shared) if shared else None
@@ -309,13 +300,10 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
     settled = _settled(found, pattern)
     if len(settled) == 1:
         return settled[0]
-    what = {"outcome": "whole numbers 0 and 1", "probability": "numbers from 0 to 1"}[role]
-    listed, every = (", ".join(f"'{name}'" for name in names[:12]) for names in (found, list(columns)))
-    several = f"several could be the {role}: {listed}"
-    none = f"no column could be the {role}, of {what} without missing values; the columns are {every}"
-    hint = "say outcome=NAME and probability=NAME"
-    needs = "needs the names of the outcome and probability columns"
-    raise refusal(needs, where="audit", got=several if found else none, hint=hint)
+    listed = ", ".join(f"'{name}'" for name in (found or list(columns))[:12])
+    got = f"several could be the {role}: {listed}" if found else f"no column could be the {role}, of {listed}"
+    hint = "say outcome=NAME and probability=NAME; without, 0 and 1 and numbers from 0 to 1, none missing, are found"
+    raise refusal("needs the names of the outcome and probability columns", where="audit", got=got, hint=hint)
 
 
 def _classes(usable: Mapping[str, np.ndarray], chances: list[str], outcome: str | None) -> tuple[str, Any] | None:
@@ -329,18 +317,14 @@ def _classes(usable: Mapping[str, np.ndarray], chances: list[str], outcome: str 
         if len(names) < 2 or np.abs(sum(usable[name] for name in names) - 1.0).max() > SUM_OF_ONE:
             continue
         labels = np.array([name[len(head) + 1 :] for name in names], object)
-        words = {name: _words(values) for name, values in usable.items() if name not in names}
+        words = {
+            name: np.array([each if isinstance(each, str) else f"{each:g}" for each in values.tolist()], object)
+            for name, values in usable.items()
+            if name not in names
+        }
         fit = [name for name, each in words.items() if len(set(each)) > 1 and set(each) <= set(labels)]
         said = labels[np.argmax([usable[name] for name in names], axis=0)]
         free = [name for name in fit if np.mean(words[name] == said) < CERTAINLY] or fit
         settled = [outcome] if outcome in fit else _settled(free, _OUTCOME)
         found += [(name, names[1] if labels.tolist() == ["0", "1"] else names) for name in settled]
     return found[0] if len(found) == 1 else None
-
-
-def _words(values: np.ndarray) -> np.ndarray:
-    """Values as labels are written in the names of columns."""
-    if values.dtype == object:
-        return values
-    distinct, code = np.unique(values, return_inverse=True)
-    return np.array([f"{value:g}" for value in distinct.tolist()], object)[code]

@@ -152,11 +152,10 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> C
     """
     own, spread = _sums(result.extra["tally"], result), np.ones(1)
     if clustered:
-        error = result.table["error"] if "error" in result.table else np.empty(0)
-        if error.size != own["weight"].size:
+        if "error" not in result.table:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = (error * own["weight"]) ** 2 / own["residual2"]
+            ratio = (result.table["error"] * own["weight"]) ** 2 / own["residual2"]
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
     made = own | {name: own[name] * spread for name in NOISE}
     if fine is not None:  # rows of a cluster lie in several narrow ranges: those joined err together as the widest do

@@ -40,11 +40,6 @@ LEAST_EACH = 20  # rows a cell from which it is no accident that all have the sa
 FAR_OFF = 36_525  # days: a hundred years
 ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
-# Scores that fall where events become more frequent: most often a column of the other class.
-UPSIDE_DOWN = (
-    "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the other "
-    "class, or is the event the other label?"
-)
 
 
 def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any) -> dict[str, Any]:
@@ -56,10 +51,12 @@ def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **des
         named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
         sections["score"].append(looked.score.to_dict() | named)
     for _, result, group in first.columns:
-        made = result.to_dict()
-        cells = result.extra["tally"].cells
-        if 2 <= (cells.count if group.ordered else group.count) <= MOST_GROUPS:
-            made["extra"]["differences"] = differences(*_groups(group, result), first)
+        made, shown = result.to_dict(), result.extra["tally"]
+        cells = shown.cells  # the levels of a field, or the ranges that are shown of a variable
+        if 2 <= cells.count <= MOST_GROUPS:
+            part = replace(group.parts[0], edges=getattr(cells, "edges", None), missing=cells.missing)
+            names = [part.level(cell, cell) for cell in range(part.count)]
+            made["extra"]["differences"] = differences(Sums.of(shown), names, first)
         sections[result.kind].append(made)
     for result in first.further:
         sections.setdefault(result.kind, []).append(result.to_dict())
@@ -122,14 +119,6 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
     }
 
 
-def _groups(group: Group, result: Result) -> tuple[Sums, list[str]]:
-    """The levels of a field, or the ranges that are shown of a variable, with their names."""
-    part, raw, shown = group.parts[0], group.raw, result.extra["tally"]
-    if group.ordered:
-        part, raw = replace(part, edges=shown.cells.edges, missing=shown.cells.missing), Sums.of(shown)
-    return raw, [part.level(cell, cell) for cell in range(part.count)]
-
-
 def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
     """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
 
@@ -171,18 +160,12 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
     return [left_out(group.words(group.box(int(cell))), int(rows[cell]), reason) for cell in cells]
 
 
-def overall(score: Result) -> dict[str, Any]:
-    """Standard error of the gap over all rows, and its 95% interval."""
-    tally, scale = score.extra["tally"], float(score.extra.get("scale", 1.0))
-    gap = float(tally.events_off.sum() / tally.weight.sum()) * scale
-    noise = tally.residual2 if score.settings.get("null") == "residual" else tally.variance
-    error = float(np.sqrt(noise.sum()) / tally.weight.sum()) * scale
-    return {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error}
-
-
 def score_numbers(score: Result) -> dict[str, Any]:
     """The numbers by score, and under `details` what is known of their noise."""
-    extra = score.extra
+    extra, cells = score.extra, score.extra["tally"]
+    total, scale = cells.weight.sum(), float(extra.get("scale", 1.0))
+    noise = cells.residual2 if score.settings.get("null") == "residual" else cells.variance
+    gap, error = (float(each / total) * scale for each in (cells.events_off.sum(), np.sqrt(noise.sum())))
     fitted = {name: right for name, right in RIGHT.items() if extra.get(name)}
     made = {
         "expected": score.value,
@@ -195,7 +178,7 @@ def score_numbers(score: Result) -> dict[str, Any]:
     details = {
         "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
         "kuiper": extra["kuiper_noise"],
-        "gap": overall(score),
+        "gap": {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error},
     }
     for name, right in fitted.items():
         value, interval = extra[name]["value"], extra[name]["interval"]
@@ -222,14 +205,13 @@ def _certain_notes(looked: Looked, level: float) -> list[str]:
     if wrong:
         rows = ", ".join(f"{plural(many, 'row')} {words}" for words, many in wrong.items())
         step = rounding_step(looked.rows.raw.predicted)
-        tested = [place for place in looked.extremes if place.searched == 1]
-        beyond = any(place.adjusted <= level for place in tested)
+        beyond = any(place.adjusted <= level for place in looked.extremes if place.searched == 1)
         within = f" The scores are rounded to {step:g}, which can explain it." if step and not beyond else ""
         made.append(f"{INFINITE}: {rows}.{within}")
     left = extra["certain"].get("without_slope", 0)
     if left and not math.isnan(extra["slope"]["value"]):
-        are = "row said 0% or 100% is" if left == 1 else "rows said 0% or 100% are"
-        made.append(f"{left:,} {are} left out of slope and intercept: certainties have no log-odds.")
+        are = plural(left, "row said 0% or 100% is", "rows said 0% or 100% are")
+        made.append(f"{are} left out of slope and intercept: certainties have no log-odds.")
     return made
 
 
@@ -242,7 +224,7 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
     low, high = (float(end) for end in interval)
     if logarithm and low > 0:
         value, low, high, right = (math.log(number) for number in (value, low, high, right))
-    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+    if not 0.0 < high - low < math.inf:
         return math.nan
     z = abs(value - right) / ((high - low) / (2 * 1.959963984540054))
     return math.erfc(z / math.sqrt(2.0))
@@ -250,23 +232,42 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
-    if looked.rows.noise.binary:
-        reversed_ = float(looked.score.extra["slope"]["interval"][1]) < 0.0
-        made = [*_certain_notes(looked, level), *([UPSIDE_DOWN] if reversed_ else []), *_given_away(looked)]
-    else:
-        made = _one_row(looked)
-    made += _far_off(looked)
-    if looked.rows.raw.cluster is not None:
-        return made
-    for column, _, _ in looked.columns:
-        dated = column.kind == "date" and len(column) == looked.rows.raw.rows
-        times = _together(looked, column.values) if dated else 0.0
-        if times >= TOGETHER:
+    binary = looked.rows.noise.binary
+    made = _certain_notes(looked, level) if binary else _one_row(looked)
+    if binary and float(looked.score.extra["slope"]["interval"][1]) < 0.0:  # most often a column of the other class
+        made.append(
+            "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the "
+            "other class, or is the event the other label?"
+        )
+    for column, result, _ in looked.columns:
+        filled, observed = result.table["rows"] > 0, result.table["observed"]
+        alone = set(observed[filled].tolist()) == {0.0, 1.0}  # each level or range has one outcome only
+        if binary and alone and result.table["rows"].sum() >= LEAST_EACH * filled.sum():
             made.append(
-                f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
-                "independent rows. Beyond noise means beyond the noise of these rows; for what will hold on other "
-                f"days, give --cluster {column.name}."
+                f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
+                "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
             )
+        made += _dated(looked, column) if column.kind == "date" else []
+    return made
+
+
+def _dated(looked: Looked, column: Column) -> list[str]:
+    """Dates that run over more than a hundred years, most often as some stand for none; and days that err together."""
+    known, made = column.values[~np.isnan(column.values)], []
+    if known.size and known.max() - known.min() > FAR_OFF:
+        first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
+        made.append(
+            f"{column.name} runs from {first} to {last}: periods without a row are joined to the one before. If "
+            "one of these dates stands for no date, make it missing."
+        )
+    here = looked.rows.raw.cluster is None and len(column) == looked.rows.raw.rows
+    times = _together(looked, column.values) if here else 0.0
+    if times >= TOGETHER:
+        made.append(
+            f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
+            "independent rows. Beyond noise means beyond the noise of these rows; for what will hold on other "
+            f"days, give --cluster {column.name}."
+        )
     return made
 
 
@@ -279,34 +280,6 @@ def _one_row(looked: Looked) -> list[str]:
     said, was = (number(units.back(float(value))) for value in (predicted, observed))
     text = f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no place "
     return [text + "that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."]
-
-
-def _far_off(looked: Looked) -> list[str]:
-    """Columns of dates that run over more than a hundred years: most often some stand for none."""
-    made = []
-    for column, _, _ in looked.columns:
-        known = column.values[~np.isnan(column.values)] if column.kind == "date" else np.empty(0)
-        if known.size and known.max() - known.min() > FAR_OFF:
-            first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
-            made.append(
-                f"{column.name} runs from {first} to {last}: periods without a row are joined to the one before. If "
-                "one of these dates stands for no date, make it missing."
-            )
-    return made
-
-
-def _given_away(looked: Looked) -> list[str]:
-    """Columns each of whose levels or ranges has one outcome only, and not all the same."""
-    made = []
-    for column, result, _ in looked.columns:
-        rows, observed = result.table["rows"], result.table["observed"]
-        filled = rows > 0
-        if set(observed[filled].tolist()) == {0.0, 1.0} and rows.sum() >= LEAST_EACH * filled.sum():
-            made.append(
-                f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
-                "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
-            )
-    return made
 
 
 def _together(looked: Looked, days: np.ndarray) -> float:

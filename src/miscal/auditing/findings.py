@@ -48,10 +48,9 @@ class ScoreRange:
         >>> ScoreRange(0.47, 1.0, 900, 0.8, 0.65, 136.0).words
         'above 0.47'
         """
-        if self.low == 0.0 or not math.isfinite(self.low):
-            return f"up to {self.high:.3g}"
-        open_end = self.high == 1.0 or not math.isfinite(self.high)
-        return f"above {self.low:.3g}" + ("" if open_end else f" up to {self.high:.3g}")
+        low = math.nan if self.low == 0.0 else words.finite(self.low)
+        high = math.nan if self.high == 1.0 else words.finite(self.high)
+        return words.span(low, high, "{:.3g}".format)
 
     @property
     def off(self) -> str:
@@ -122,8 +121,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         # Words leave for terminals, logs and annotations; condition and columns stay as the data have them.
-        parent = None if self.parent is None else visible(self.parent)
-        self.__dict__.update(where=visible(self.where), parent=parent)
+        self.__dict__.update(where=visible(self.where), parent=self.parent and visible(self.parent))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -154,11 +152,6 @@ class Finding:
         return self.kind == "score" and not self.levels
 
     @property
-    def explains(self) -> int:
-        """How many places it explains."""
-        return len(self.explained)
-
-    @property
     def shape(self) -> str:
         """What two ranges of its scores that disagree do, in words; empty where they do not.
 
@@ -176,8 +169,7 @@ class Finding:
     def at_least(self) -> float:
         """Lower bound of the size of `events_off`, 0 where the interval holds 0."""
         low, high = self.interval
-        nearer = max(low, -high)
-        return nearer * self.weight if nearer > 0 else 0.0
+        return max(0.0, low, -high) * self.weight
 
     @property
     def sentence(self) -> str:
@@ -186,7 +178,8 @@ class Finding:
         if self.shape:
             return f"{self.shape}. {words.count(self.rows)} rows; {rates} on average."
         if self.response:
-            times = f", ratio {words.number(self.ratio, 3)}" if math.isfinite(self.ratio) else ""
+            alike = self.predicted > 0.0 and self.observed >= 0.0  # observed over predicted says something
+            times = f", ratio {words.number(self.observed / self.predicted, 3)}" if alike else ""
             return f"{rates}, {self.difference}{times}. {words.count(self.rows)} rows."
         return f"{rates}. {words.count(self.rows)} rows, {self.difference}."
 
@@ -195,12 +188,6 @@ class Finding:
         """What was predicted and what happened."""
         said = words.number if self.response else words.percent
         return f"{said(self.predicted)} predicted, {said(self.observed)} happened"
-
-    @property
-    def ratio(self) -> float:
-        """Observed over predicted (actual / expected); NaN where that says nothing."""
-        alike = self.predicted > 0.0 and self.observed >= 0.0
-        return self.observed / self.predicted if alike else math.nan
 
     @property
     def difference(self) -> str:
@@ -252,21 +239,6 @@ def listed(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [one for head in findings for one in (head, *listed(head.get("explained", ())))]
 
 
-def nested(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings beyond noise with those that they explain under them; a list of an earlier version is flat.
-
-    Of such a list a finding whose parent is not in it stands alone.
-    """
-    real = [finding for finding in findings if finding.real]
-    heads = {finding.where for finding in real if not finding.parent}
-    under = [finding for finding in real if finding.parent in heads]
-    return [
-        replace(head, explained=(*head.explained, *(child for child in under if child.parent == head.where)))
-        for head in real
-        if head not in under
-    ]
-
-
 def _conditions(value: object) -> tuple[dict[str, Any], ...]:
     """Conditions after JSON; none where any of them is damaged, so that no finding seems to be wider than it was."""
     try:
@@ -277,8 +249,8 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
-READERS["list[Finding]"] = lambda value: nested(Finding.from_dict(mapping(item)) for item in items(value))
-READERS["tuple[Finding, ...]"] = lambda value: tuple(Finding.from_dict(mapping(item)) for item in items(value))
+READERS["tuple[Finding, ...]"] = lambda value: tuple(map(READERS["Finding"], items(value)))
+READERS["list[Finding]"] = lambda value: [one for one in READERS["tuple[Finding, ...]"](value) if one.real]
 READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
 
 
@@ -332,8 +304,7 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
         rows, columns = data.rows, data.columns
     else:
         frame = frame_of(data, "'data'")
-        named = [name for name in finding.columns if name in frame]
-        rows, columns = len(frame[next(iter(frame))]), Columns({name: frame[name] for name in named})
+        rows, columns = len(frame[next(iter(frame))]), Columns(frame)
     if finding.whole:
         return np.ones(rows, bool)
     if finding.kind == "score" and finding.condition and isinstance(data, Predictions):

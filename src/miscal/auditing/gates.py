@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
-from miscal.data.errors import nearest, refusal, refusing, visible
+from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
@@ -98,24 +98,18 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
 
     most : the largest error that could fail: 1 between probabilities, infinite for other means
     """
-    for candidate in [path] if path else [folder / name for name in FILES]:
-        content = _toml(candidate) if path or candidate.is_file() else {}
+    for candidate in [path] if path else filter(Path.is_file, (folder / name for name in FILES)):
+        check_file(candidate)
+        with refusing("cannot be read as TOML", where=f"'{candidate}'"):
+            content = tomllib.loads(candidate.read_text(encoding="utf-8"))
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
-        unknown = [name for name in content if name.replace("-", "_") not in GATES]
-        if unknown:
-            hint = nearest(unknown[0], GATES.values())
-            raise refusal(f"has no gate '{unknown[0]}'", where=f"'{candidate}'", hint=hint)
+        keys = {name: name.replace("-", "_") for name in content}
+        for name in (name for name, key in keys.items() if key not in GATES):
+            raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
         if content:
-            keys = {name: name.replace("-", "_") for name in content}
             return {key: gate_value(key, content[name], f"'{candidate}': {name}", most) for name, key in keys.items()}
     return {}
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    check_file(path)
-    with refusing("cannot be read as TOML", where=f"'{path}'"):
-        return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
@@ -194,8 +188,7 @@ def _multicalibration(audit: Document, limit: float, hidden: Mapping[str, str]) 
 
 def _column(audit: Document, name: str, limit: float) -> Outcome:
     known = {str(result.settings.get("column")): result for result in audit.columns}
-    if name not in known:
-        raise refusal(f"has no result for column '{name}'", where="the audit", hint=nearest(name, known))
+    check_named([name], known, "the audit", known)
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
@@ -240,12 +233,9 @@ def annotation(outcome: Outcome, path: str) -> str:
     >>> annotation(Outcome("max-gap", False, "the gap is 5%, at most 1% allowed"), "data.csv")
     '::error file=data.csv,title=miscal max-gap::the gap is 5%25, at most 1%25 allowed'
     """
-    body = outcome.line.replace("%", "%25")
-    title, file = (
-        visible(text).replace("%", "%25").replace(",", "%2C").replace(":", "%3A")
-        for text in (f"miscal {outcome.name}", path)
-    )
-    return f"::error file={file},title={title}::{body}"
+    marks = str.maketrans({"%": "%25", ",": "%2C", ":": "%3A"})
+    title, file = (visible(text).translate(marks) for text in (f"miscal {outcome.name}", path))
+    return f"::error file={file},title={title}::{outcome.line.replace('%', '%25')}"
 
 
 CHANGED = 3.0  # standard errors of a change between two audits, of findings that were picked for their size

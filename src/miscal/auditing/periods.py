@@ -20,25 +20,23 @@ from miscal.engines.requests import LevelCells, RangeCells
 from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, DayNoise, changes, day_noise, judged_by_days
 from miscal.inference.residual import Noise
-from miscal.inference.sums import CellRows
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
 from miscal.page.words import KIND, showing, step_words
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges
 from miscal.results import Result, Table
 
-EVERY = ("week", "month", "quarter", "year")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
 DATE = re.compile(r"(\d{4})(?:-?Q([1-4])|[-/]?(\d{2})(?:[-/]?(\d{2})(?:[T ].*)?)?)?")
-YEARS = (1800, 2200)
+YEAR = re.compile(r"(1[89]|2[01])\d\d(\d{2}){0,2}")  # as a number: 2024, with a month (202403), with a day (20240331)
 MOST_DAYS = 40_000  # that are added up one by one
 
 
 def check_every(every: str | None, time: str | None) -> None:
     """Refuse what is no period, and a period without a column of times."""
     if every is not None:
-        one_of("every", every, EVERY)
+        one_of("every", every, ("week", *MONTHS_OF))
         if time is None:
             raise refusal("needs the column of the time", where="'every'", hint="add time=COLUMN")
 
@@ -46,23 +44,17 @@ def check_every(every: str | None, time: str | None) -> None:
 def time_column(predictions: Predictions, time: str) -> Column:
     """The column of the time, as days; text that is a date on every row is read as one."""
     check_named([time], predictions.columns, "the data", list(predictions.columns))
-    column = predictions.columns[time]
-    if column.kind == "date":
-        return column
-    if column.kind == "boolean":
-        raise _no_dates(time, "it holds truth values")
-    levels, codes = column.levels, column.values
-    if column.kind != "category":
-        numbers, codes = np.unique(column.values, return_inverse=True)
+    given = predictions.columns[time]
+    levels, codes = given.levels, given.values
+    if given.kind not in ("date", "category"):
+        numbers, codes = np.unique(given.values, return_inverse=True)
         levels = tuple("" if math.isnan(number) else f"{number:.15g}" for number in numbers.tolist())
-        if not any(levels) or not all(_is_year(text) for text in levels if text):
+        if not all(YEAR.fullmatch(text) for text in levels if text):
             raise _no_dates(time, "it holds numbers that are no years")
-    return Column(time, "date", np.append(level_days(levels, time), np.nan)[codes])
-
-
-def _is_year(text: str) -> bool:
-    """Whether a number is a year (2024), with a month (202403) or with a day (20240331)."""
-    return len(text) in (4, 6, 8) and text.isdecimal() and YEARS[0] <= int(text[:4]) <= YEARS[1]
+    days = given.values if given.kind == "date" else np.append(level_days(levels, time), np.nan)[codes]
+    if np.isnan(days).all():
+        raise _no_dates(time, "all values are missing")
+    return Column(time, "date", days)
 
 
 def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
@@ -110,7 +102,7 @@ def chosen_every(days: np.ndarray, every: str | None) -> str:
         for word in ("year", "quarter"):
             if not (month.astype(np.int64) % MONTHS_OF[word]).any():
                 return word
-    return "month" if known.size and known.max() - known.min() >= MONTHS_FROM else "week"
+    return "month" if known.max() - known.min() >= MONTHS_FROM else "week"
 
 
 def period_names(days: np.ndarray, every: str) -> np.ndarray:
@@ -146,8 +138,6 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     if predictions.columns[time].kind != "date":
         return LevelCells(time)
     known = days[~np.isnan(days)]
-    if not known.size:
-        raise _no_dates(time, "all values are missing")
     by_day = known.max() - known.min() <= MOST_DAYS
     return RangeCells(time, calendar_edges(known, "day" if by_day else chosen_every(known, every)))
 
@@ -160,16 +150,7 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     return _periods(tally, days, time, wanted.every, noise, level=wanted.level, random_state=wanted.random_state)
 
 
-def _periods(
-    daily: Tally,
-    days: np.ndarray,
-    column: str,
-    every: str | None,
-    rows: Any,
-    *,
-    level: float = 0.05,
-    random_state: int = 0,
-) -> Result:
+def _periods(daily: Tally, days: np.ndarray, column: str, every: str | None, rows: Any, **judged: Any) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -177,15 +158,13 @@ def _periods(
     rows : the rows and the day of each; or the noise of the sums, where they are not at hand
     """
     full = (daily.counts > 0) & ~np.isnan(days)
-    if not full.any():
-        raise _no_dates(column, "all values are missing")
     word = chosen_every(days[full], every)
     names, period = np.unique(period_names(days[full], word), return_inverse=True)
     missing = bool((daily.counts[np.isnan(days)] > 0).any())
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
-    judged: Any = {"level": level, "random_state": random_state}
+    judged = {"level": 0.05, "random_state": 0, **judged}
     if isinstance(rows, Noise):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:
@@ -204,8 +183,10 @@ def _result_of(
     days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
     """
     names, level, noise = found.tally.cells.names, float(judged["level"]), found.noise  # type: ignore[union-attr]
-    how = replace(found.how, rows=_first_rows(found.rows, len(names)))
-    sums = found.sums.map(lambda values: values[: len(names)])
+    rows, known = found.rows, len(names)
+    if rows is not None:  # of the periods that are known
+        rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
+    sums, how = found.sums.map(lambda values: values[:known]), replace(found.how, rows=rows)
     stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(noise.units.scale)
     columns: dict[str, Any] = dict(found.columns)
     extra: dict[str, Any] = {"column": column, "every": every, "tally": found.tally}
@@ -213,34 +194,27 @@ def _result_of(
     if days is not None and times is not None:
         words = "Judged by the noise of days, of which neighbours vary together. "
         columns |= noise.units.of_cells(judged_by_days(found.sums, times, days.freedom, level))
-        typical, known = float(np.median(times)), found.summary
+        typical, whole = float(np.median(times)), found.summary
         extra["note"] = (
             f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "
             f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {typical:.1f} times. "
             "Periods and steps are judged by that noise."
         )
         summary = replace(
-            known, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
-            noise_floor=known.noise_floor * math.sqrt(typical),
-            interval=seminorm_interval(known.value, known.quantile * math.sqrt(typical)),
+            whole, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
+            noise_floor=whole.noise_floor * math.sqrt(typical),
+            interval=seminorm_interval(whole.value, whole.quantile * math.sqrt(typical)),
         )  # fmt: skip
         found = replace(found, summary=summary)
     with showing("" if noise.binary else "real"):
         table = _table(Table(columns), stepped, names, every, level)
-    summed = " summed over clusters" if found.rows is not None and found.rows.cluster is not None else ""
+    summed = " summed over clusters" if rows is not None and rows.cluster is not None else ""
     words += (
         f"Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, Student's t over "
         f"residuals{summed}, Holm over {int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
     )
     settings = {"column": column, "every": every, "null": noise.null, **judged}
     return found.result(f"Calibration by {every}", KIND, settings, extra, words=words, table=table)
-
-
-def _first_rows(rows: CellRows | None, known: int) -> CellRows | None:
-    """The rows of the first cells: those whose period is known."""
-    if rows is None:
-        return None
-    return replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
 
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:
@@ -253,7 +227,7 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     for word in ("change", "low", "high", "p_value", "p_adjusted", "size_p_adjusted"):
         name = word if word.startswith(("change", "size")) else f"change_{word}"
         made[name] = np.concatenate([getattr(stepped, word), undated])
-    made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
+    made["before"] = [None, *names[:-1], *[None] * undated.size]
     made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
     past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
     steps = {**made, **past}.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
 FILE = "miscal.audit-file/1"
-WHAT = "a saved audit"
 HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
     "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
@@ -37,18 +37,14 @@ class Printed:
 
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write the page, whole or not at all."""
-        from miscal.page.html import write_html
-
-        write_html(self.shown().document, path)
+        import_module("miscal.page.html").write_html(self.shown().document, path)
 
     def to_json(self, path: str | PathLike[str]) -> None:
         """Write the JSON, whole or not at all."""
         write_json(self.shown().document, path)
 
     def _repr_html_(self) -> str:
-        from miscal.page.html import audit_html
-
-        return audit_html(self.shown().document)
+        return str(import_module("miscal.page.html").audit_html(self.shown().document))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +105,7 @@ class Audit(Printed):
 
     def to_markdown(self) -> str:
         """The audit as text."""
-        from miscal.page.markdown import to_markdown
-
-        return to_markdown(self.shown().document)
+        return str(import_module("miscal.page.markdown").to_markdown(self.shown().document))
 
     def to_model_card(self) -> str:
         """A section of markdown for a model card: verdict, numbers, worst places, clean columns, how it was measured.
@@ -123,9 +117,7 @@ class Audit(Printed):
         >>> found.to_model_card().splitlines()[0]
         '## Calibration'
         """
-        from miscal.page.markdown import to_model_card
-
-        return to_model_card(self.shown().document)
+        return str(import_module("miscal.page.markdown").to_model_card(self.shown().document))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
@@ -190,9 +182,7 @@ class Audit(Printed):
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
-        from miscal.page.html import audit_text
-
-        return audit_text(self.shown().document)
+        return str(import_module("miscal.page.html").audit_text(self.shown().document))
 
 
 def _is_json(path: Path) -> bool:
@@ -206,7 +196,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    header, arrays = load_arrays(Path(path), FILE, what=WHAT, hint=HINT)
+    header, arrays = load_arrays(Path(path), FILE, what="a saved audit", hint=HINT)
     if arrays:
         raise refusal("is damaged", where=f"'{path}'", got=f"it holds {min(arrays)!r:.80}, which no saved audit has")
     with refusing("is damaged", where=f"'{path}'"):

@@ -68,16 +68,11 @@ class Repair(Printed):
         """The audit after the repair, with what changed under `repair` and how under `repaired_by`."""
         return {**self.after.document, "repair": self.places, "repaired_by": self.about}
 
-    @property
-    def sentence(self) -> str:
-        """What became of the places, in words."""
-        return became([place["verdict"] for place in self.places])
-
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"
 
     def told(self, most: int) -> str:
-        """The sentence and a line a place, at most so many: what a repair leaves or makes before what it mends."""
+        """What became of the places, and a line each, at most so many: what is left or made before what is mended."""
         places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
         with showing(self.predictions.response):
             lines = [
@@ -86,7 +81,7 @@ class Repair(Printed):
                 for place in places[:most]
             ]
         more = [f"  ... and {len(places) - most} more"] if len(places) > most else []
-        return "\n".join([self.sentence, *lines, *more])
+        return "\n".join([became([place["verdict"] for place in places]), *lines, *more])
 
 
 def repair(
@@ -166,18 +161,16 @@ def _places(
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> dict[str, Any]:
         return _judged(compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level)
 
-    again = {finding.where: finding for finding in flat(after.findings)}
-    early = [finding for finding in flat(before.findings) if finding.real]
-    known = {finding.where for finding in early}
+    early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
-    for finding in early:
-        late, two = again.get(finding.where), judge(finding, recalibrated, predictions)
-        if finding.whole and late is not None:
-            two["p_value"] = late.p_value
-        within, still = two["interval"][0] <= 0.0 <= two["interval"][1], late is not None and late.real
-        verdict = _verdict(finding.gap, two["gap"], within, still, finding.whole)
+    for where, finding in early.items():
+        two = judge(finding, recalibrated, predictions)
+        if finding.whole and where in late:
+            two["p_value"] = late[where].p_value
+        within = two["interval"][0] <= 0.0 <= two["interval"][1]
+        verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
         found.append((finding, verdict, _numbers(finding), two))
-    for finding in (one for one in flat(after.findings) if one.real and one.where not in known):
+    for finding in (one for where, one in late.items() if where not in early):
         one = judge(finding, predictions, recalibrated)
         found.append((finding, _late_verdict(one, finding), one, _numbers(finding)))
     names = ("where", "kind", "verdict", "before", "after")
@@ -196,10 +189,9 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
 
 def _late_verdict(before: dict[str, Any], finding: Finding) -> str:
     """New, unless the same rows were off the same way and at least as far before, inside a place with other words."""
-    if before["gap"] * finding.gap <= 0 or abs(finding.gap) > abs(before["gap"]):
-        return "new"
-    low, high = before["interval"]
-    return "new" if low <= 0.0 <= high else _verdict(before["gap"], finding.gap, False, True, False)
+    gap, (low, high) = before["gap"], before["interval"]
+    other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
+    return "new" if other else _verdict(gap, finding.gap, False, True, False)
 
 
 def _numbers(finding: Finding) -> dict[str, Any]:
@@ -386,10 +378,8 @@ def _chosen(rows: Predictions, progress: Any = None, **picks: Any) -> Recalibrat
 
 def _table_bytes(table: pa.Table, path: Path) -> bytes:
     sink = pa.BufferOutputStream()
-    if path.suffix.lower() == ".parquet":
-        pq.write_table(table, sink, write_page_checksum=True)
-    elif path.suffix.lower() == ".csv":
+    if path.suffix.lower() == ".csv":
         csv.write_csv(table, sink)
     else:
-        raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
+        pq.write_table(table, sink, write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())

@@ -89,11 +89,9 @@ class Shown:
             left += [self.rows + rows - sum(some) for some in product(*sizes)]
         cut = {column for column, some in zip(place, sizes, strict=True) if len(some) > 1}
         beside = [columns for columns in self.joined if not columns.isdisjoint(place)]
-        if any(len(columns.intersection(place)) > 1 for columns in beside) or any(
-            0 <= part < self.below for part in left
-        ):
+        if any(len(columns.intersection(place)) > 1 or columns & cut for columns in beside):
             return False
-        if not self.once.isdisjoint(place) or any(columns & cut for columns in beside):
+        if not self.once.isdisjoint(place) or any(0 <= part < self.below for part in left):
             return False
         self.joined = [columns for columns in self.joined if columns not in beside]
         self.joined.append(set(place).union(*beside))
@@ -139,9 +137,8 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
             entry["rows"] = None
     hidden_findings = len(listed(document["findings"])) - len(listed(made["findings"]))
     if hidden_findings:
-        left = plural(hidden_findings, "finding")
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
-        made["too_small"].append(left_out(left, None, reason))
+        made["too_small"].append(left_out(plural(hidden_findings, "finding"), None, reason))
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
@@ -281,9 +278,8 @@ class Places:
         if kind not in ("field", "variable", KIND) or (kind == KIND and column in self.silent):
             column = f"\0{kind}{number}"
             self.totals[column] = int(rows.sum())
-        made: list[Told]
         if kind == "subpopulation":
-            made = [self._of_words(label) for label in labels]
+            made: list[Told] = [self._of_words(label) for label in labels]
         elif kind == "field":
             self.levels[column] = tuple(known)
             made = [{column: np.array([cell])} for cell in range(len(labels))]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_rows import AllRows, Cuts, cuts_like, cuts_of, look_at_sums, score_edges
+from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums, score_edges
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
 from miscal.auditing.search.groups import Rows
-from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
+from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort
 from miscal.auditing.search.parts import fine_part
 from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.columns import Column
@@ -25,7 +25,6 @@ from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges
 
-DEFAULT = "1GB"
 SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
 
@@ -35,9 +34,8 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     _check(summary, path.name, {**options, "time": wanted.time})
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
-    rows = Rows(
-        one, one, from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights), scale=math.nan
-    )
+    noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights)
+    rows = Rows(one, one, noise, scale=math.nan)
     several = {name: each for name, each in summary.fields.items() if each.tally.cells.count > 1}
     ordered = {name: found for name, each in several.items() if (found := in_order(name, each)) is not None}
     fields = {name: each for name, each in several.items() if name not in ordered}
@@ -60,27 +58,20 @@ def in_order(name: str, each: ColumnSums) -> ColumnSums | None:
     cells: Any = each.tally.cells
     if each.kind not in ("date", "integer", "numeric"):
         return None
+    dated = each.kind == "date"
     try:
-        values = np.array([_value(text, each.kind) for text in cells.names])
+        values = np.array([text[:19] for text in cells.names], "M8[s]") if dated else np.array(cells.names, np.float64)
     except ValueError:  # text in a later table
         return None
-    column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
+    values = values.astype(np.int64) / 86_400 if dated else values  # in days
+    column = Column(name, "date" if dated else "numeric", values, integer=each.kind == "integer")
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
-    cuts = cuts_of(column, shown_edges(column, one), fine_part(column).edges)
+    cuts = cuts_of(column, one, fine_part(column).edges)
     edges: Any = cuts.grid
     ranges = Ranges(edges, cells.missing, name)
     groups = np.append(bin_index(values, edges), [ranges.count - 1] * cells.missing)
     grid, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
     return ColumnSums(each.kind, grid, beyond, cuts.bins, cuts.fine)
-
-
-def _value(text: str, kind: str) -> float:
-    """A level as the number or the days that it stands for.
-
-    >>> _value("1970-01-02 12:00:00", "date")
-    1.5
-    """
-    return float(np.datetime64(text[:19], "s").astype(np.int64)) / 86_400 if kind == "date" else float(text)
 
 
 def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
@@ -109,7 +100,7 @@ def tally_of(
     max_levels: int = MAX_LEVELS,
 ) -> Summary:
     """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
-    memory = memory or DEFAULT
+    memory = memory or "1GB"
     source = opened(data, memory)
     roles = replace(roles, probability=expanded(roles.probability, source.names))
     usable = usable_columns(source, roles, by, ignore)
@@ -122,13 +113,12 @@ def tally_of(
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
-    grid = None if like is None else like.grid
+    if like is None:
+        grid, edges = None, score_edges(compared)
+        fine = [fine_part(column, compared.weight, compared.count).edges for column in columns]
+        cuts = [cuts_of(column, compared, each, alone=True) for column, each in zip(columns, fine, strict=True)]
+    else:
+        grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
+        cuts = [cuts_like(column.name, like) for column in columns]
     every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
-    known: Any = None if like is None else like.score.cells
-    cuts = [_cuts(column, compared) if like is None else cuts_like(column.name, like) for column in columns]
-    return every.add(score_edges(compared) if known is None else known.edges, cuts)[0]
-
-
-def _cuts(column: Column, compared: Pair) -> Cuts:
-    shown = None if column.nominal else shown_edges(column, compared)
-    return cuts_of(column, shown, fine_part(column, compared.weight, compared.count).edges, alone=True)
+    return every.add(edges, cuts)[0]

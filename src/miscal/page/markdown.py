@@ -126,7 +126,7 @@ def _table(columns: Sequence[Column]) -> str:
 def _findings(heads: Sequence[Finding], most: int) -> str:
     return "\n".join(
         f"{number}. **{quoted(head.where)}** ({quoted(head.code, 20)}): {head.sentence} {strength(head)}"
-        + (f" It explains {words.plural(head.explains, 'other place')}." if head.explained else "")
+        + (f" It explains {words.plural(len(head.explained), 'other place')}." if head.explained else "")
         for number, head in enumerate(heads[:most], 1)
     )
 
