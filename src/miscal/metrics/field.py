@@ -235,32 +235,30 @@ def field_result(
     found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
 ) -> Result:
     """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
-    field, weight = settings["column"], found.sums.weight
+    field, weight, units = settings["column"], found.sums.weight, found.noise.units
     shrunken, spreads = _shrunken(found, levels, apart)
+    shrunken = shrunken * units.scale
     share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
-    units, unknown = found.noise.units, np.full(weight.size, np.nan)
-    differences = [unknown, unknown, unknown]
-    if apart is not None:
-        differences = [apart[1].tally.gap * units.scale, apart[1].tests.p_value, apart[1].adjusted]
-    columns = dict(found.columns)
-    columns |= {"parent": list(levels.names[0])} if levels.names else {}
-    columns["events"] = found.sums.observed * units.scale + units.low * weight
-    columns |= zip(SET_APART, [*(shrunken * units.scale), *differences], strict=True)
     extra: dict[str, Any] = {
         "tally": found.tally,
         "worst": worst_cell(found),
         "column": field,
         "noise_share": share,
-        "shrunken_value": float(np.where(weight > 0, np.abs(columns["shrunken"]), 0.0) @ weight / weight.sum()),
+        "shrunken_value": float(np.where(weight > 0, np.abs(shrunken[0]), 0.0) @ weight / weight.sum()),
         "spread": list(spreads),
     }
+    differences = [np.full(weight.size, np.nan)] * 3
     if apart is not None:
         shift, moved = apart
+        differences = [moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted]
         noise = {name: getattr(moved.summary, name) * units.scale for name in ("value", "noise_floor")}
         extra["differences"] = {"shift": shift, **noise, "p_value": moved.summary.p_value}
     extra |= {"parts": [list(part) for part in levels.parts]} if levels.parts else {}
-    words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1 else "All of it may be noise."
-    words = "" if math.isnan(share) else words
+    columns = dict(found.columns)
+    columns |= {"parent": list(levels.names[0])} if levels.names else {}
+    columns["events"] = found.sums.observed * units.scale + units.low * weight
+    columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
+    words = "" if math.isnan(share) else f"Calibrated predictions would show {share:.0%} of the value."
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
