@@ -179,6 +179,6 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     if made.kind == "field":
         return field_from_sums(name, tallies[0], noise, **common)
     if made.kind == "score":
-        return score_from_sums(*tallies[:2], noise, **common)
+        return score_from_sums(tallies[0], tallies[1], noise, **common)
     grid, extra = tallies[1] if isinstance(cells, Ranges) else None, {"column_kind": made.extra.get("column_kind")}
     return variable_from_sums(name, tallies[0], grid, noise, extra=extra, **common)

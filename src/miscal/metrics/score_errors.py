@@ -4,7 +4,6 @@ Without bins are SmoothECE, the maximum mean calibration error of a kernel, and 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -197,20 +196,6 @@ def _class_tally(p: Predictions, edges: np.ndarray, equal_width: bool) -> Tally:
 
     total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
     return mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
-
-
-@dataclass(frozen=True, eq=False)
-class ClassSums:
-    """Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells have weight 0."""
-
-    weight: np.ndarray
-    predicted: np.ndarray
-    observed: np.ndarray
-    apart: np.ndarray
-
-    def errors(self, apart: np.ndarray, norm: Norm) -> np.ndarray:
-        """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
-        return aggregate(apart / np.where(self.weight > 0, self.weight, 1.0), self.weight, norm)
 
 
 def groupwise_maximum_calibration_error(
