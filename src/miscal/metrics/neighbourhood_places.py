@@ -83,10 +83,7 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
     if reduce not in (None, "pca"):
         hint = "to use another map, give its coordinates as numbers"
         raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
-    if dimensions is None:
-        return
-    whole("dimensions", dimensions, 1)
-    if reduce is None:
+    if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 
 

@@ -122,22 +122,11 @@ def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
     return max(int(bins), 0) if many and whole and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
-def maximum_calibration_error(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    range: tuple[float, float] = UNIT,  # noqa: A002
-    target: str | int = "auto",
-    bin_on: Any = None,
-    correct: Any = None,
-    sample_weight: Any = None,
-    response: str = "binary",
-) -> float:
+def maximum_calibration_error(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **options: Any) -> float:
     """Largest gap between predicted probability and observed frequency over bins of the score.
 
-    As `expected_calibration_error` with ``norm="max"``. A bin with one row can have a gap near 1.
+    As `expected_calibration_error` with ``norm="max"``; the other parameters are the same. A bin with one row can have
+    a gap near 1.
 
     Examples
     --------
@@ -145,8 +134,7 @@ def maximum_calibration_error(
     >>> round(maximum_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.233333
     """
-    asked = locals()
-    return expected_calibration_error(**asked, norm="max")
+    return expected_calibration_error(y_true, y_prob, norm="max", sample_weight=sample_weight, **options)
 
 
 def classwise_calibration_error(
