@@ -24,6 +24,7 @@ class Given:
 
     def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
         self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight, response)
+        self.scale = self.predictions.units.scale  # what an error is multiplied by to be in the units of the response
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
         self.kept: np.ndarray | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
@@ -42,11 +43,6 @@ class Given:
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = bool(np.all((values == 0) | (values == 1)))
         return replace(made, observed=values.astype(np.uint8) if events else values)
-
-    @property
-    def scale(self) -> float:
-        """What an error is multiplied by to be in the units of the response."""
-        return self.predictions.units.scale
 
     def numbers(self, values: Any, where: str) -> np.ndarray:
         """A finite number a row."""

@@ -1,7 +1,5 @@
 """Curves along a variable by local regression (LOESS), with bands, and where both are furthest apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.data.checks import whole
 from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
@@ -109,17 +108,14 @@ def _rows(
     return rows, None if codes is None else codes.astype(np.int64)
 
 
-def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
+def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
         points = np.asarray(grid, dtype=np.float64)
-        if not np.isfinite(points).all():
-            bad = int(np.flatnonzero(~np.isfinite(points))[0])
-            raise refusal("must be finite", where="'grid'", got=f"row {bad} is not", hint="leave missing rows out")
-        if points.ndim != 1 or not points.size:
-            raise refusal("must be one-dimensional and not empty", where="'grid'", got=f"shape {points.shape}")
+        if points.ndim != 1 or not points.size or not np.isfinite(points).all():
+            what = "must be a whole number, or finite numbers in one dimension"
+            raise refusal(what, where="'grid'", got=f"it is {grid!r}")
         return points.copy()
-    if isinstance(grid, bool) or not isinstance(grid, int | np.integer) or grid < 2:
-        raise refusal("must be a whole number of at least 2, or an array", where="'grid'", got=f"got {grid!r}")
+    whole("grid", grid, 2)
     low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)
     if low < high:
         return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
@@ -134,9 +130,9 @@ def _quantile(rows: Rows, share: float) -> float:
         wanted = share * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
         return float(rows.x[int(np.searchsorted(reached, wanted))])
     place = share * (rows.total - 1)
-    whole = int(np.floor(place))
-    below, above = np.searchsorted(rows.ends, [whole, min(whole + 1, rows.total - 1)], side="right")
-    a, b, part = float(rows.x[below]), float(rows.x[above]), place - whole
+    rank = int(np.floor(place))
+    below, above = np.searchsorted(rows.ends, [rank, min(rank + 1, rows.total - 1)], side="right")
+    a, b, part = float(rows.x[below]), float(rows.x[above]), place - rank
     return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
 
 

@@ -33,7 +33,7 @@ from miscal.inference.sums import (
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles
-from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Levels, Pooling, Ranges
+from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.results import Result, Table
 
 DRAWS = 999
@@ -238,19 +238,18 @@ def walk_summary(
         keys, codes = np.unique(along, return_inverse=True)
         rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
     elif needs_rows and pair.binary and noise.null == "bernoulli":
-        made = _tied(pair, along)
-        ties = None if made is None else Sums.of(made)
+        ties = _tied(pair, along)
     how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
     how = how if pair.count is None else replace(how, model_variance=False)
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
-def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
+def _tied(pair: Pair, key: np.ndarray) -> Sums | None:
     """Sums per distinct key, in order: aggregated rows are drawn key by key in place of trial by trial."""
     values, codes = np.unique(key, return_inverse=True)
     if values.size > MOST_TRIALS // 10:
         return None
-    return tally(pair, LevelPooling(codes, Levels(tuple(map(repr, values.tolist())), name="key")))
+    return Sums.of(tally(pair, LevelPooling(codes, Numbered(values.size))))
 
 
 def worst_cell(found: Pooled) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def score_bins(
         bins = bins if whole else pair.units.inside(given_edges(bins))
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
     low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
-    own = on is None  # other values are cut as the paper cuts them
-    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
+    how: Any = {"weight": pair.weight, "count": pair.count, "apart": on is None}  # others are cut as the paper does
+    edges = edges_for(values, bins, strategy, low=low, high=high, **how)
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), equal_width)
 
@@ -163,10 +163,8 @@ def classwise_calibration_error(
         found = _class_tally(p, edges, whole and high > low)
         gaps, weight = (values.reshape(p.n_classes, -1) for values in (found.gap, found.weight))
         return float(np.mean(aggregate(gaps, weight, norm)))
-    errors = []
-    for k in np.arange(p.n_classes):
-        pair = given.pair(int(k))
-        errors.append(tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm))
+    pairs = map(given.pair, np.arange(p.n_classes).tolist())
+    errors = [tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm) for pair in pairs]
     return float(np.mean(errors))
 
 

@@ -53,8 +53,7 @@ class SubpopulationResult(Result):
         means = f"{said(worst['predicted'])} predicted, {said(worst['observed'])} happened"
         where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
         if tested == 1:
-            why = f"{self.settings['too_small']:,} others hold too little information"
-            return f"Only the full population could be judged, {why}: {excess(worst)} ({means})."
+            return f"Only the full population could be judged: {excess(worst)} ({means})."
         if not math.isnan(self.p_value) and self.p_value > REAL:
             return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
         return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
