@@ -356,6 +356,7 @@ def test_unusual_columns(rng):
         ({"null": "x"}, "'bernoulli' or 'residual'"),
         ({"subpopulations": Conjunctions(depth=0)}, "at least 1"),
         ({"columns": []}, "needs columns"),
+        ({"subpopulations": 3.5}, "must be a number of subpopulations"),
     ],
 )
 def test_refusals(rng, options, words):

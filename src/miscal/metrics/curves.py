@@ -113,7 +113,8 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
         points = np.asarray(grid, dtype=np.float64)
         if points.ndim != 1 or not points.size or not np.isfinite(points).all():
             what = "must be a whole number, or finite numbers in one dimension"
-            raise refusal(what, where="'grid'", got=f"it is {grid!r}")
+            got = f"its shape is {points.shape}, and {np.count_nonzero(~np.isfinite(points))} are not finite"
+            raise refusal(what, where="'grid'", got=got)
         return points.copy()
     whole("grid", grid, 2)
     low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)

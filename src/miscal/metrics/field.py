@@ -220,15 +220,11 @@ def by_field(
     if np.count_nonzero(found.tally.counts) > 1:
         apart = _differences(compared, levels.pooling, found, **judged)
     settings = {
-        "column": _plain(field), "parent": None if parent is None else _plain(parent),
+        "column": field if isinstance(field, str) else list(field), "parent": parent,
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
         "target": compared.target, "random_state": random_state,
     }  # fmt: skip
     return field_result(found, levels, settings, apart)
-
-
-def _plain(names: str | Sequence[str]) -> str | list[str]:
-    return names if isinstance(names, str) else list(names)
 
 
 def field_result(

@@ -54,7 +54,9 @@ class NeighbourhoodResult(Result):
         )
         verdict = "beyond noise" if self.p_value <= REAL else "within noise"
         said = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
-        return f"The worst neighbourhood is {place} (about {worst['effective_rows']:,.0f} rows): {compared}: {said}."
+        opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
+        place += f" (about {worst['effective_rows']:,.0f} rows)"
+        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}."
 
 
 @also_of_tables
@@ -156,8 +158,7 @@ def by_neighbourhood(
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
         "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),
-        "min_information": min_information, "draws": noise.plain.draws,
-        "random_state": random_state if isinstance(random_state, int) else None,
+        "min_information": min_information, "draws": noise.plain.draws, "random_state": random_state,
     }  # fmt: skip
     return _result(problem, local, noise, table, settings, chosen.reason)
 

@@ -72,21 +72,18 @@ def _same_codes(levels: Column, other: Column) -> np.ndarray:
 
 def bandwidth_array(bandwidth: Any, *, one: bool = False) -> np.ndarray:
     """Bandwidths as (b,), or where only one makes sense as (1,)."""
-    try:
+    what = "must be a number above 0" if one else "must be a number or numbers above 0"
+    with refusing(what, where="'bandwidth'", got=f"it is {bandwidth!r}"):
         values = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
-        what = "must be a number above 0" if one else "must be a number or numbers above 0"
-        raise refusal(what, where="'bandwidth'", got=f"it is {bandwidth!r}")
+        if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
+            raise ValueError(bandwidth)
     return values.reshape(-1)
 
 
 def check_kernel(kernel: Any, device: Any) -> None:
     """Refuse a kernel that is neither known by name nor a function, and a device that is unknown or not here."""
-    if not callable(kernel) and kernel not in KERNELS:
-        names = ", ".join(f"'{name}'" for name in KERNELS)
-        raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
+    if not callable(kernel):
+        one_of("kernel", kernel, list(KERNELS))
     one_of("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not device_available():
         hint = "use device='auto', or install torch and triton on a machine with a GPU"

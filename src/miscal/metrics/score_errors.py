@@ -46,7 +46,7 @@ def score_bins(
     if pair.target in MEANS and on is None:
         bins = bins if whole else pair.units.inside(given_edges(bins))
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
-    low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
+    low, high = (float(range[0]), float(range[1])) if on is None else span_of(on)
     how: Any = {"weight": pair.weight, "count": pair.count, "apart": on is None}  # others are cut as the paper does
     edges = edges_for(values, bins, strategy, low=low, high=high, **how)
     equal_width = whole and strategy == "uniform" and high > low

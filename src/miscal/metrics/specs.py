@@ -113,9 +113,9 @@ def _opened(
     named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
     missing = [name for name, column in named.items() if column is None]
     if missing:
-        kind = "a path" if path else f"{type(data).__name__}, not Predictions"
         hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
-        raise refusal(f"needs {' and '.join(missing)}", where=where, got=f"data is {kind}", hint=hint)
+        got = f"data is {type(data).__name__}, not Predictions"
+        raise refusal(f"needs {' and '.join(missing)}", where=where, got=got, hint=hint)
     unknown = options.keys() - signature(Roles).parameters.keys()
     if unknown:
         raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")

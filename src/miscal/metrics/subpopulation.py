@@ -21,7 +21,7 @@ from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, emphasised
 from miscal.pairs import pair
-from miscal.pooling.subpopulations import Definition
+from miscal.pooling.subpopulations import Conjunctions, Definition
 from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
@@ -163,9 +163,8 @@ def by_subpopulation(
     for name in names:
         p.columns.find(name)
     settings = {
-        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws, "min_size": least,
-        "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
-        "random_state": random_state if isinstance(random_state, int) else None,
+        "columns": names, "subpopulations": None, "simulations": draws, "min_size": least, "statistic": statistic,
+        "min_information": min_information, "emphasis": emphasis, "random_state": random_state,
     }  # fmt: skip
     compared = emphasised(pair(p, target), emphasis)
     if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
@@ -189,6 +188,7 @@ def by_subpopulation(
         how = chosen.judging(stretch=stretch, random_state=random_state)
         noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws, statistic=statistic)
     settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
+    settings["subpopulations"] = _asked_words(subpopulations)
     reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
@@ -196,10 +196,9 @@ def by_subpopulation(
 
 
 def _asked_words(subpopulations: Any) -> Any:
-    if isinstance(subpopulations, (int, np.integer)):
-        return int(subpopulations)
-    named = type(subpopulations).__module__.startswith("miscal.")
-    return repr(subpopulations) if named else f"{len(subpopulations)} given"
+    if isinstance(subpopulations, (int, np.integer, str)):
+        return subpopulations
+    return str(subpopulations) if isinstance(subpopulations, Conjunctions) else f"{len(subpopulations)} given"
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,8 @@ class Asked:
         if not known:
             lists = "a list of truth values, row numbers or expressions"
             what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
-            raise refusal(what, where="'subpopulations'", got=f"got {type(subpopulations).__name__}")
+            got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
+            raise refusal(what, where="'subpopulations'", got=got)
         return dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
 
     def _belong(self, item: Any, key: Any) -> np.ndarray:
