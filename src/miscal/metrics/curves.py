@@ -12,7 +12,7 @@ from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
-from miscal.inference.sums import Floats, Integers
+from miscal.inference.sums import Floats
 from miscal.metrics.arrays import Given, variable_columns
 from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
@@ -81,8 +81,12 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    how = Smoothing(**options)
-    rows, codes = _rows(x, responses, weight, count, cluster)
+    how, y = Smoothing(**options), np.asarray(responses, dtype=np.float64)
+    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
+    if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
+        weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
+    rows = sort_rows(np.asarray(x, dtype=np.float64), y.reshape(len(y), -1), weights, counts)
+    codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
     points = _grid(rows, how.grid, how.trim)
     rows = pool_rows(rows)
     ascending = np.argsort(points, kind="stable")
@@ -92,20 +96,6 @@ def smooth(
     done = replace(done, fit=done.fit + rows.middle, critical=critical)
     names = ("grid", "fit", "standard_error", "critical", "bandwidth", "degree", "degrees_of_freedom")
     return replace(done, **{name: getattr(done, name)[back] for name in names})
-
-
-def _rows(
-    x: ArrayLike, responses: ArrayLike, weight: ArrayLike | None, count: ArrayLike | None, cluster: ArrayLike | None
-) -> tuple[Rows, Integers | None]:
-    """The rows, sorted, and the clusters' codes in the same order."""
-    places, y = np.asarray(x, dtype=np.float64), np.asarray(responses, dtype=np.float64)
-    y = y[:, None] if y.ndim == 1 else y
-    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
-    if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
-        weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
-    rows = sort_rows(places, y, weights, counts)
-    codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
-    return rows, None if codes is None else codes.astype(np.int64)
 
 
 def _grid(rows: Rows, grid: Any, trim: float) -> Floats:

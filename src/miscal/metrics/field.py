@@ -116,14 +116,14 @@ def field_relative_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
         raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error")
-    levels, epsilon = _level_tally(given, field, bins, target), epsilon / given.scale
-    events, weight, off = levels.observed, levels.weight, np.abs(levels.events_off)
-    counted = weight > 0 if zero == "epsilon" else events > 0
+    levels = _level_tally(given, field, bins, target)
+    below = levels.observed + (epsilon / given.scale if zero == "epsilon" else 0.0) * levels.weight
+    counted = below > 0
     if not counted.any():
         warn("no level of the field has an event, so that zero='drop' leaves nothing to average")
         return float("nan")
-    below = events[counted] + (epsilon * weight[counted] if zero == "epsilon" else 0.0)
-    return float(aggregate(off[counted] / below, weight[counted], norm))
+    relative = np.abs(levels.events_off)[counted] / below[counted]
+    return float(aggregate(relative, levels.weight[counted], norm))
 
 
 def _level_tally(given: Given, field: Any, bins: Bins | None, target: str | int) -> Tally:

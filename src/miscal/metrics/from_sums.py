@@ -59,12 +59,11 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     rows = grid_rows(grid) if noise.binary else grid_means(grid, noise)
     made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
-    if not noise.binary:
-        if extra["ratio"]:
-            reach = 1.96 * math.sqrt(float(grid.residual2.sum())) / float(grid.observed.sum())
-            ends = [extra["ratio"]["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
-            extra["ratio"] = {**extra["ratio"], "interval": ends}
-    elif grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
+    if not noise.binary and extra["ratio"]:
+        reach = 1.96 * math.sqrt(float(grid.residual2.sum())) / float(grid.observed.sum())
+        ends = [extra["ratio"]["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
+        extra["ratio"] = {**extra["ratio"], "interval": ends}
+    elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
         extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))

@@ -136,8 +136,7 @@ def by_neighbourhood(
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
-    how: Any = {"reduce": reduce, "dimensions": dimensions, "scale": scale}
-    features, words, names = feature_map(p, columns, compared.first, **how)
+    features, words, names = feature_map(p, columns, compared.first, reduce=reduce, dimensions=dimensions, scale=scale)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
