@@ -216,9 +216,8 @@ def by_field(
     draws = draws_for(levels.pooling.cells.count)
     judged: Any = {"norm": norm, "random_state": random_state, "draws": draws}
     found = pooled(compared, levels.pooling, null=null, levels=True, **judged)
-    apart = None
-    if np.count_nonzero(found.tally.counts) > 1:
-        apart = _differences(compared, levels.pooling, found, **judged)
+    several = np.count_nonzero(found.tally.counts) > 1
+    apart = _differences(compared, levels.pooling, found, **judged) if several else None
     settings = {
         "column": field if isinstance(field, str) else list(field), "parent": parent,
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data import checks
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import number, one_of, probability_matrix, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
@@ -114,7 +113,7 @@ class Asked:
                 raise refusal("needs features", where=f"the expression {item!r}", got="got none")
             return rows_where(item, self.columns)
         mask = np.zeros(self.given, bool)
-        mask[checks.row_numbers(item, self.given, f"subpopulation {key!r}")] = True
+        mask[row_numbers(item, self.given, f"subpopulation {key!r}")] = True
         return mask if self.kept is None else mask[self.kept]
 
 
@@ -218,7 +217,7 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     """
     number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
     one_of("regularise", regularise, ("max", "sum"))
-    probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
+    probability = probability_matrix(y_prob, "'y_prob'")[0]
     probability = probability[:, 1] if probability.ndim == 2 else probability
     return np.asarray(1.0 / (np.maximum(probability, rho) if regularise == "max" else probability + rho))
 
@@ -237,7 +236,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     outcome = np.asarray(y_true)
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
         raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
-    weight = None if sample_weight is None else checks.weights(sample_weight, "'sample_weight'")[0]
+    weight = None if sample_weight is None else weights(sample_weight, "'sample_weight'")[0]
     prevalence = float(np.average(outcome.astype(np.float64), weights=weight))
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
