@@ -47,8 +47,8 @@ def score_bins(
         bins = bins if whole else pair.units.inside(given_edges(bins))
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
     low, high = (float(range[0]), float(range[1])) if on is None else span_of(on)
-    how: Any = {"weight": pair.weight, "count": pair.count, "apart": on is None}  # others are cut as the paper does
-    edges = edges_for(values, bins, strategy, low=low, high=high, **how)
+    own = on is None  # other values are cut as the paper cuts them
+    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), equal_width)
 
