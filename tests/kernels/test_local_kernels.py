@@ -162,8 +162,8 @@ Y, P = np.array([1, 0, 1, 0]), np.array([0.9, 0.8, 0.7, 0.2])
 @pytest.mark.parametrize(
     ("features", "options", "words"),
     [
-        ([[0.0], [np.nan], [1.0], [2.0]], {}, "column 0 must not be missing; row 1 is missing"),
-        ([[0.0, 1], [0, np.inf], [1, 1], [2, 2]], {}, "column 1 must hold finite numbers"),
+        ([[0.0], [np.nan], [1.0], [2.0]], {}, "column '0' must not be missing; row 1 is missing"),
+        ([[0.0, 1], [0, np.inf], [1, 1], [2, 2]], {}, "column '1' must hold finite numbers"),
         ({"age": [1.0, 2.0, None, 4.0]}, {}, "column 'age' must not be missing; row 2"),
         ({"state": ["a", "b", "c", "d"]}, {}, "column 'state' must hold numbers"),
         (np.array(["a", "b", "c", "d"]), {}, "must hold numbers"),

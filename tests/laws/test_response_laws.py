@@ -10,7 +10,7 @@ import pytest
 
 import miscal
 from miscal.metrics import METRICS
-from tests.laws.test_metric_laws import CASES, agree, numbers, table
+from tests.laws.test_metric_laws import CASES, agree, numbers, table, takes
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
@@ -31,12 +31,12 @@ def call(name: str, rows: dict[str, np.ndarray], scale: float = 1.0, **options: 
     asked = {**line.options, **(line.means or {}), **options}
     if "bins" in asked:
         asked["bins"] = (scale * np.asarray(asked["bins"])).tolist()
-    return numbers(getattr(miscal.metrics, name)(*(moved[part] for part in line.takes.split()), **asked))
+    return numbers(getattr(miscal.metrics, name)(*(moved[part] for part in takes(name)), **asked))
 
 
 def test_every_metric_that_takes_a_response_is_bound():
     taking = {name for name in METRICS if "response" in inspect.signature(getattr(miscal.metrics, name)).parameters}
-    through = {"maximum_local_calibration_error", "average_local_calibration_error"}
+    through = {"maximum_calibration_error", "maximum_local_calibration_error", "average_local_calibration_error"}
     assert taking | through == set(MEANS)
 
 

@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 
 import miscal
 from miscal import metrics
-from miscal.metrics import METRICS, PREDICTIONS
+from miscal.metrics import METRICS
 from tests.laws.batches import Batch, batches
+from tests.laws.test_metric_laws import takes
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
 PLAIN = {
     name: line
     for name, line in METRICS.items()
-    if line.takes == PREDICTIONS and line.perfect == 0.0 and line.home in ("score_errors", "losses")
+    if takes(name) == ["y_true", "y_prob"] and line.perfect == 0.0 and line.home in ("score_errors", "losses")
 }
 EXACT: dict[str, Callable[..., float]] = {
     **{name: getattr(metrics, name) for name, line in PLAIN.items() if line.exact},

@@ -286,7 +286,8 @@ def test_heavy_weights_leave_little_to_judge_and_that_is_said(rng):
     p = Predictions(rng.random(n) < score, score, weight=weight, columns=columns_of(rng, n))
     result = by_subpopulation(p, subpopulations=40, simulations=99)
     assert result.settings["tested"] == 1
-    assert result.sentence().startswith("Only the full population could be judged, ")
+    assert result.sentence().startswith("Only the full population could be judged: ")
+    assert f"{result.settings['too_small']:,} more were too small to judge" in result.method
     assert "a lower min_information judges more" in result.method
     information = float(np.sum(weight**2 * score * (1 - score)) / weight.max() ** 2)
     np.testing.assert_allclose(result.extra["full"]["information"], information, rtol=1e-12)
@@ -355,6 +356,7 @@ def test_unusual_columns(rng):
         ({"null": "x"}, "'bernoulli' or 'residual'"),
         ({"subpopulations": Conjunctions(depth=0)}, "at least 1"),
         ({"columns": []}, "needs columns"),
+        ({"subpopulations": 3.5}, "must be a number of subpopulations"),
     ],
 )
 def test_refusals(rng, options, words):

@@ -1,6 +1,6 @@
 """Every metric: numbers from arrays, usable in `sklearn.metrics.make_scorer`. Loaded when first asked for.
 
-The table has a line a metric: where it lives, what it takes, and which laws it keeps. All law tests read it.
+The table has a line a metric: where it lives, and which laws it keeps. All law tests read it.
 """
 
 import dataclasses
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-PREDICTIONS = "y_true y_prob"
 FIXED = {"bins": [0.0, 0.25, 0.5, 0.75, 1.0]}  # edges, in units of the prediction
 ANY: dict[str, Any] = {}
 AT_AN_EDGE = "a quantile that is reached exactly may round to either side"
@@ -22,7 +21,6 @@ class Metric:
     Attributes
     ----------
     home : module below `miscal.metrics`
-    takes : its positional arguments; beside the predictions a variable, a field, groups, features or a frame
     exact : order of rows and repetition for whole-number weights change no bit; otherwise rounding only
     perfect : what certain and right predictions give; None where nothing is promised
     options : keyword arguments under which the laws are meant, bins that do not follow the rows for example
@@ -32,7 +30,6 @@ class Metric:
     """
 
     home: str
-    takes: str = PREDICTIONS
     exact: bool = False
     perfect: float | None = 0.0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -41,14 +38,14 @@ class Metric:
     degree: int = 1
 
 
-LOCAL = Metric("neighbourhood_errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"})
+LOCAL = Metric("neighbourhood_errors", means={**FIXED, "target": "positive"})
 
 METRICS: dict[str, Metric] = {
     "expected_calibration_error": Metric("score_errors", exact=True, means=FIXED),
     "maximum_calibration_error": Metric("score_errors", exact=True, means=FIXED),
     "classwise_calibration_error": Metric("score_errors", exact=True),
-    "groupwise_maximum_calibration_error": Metric("score_errors", f"{PREDICTIONS} groups"),
-    "groupwise_expected_calibration_error": Metric("score_errors", f"{PREDICTIONS} groups"),
+    "groupwise_maximum_calibration_error": Metric("score_errors"),
+    "groupwise_expected_calibration_error": Metric("score_errors"),
     "kuiper_calibration_error": Metric("score_errors", exact=True, means=ANY),
     "smooth_calibration_error": Metric("score_errors"),
     "mean_kernel_calibration_error": Metric("score_errors"),
@@ -62,28 +59,19 @@ METRICS: dict[str, Metric] = {
     "local_calibration_error": LOCAL,
     "maximum_local_calibration_error": LOCAL,
     "average_local_calibration_error": LOCAL,
-    "variable_calibration_error": Metric(
-        "variable", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}, means=ANY
-    ),
-    "variable_calibration_curve": Metric(
-        "curves", f"{PREDICTIONS} variable", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}
-    ),
-    "rank_variables": Metric(
-        "variable", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
-    ),
-    "field_calibration_error": Metric("field", f"{PREDICTIONS} field", exact=True, means=ANY),
-    "field_relative_calibration_error": Metric(
-        "field", f"{PREDICTIONS} field", exact=True, means={"zero": "drop"}, degree=0
-    ),
+    "variable_calibration_error": Metric("variable", exact=True, options={"strategy": "uniform"}, means=ANY),
+    "variable_calibration_curve": Metric("curves", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}),
+    "rank_variables": Metric("variable", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}),
+    "field_calibration_error": Metric("field", exact=True, means=ANY),
+    "field_relative_calibration_error": Metric("field", exact=True, means={"zero": "drop"}, degree=0),
     "probability_calibration_error": Metric("field"),
     "multicalibration_error": Metric(
         "subpopulation_errors",
-        f"{PREDICTIONS} features",
         exempt={"repetition": "the sizes of subpopulations count rows"},
         means={"normalise": False, "statistic": "mean"},
     ),
-    "proportional_weights": Metric("subpopulation_errors", "y_prob", perfect=None),
-    "low_prevalence_weights": Metric("subpopulation_errors", "y_true", perfect=None),
+    "proportional_weights": Metric("subpopulation_errors", perfect=None),
+    "low_prevalence_weights": Metric("subpopulation_errors", perfect=None),
     "variation_calibration_error": Metric("variation", exact=True),
     "uncertainty_calibration_error": Metric("variation", exact=True),
     "prediction_rejection_ratio": Metric("losses", perfect=None),

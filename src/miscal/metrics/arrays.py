@@ -24,6 +24,7 @@ class Given:
 
     def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
         self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight, response)
+        self.scale = self.predictions.units.scale  # what an error is multiplied by to be in the units of the response
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
         self.kept: np.ndarray | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
@@ -37,18 +38,11 @@ class Given:
         if self.predictions.response != "binary":
             raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
         values = self.kept_rows(np.asarray(correct), "'correct'")
-        if values.dtype == np.bool_:
-            return replace(made, observed=values.view(np.uint8))
         with refusing("must be numbers in [0, 1]", where="'correct'"):
             values = values.astype(np.float64)
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = bool(np.all((values == 0) | (values == 1)))
         return replace(made, observed=values.astype(np.uint8) if events else values)
-
-    @property
-    def scale(self) -> float:
-        """What an error is multiplied by to be in the units of the response."""
-        return self.predictions.units.scale
 
     def numbers(self, values: Any, where: str) -> np.ndarray:
         """A finite number a row."""
@@ -56,15 +50,12 @@ class Given:
         if converted.nominal:
             raise refusal("must hold numbers", where=where, got=f"it holds {converted.kind} values")
         array = np.ascontiguousarray(self.kept_rows(converted.values, where), dtype=np.float64)
-        if np.isnan(array).any():
-            row = int(np.flatnonzero(np.isnan(array))[0])
-            raise refusal("must not be missing", where=where, got=f"row {row} is missing")
+        refuse_rows(np.isnan(array), "must not be missing", where)
         return array
 
     def column(self, each: Column) -> Column:
         """A column of the same rows."""
-        values = self.kept_rows(each.values, f"column '{each.name}'")
-        return each if self.kept is None else replace(each, values=values)
+        return replace(each, values=self.kept_rows(each.values, f"column '{each.name}'"))
 
     def kept_rows(self, values: np.ndarray, where: str) -> np.ndarray:
         """Those of the rows given that have a weight."""
@@ -78,12 +69,9 @@ Norm = str | float
 
 def norm_power(norm: Norm) -> float:
     """The exponent a norm stands for: 1 for "l1", 2 for "l2", infinity for "max", or the number itself."""
-    named = {"l1": 1.0, "l2": 2.0, "max": np.inf}
-    if isinstance(norm, str):
-        if norm in named:
-            return named[norm]
-    elif isinstance(norm, (int, float, np.number)) and not isinstance(norm, bool) and norm >= 1:
-        return float(norm)
+    power = {"l1": 1.0, "l2": 2.0, "max": np.inf}.get(norm) if isinstance(norm, str) else norm
+    if isinstance(power, (int, float, np.number)) and not isinstance(power, bool) and power >= 1:
+        return float(power)
     raise refusal("must be 'l1', 'l2', 'max' or a number of at least 1", where="'norm'", got=f"it is {norm!r}")
 
 
@@ -98,15 +86,11 @@ def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.nda
     if np.isinf(power):
         return np.asarray(sizes.max(axis=-1))
     share = weight / weight.sum(axis=-1, keepdims=True)
-    if power == 1.0:
-        return np.asarray((sizes * share).sum(axis=-1))
     return np.asarray((sizes**power * share).sum(axis=-1) ** (1.0 / power))
 
 
 def variable_columns(variable: Any) -> list[Column]:
     """The columns of what was given as a variable: one, the columns of a frame, or those of a matrix."""
-    if isinstance(variable, Column):
-        return [variable]
     if not isinstance(variable, dict) and len(getattr(variable, "shape", ())) != 2:
         return [column("variable", variable, where="'variable'")]
     start = "variable " if isinstance(variable, np.ndarray) else ""

@@ -1,7 +1,5 @@
 """Curves along a variable by local regression (LOESS), with bands, and where both are furthest apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -9,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.data.checks import whole
 from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
-from miscal.inference.sums import Floats, Integers
+from miscal.inference.sums import Floats
 from miscal.metrics.arrays import Given, variable_columns
 from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
@@ -82,8 +81,12 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    how = Smoothing(**options)
-    rows, codes = _rows(x, responses, weight, count, cluster)
+    how, y = Smoothing(**options), np.asarray(responses, dtype=np.float64)
+    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
+    if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
+        weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
+    rows = sort_rows(np.asarray(x, dtype=np.float64), y.reshape(len(y), -1), weights, counts)
+    codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
     points = _grid(rows, how.grid, how.trim)
     rows = pool_rows(rows)
     ascending = np.argsort(points, kind="stable")
@@ -95,31 +98,15 @@ def smooth(
     return replace(done, **{name: getattr(done, name)[back] for name in names})
 
 
-def _rows(
-    x: ArrayLike, responses: ArrayLike, weight: ArrayLike | None, count: ArrayLike | None, cluster: ArrayLike | None
-) -> tuple[Rows, Integers | None]:
-    """The rows, sorted, and the clusters' codes in the same order."""
-    places, y = np.asarray(x, dtype=np.float64), np.asarray(responses, dtype=np.float64)
-    y = y[:, None] if y.ndim == 1 else y
-    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
-    if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
-        weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
-    rows = sort_rows(places, y, weights, counts)
-    codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
-    return rows, None if codes is None else codes.astype(np.int64)
-
-
-def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
+def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
         points = np.asarray(grid, dtype=np.float64)
-        if not np.isfinite(points).all():
-            bad = int(np.flatnonzero(~np.isfinite(points))[0])
-            raise refusal("must be finite", where="'grid'", got=f"row {bad} is not", hint="leave missing rows out")
-        if points.ndim != 1 or not points.size:
-            raise refusal("must be one-dimensional and not empty", where="'grid'", got=f"shape {points.shape}")
+        if points.ndim != 1 or not points.size or not np.isfinite(points).all():
+            what = "must be a whole number, or finite numbers in one dimension"
+            got = f"its shape is {points.shape}, and {np.count_nonzero(~np.isfinite(points))} are not finite"
+            raise refusal(what, where="'grid'", got=got)
         return points.copy()
-    if isinstance(grid, bool) or not isinstance(grid, int | np.integer) or grid < 2:
-        raise refusal("must be a whole number of at least 2, or an array", where="'grid'", got=f"got {grid!r}")
+    whole("grid", grid, 2)
     low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)
     if low < high:
         return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
@@ -134,9 +121,9 @@ def _quantile(rows: Rows, share: float) -> float:
         wanted = share * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
         return float(rows.x[int(np.searchsorted(reached, wanted))])
     place = share * (rows.total - 1)
-    whole = int(np.floor(place))
-    below, above = np.searchsorted(rows.ends, [whole, min(whole + 1, rows.total - 1)], side="right")
-    a, b, part = float(rows.x[below]), float(rows.x[above]), place - whole
+    rank = int(np.floor(place))
+    below, above = np.searchsorted(rows.ends, [rank, min(rank + 1, rows.total - 1)], side="right")
+    a, b, part = float(rows.x[below]), float(rows.x[above]), place - rank
     return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
 
 

@@ -116,14 +116,14 @@ def field_relative_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
         raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error")
-    levels, epsilon = _level_tally(given, field, bins, target), epsilon / given.scale
-    events, weight, off = levels.observed, levels.weight, np.abs(levels.events_off)
-    counted = weight > 0 if zero == "epsilon" else events > 0
+    levels = _level_tally(given, field, bins, target)
+    below = levels.observed + (epsilon / given.scale if zero == "epsilon" else 0.0) * levels.weight
+    counted = below > 0
     if not counted.any():
         warn("no level of the field has an event, so that zero='drop' leaves nothing to average")
         return float("nan")
-    below = events[counted] + (epsilon * weight[counted] if zero == "epsilon" else 0.0)
-    return float(aggregate(off[counted] / below, weight[counted], norm))
+    relative = np.abs(levels.events_off)[counted] / below[counted]
+    return float(aggregate(relative, levels.weight[counted], norm))
 
 
 def _level_tally(given: Given, field: Any, bins: Bins | None, target: str | int) -> Tally:
@@ -216,51 +216,44 @@ def by_field(
     draws = draws_for(levels.pooling.cells.count)
     judged: Any = {"norm": norm, "random_state": random_state, "draws": draws}
     found = pooled(compared, levels.pooling, null=null, levels=True, **judged)
-    apart = None
-    if np.count_nonzero(found.tally.counts) > 1:
-        apart = _differences(compared, levels.pooling, found, **judged)
+    several = np.count_nonzero(found.tally.counts) > 1
+    apart = _differences(compared, levels.pooling, found, **judged) if several else None
     settings = {
-        "column": _plain(field), "parent": None if parent is None else _plain(parent),
+        "column": field if isinstance(field, str) else list(field), "parent": parent,
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
         "target": compared.target, "random_state": random_state,
     }  # fmt: skip
     return field_result(found, levels, settings, apart)
 
 
-def _plain(names: str | Sequence[str]) -> str | list[str]:
-    return names if isinstance(names, str) else list(names)
-
-
 def field_result(
     found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
 ) -> Result:
     """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
-    field, weight = settings["column"], found.sums.weight
+    field, weight, units = settings["column"], found.sums.weight, found.noise.units
     shrunken, spreads = _shrunken(found, levels, apart)
+    shrunken = shrunken * units.scale
     share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
-    units, unknown = found.noise.units, np.full(weight.size, np.nan)
-    differences = [unknown, unknown, unknown]
-    if apart is not None:
-        differences = [apart[1].tally.gap * units.scale, apart[1].tests.p_value, apart[1].adjusted]
-    columns = dict(found.columns)
-    columns |= {"parent": list(levels.names[0])} if levels.names else {}
-    columns["events"] = found.sums.observed * units.scale + units.low * weight
-    columns |= zip(SET_APART, [*(shrunken * units.scale), *differences], strict=True)
     extra: dict[str, Any] = {
         "tally": found.tally,
         "worst": worst_cell(found),
         "column": field,
         "noise_share": share,
-        "shrunken_value": float(np.where(weight > 0, np.abs(columns["shrunken"]), 0.0) @ weight / weight.sum()),
+        "shrunken_value": float(np.where(weight > 0, np.abs(shrunken[0]), 0.0) @ weight / weight.sum()),
         "spread": list(spreads),
     }
+    differences = [np.full(weight.size, np.nan)] * 3
     if apart is not None:
         shift, moved = apart
+        differences = [moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted]
         noise = {name: getattr(moved.summary, name) * units.scale for name in ("value", "noise_floor")}
         extra["differences"] = {"shift": shift, **noise, "p_value": moved.summary.p_value}
     extra |= {"parts": [list(part) for part in levels.parts]} if levels.parts else {}
-    words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1 else "All of it may be noise."
-    words = "" if math.isnan(share) else words
+    columns = dict(found.columns)
+    columns |= {"parent": list(levels.names[0])} if levels.names else {}
+    columns["events"] = found.sums.observed * units.scale + units.low * weight
+    columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
+    words = "" if math.isnan(share) else f"Calibrated predictions would show {share:.0%} of the value."
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",

@@ -26,7 +26,7 @@ from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_te
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
-from miscal.pooling.cells import LevelPooling, Levels, Ranges
+from miscal.pooling.cells import LevelPooling, Ranges
 from miscal.pooling.columns import Nested
 from miscal.results import Result
 
@@ -54,18 +54,16 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
-    along = walked(grid, noise, random_state)
-    assert along is not None
+    along: Any = walked(grid, noise, random_state)
     tested = along_tested(found, grid, along[1].p_value, scored=True)
     rows = grid_rows(grid) if noise.binary else grid_means(grid, noise)
     made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
-    if not noise.binary:
-        if extra["ratio"]:
-            reach = 1.96 * math.sqrt(float(grid.residual2.sum())) / float(grid.observed.sum())
-            ends = [extra["ratio"]["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
-            extra["ratio"] = {**extra["ratio"], "interval": ends}
-    elif grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
+    if not noise.binary and extra["ratio"]:
+        reach = 1.96 * math.sqrt(float(grid.residual2.sum())) / float(grid.observed.sum())
+        ends = [extra["ratio"]["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
+        extra["ratio"] = {**extra["ratio"], "interval": ends}
+    elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
         extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
@@ -86,10 +84,8 @@ def variable_from_sums(
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = None if grid is None else walked(grid, noise, random_state)
-    if grid is None or along is None:
-        return variable_result(found, [name], settings, extra or {}, tested=levels_tested(found))
-    tested = along_tested(found, grid, along[1].p_value)
-    return variable_result(found, [name], settings, extra or {}, along, tested)
+    tested = levels_tested(found) if grid is None or along is None else along_tested(found, grid, along[1].p_value)
+    return variable_result(found, [name], settings, extra, along, tested)
 
 
 def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
@@ -99,8 +95,8 @@ def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, rand
     settings = {
         "column": name, "parent": None, "bins": None, "norm": "l1", "target": target, "random_state": random_state,
     }  # fmt: skip
-    assert isinstance(levels.cells, Levels)
-    return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), levels.cells)), settings)
+    cells: Any = levels.cells
+    return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), cells)), settings)
 
 
 def grid_rows(grid: Tally) -> Pair:
@@ -128,8 +124,7 @@ def grid_means(grid: Tally, noise: Noise) -> Pair:
 
 def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary] | None:
     """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
-    cells = grid.cells
-    assert isinstance(cells, Ranges)
+    cells: Any = grid.cells
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
     if not filled.size:
         return None
@@ -176,16 +171,13 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     if roles.weight is not None:
         requests.append(RangeCells(SCORE, GRID))
     added = add_up(source, roles, settings["target"] if binary else "auto", requests)
-    first, last = added.tallies[0], added.tallies[-1]
-    assert first is not None
-    assert last is not None
+    tallies: Any = added.tallies
     sampled = None if binary else choose_null(compared, "residual")
-    noise = noise_of_sums(last, outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
+    noise = noise_of_sums(tallies[-1], outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
-        return field_from_sums(name, first, noise, **common)
-    grid = added.tallies[1] if isinstance(cells, Ranges) else None
+        return field_from_sums(name, tallies[0], noise, **common)
     if made.kind == "score":
-        assert grid is not None
-        return score_from_sums(first, grid, noise, **common)
-    return variable_from_sums(name, first, grid, noise, extra={"column_kind": made.extra.get("column_kind")}, **common)
+        return score_from_sums(tallies[0], tallies[1], noise, **common)
+    grid, extra = tallies[1] if isinstance(cells, Ranges) else None, {"column_kind": made.extra.get("column_kind")}
+    return variable_from_sums(name, tallies[0], grid, noise, extra=extra, **common)

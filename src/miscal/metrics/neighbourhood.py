@@ -44,24 +44,19 @@ class NeighbourhoodResult(Result):
     def _worst(self) -> str:
         if not self.table.rows:
             return "Every neighbourhood is too small to judge: widen the bandwidth, or use fewer bins or columns."
-        worst = self.table.take(slice(0, 1)).to_dict()
-        low, high = worst["score_low"][0], worst["score_high"][0]
-        where = f"{worst['label'][0]}, scores {low:.3g} to {high:.3g} (about {worst['effective_rows'][0]:,.0f} rows)"
-        means = (worst["predicted"][0], worst["observed"][0])
-        said = (
-            "{:.4g} predicted, {:.4g} happened"
-            if self.settings["target"] in MEANS
-            else "{:.1%} predicted, {:.1%} happened"
-        )
-        what = said.format(*means)
+        worst = {name: values[0] for name, values in self.table.items()}
+        place = f"{worst['label']}, scores {worst['score_low']:.3g} to {worst['score_high']:.3g}"
+        mean = ".4g" if self.settings["target"] in MEANS else ".1%"
         compared = (
-            f"{abs(worst['deviations'][0]):.1f} standard errors, where the largest of {self.settings['tested']:,} "
+            f"{worst['predicted']:{mean}} predicted, {worst['observed']:{mean}} happened. "
+            f"That is {abs(worst['deviations']):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
         )
-        said = f"p {p_text(self.p_value, self.settings['draws'])}"
-        opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
         verdict = "beyond noise" if self.p_value <= REAL else "within noise"
-        return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({said})."
+        said = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
+        opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
+        place += f" (about {worst['effective_rows']:,.0f} rows)"
+        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}."
 
 
 @also_of_tables
@@ -141,8 +136,7 @@ def by_neighbourhood(
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
-    how: Any = {"reduce": reduce, "dimensions": dimensions, "scale": scale}
-    features, words, names = feature_map(p, columns, compared.first, **how)
+    features, words, names = feature_map(p, columns, compared.first, reduce=reduce, dimensions=dimensions, scale=scale)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
@@ -163,8 +157,7 @@ def by_neighbourhood(
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
         "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),
-        "min_information": min_information, "draws": noise.plain.draws,
-        "random_state": random_state if isinstance(random_state, int) else None,
+        "min_information": min_information, "draws": noise.plain.draws, "random_state": random_state,
     }  # fmt: skip
     return _result(problem, local, noise, table, settings, chosen.reason)
 
@@ -236,8 +229,6 @@ def _method(reason: str, settings: dict[str, Any], noise: LocalNoise, rows: int)
             f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {noise.tested.draws} "
             f"times: p = (1 + {noise.tested.exceedances}) / (1 + {noise.tested.draws}). "
         )
-    else:
-        words += "No p-value: every neighbourhood is too small to judge. "
     words += f"{settings['too_small']:,} of {rows:,} neighbourhoods were too small to judge."
     if settings["tested"] + settings["too_small"] < rows:
         words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."

@@ -4,15 +4,16 @@ Two rows are neighbours when their scores fall in the same bin and their feature
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 
 from miscal.data import responses
 from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, refusing
 from miscal.data.vectors import named_columns
 from miscal.kernels.neighbours import device_available, local_sums, scales_of
 from miscal.metrics.arrays import Given
@@ -26,9 +27,9 @@ LARGEST = 1e150  # squares of features and their sums must stay finite
 Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
 
 
-def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
+def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> np.ndarray:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
-    columns = [_feature(words, each) for words, each in _columns(features, where).items()]
+    columns = [_feature(words, each) for words, each in _columns(features, where, width).items()]
     return np.ascontiguousarray(np.column_stack(columns), dtype=np.float64)
 
 
@@ -42,14 +43,13 @@ def _feature(words: str, each: Column) -> np.ndarray:
     return each.values
 
 
-def _columns(features: Any, where: str) -> dict[str, Column]:
-    """The columns of a frame or an array, by words that say which."""
+def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
+    """The columns of a frame or an array, by words that say which; as many as `width`, or one at least."""
     given = named_columns(features, where)
-    if not given:
-        raise refusal("must have at least one column", where=where, got="it has none")
-    bare = isinstance(features, (np.ndarray, list, tuple))
-    words = [f"{where} column {name}" if bare else f"{where} column '{name}'" for name in given]
-    made = {place: column(name, given[name], place) for place, name in zip(words, given, strict=True)}
+    if not given or len(given) != (width or len(given)):
+        wanted = f"must have {width} columns" if width else "must have at least one column"
+        raise refusal(wanted, where=where, got=f"it has {len(given)}")
+    made = {(place := f"{where} column '{name}'"): column(name, values, place) for name, values in given.items()}
     check_lengths({place: len(values) for place, values in made.items()})
     return made
 
@@ -60,36 +60,30 @@ def group_matrix(features: Any, query_features: Any = None) -> tuple[np.ndarray,
     coded = np.column_stack([each.values.astype(np.float64) for each in levels])
     if query_features is None:
         return coded, None
-    asked = [each.as_levels() for each in _columns(query_features, "'queries' features").values()]
-    if len(asked) != len(levels):
-        raise refusal(f"must have {len(levels)} columns", where="'queries' features", got=f"it has {len(asked)}")
+    asked = _columns(query_features, "'queries' features", len(levels)).values()
     return coded, np.column_stack([_same_codes(each, other) for each, other in zip(levels, asked, strict=True)])
 
 
 def _same_codes(levels: Column, other: Column) -> np.ndarray:
-    """Codes of values in the levels of another column; levels it does not have get numbers of their own."""
-    known = {level: code for code, level in enumerate(levels.levels)}
-    table = [known.get(level, len(known) + extra) for extra, level in enumerate(other.levels)]
-    return np.array([*table, -1], dtype=np.float64)[other.values]
+    """Codes of values in the levels of another column; those that are not among them have a number that no row has."""
+    known, asked = {level: code for code, level in enumerate(levels.levels)}, other.as_levels()
+    return np.array([*(known.get(level, len(known)) for level in asked.levels), -1.0])[asked.values]
 
 
 def bandwidth_array(bandwidth: Any, *, one: bool = False) -> np.ndarray:
     """Bandwidths as (b,), or where only one makes sense as (1,)."""
-    try:
+    what = "must be a number above 0" if one else "must be a number or numbers above 0"
+    with refusing(what, where="'bandwidth'", got=f"it is {bandwidth!r}"):
         values = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
-        what = "must be a number above 0" if one else "must be a number or numbers above 0"
-        raise refusal(what, where="'bandwidth'", got=f"it is {bandwidth!r}")
+        if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
+            raise ValueError(bandwidth)
     return values.reshape(-1)
 
 
 def check_kernel(kernel: Any, device: Any) -> None:
     """Refuse a kernel that is neither known by name nor a function, and a device that is unknown or not here."""
-    if not callable(kernel) and kernel not in KERNELS:
-        names = ", ".join(f"'{name}'" for name in KERNELS)
-        raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
+    if not callable(kernel):
+        one_of("kernel", kernel, list(KERNELS))
     one_of("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not device_available():
         hint = "use device='auto', or install torch and triton on a machine with a GPU"
@@ -105,21 +99,7 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarra
         raise refusal(f"must have {n_classes} columns", where=where, got=f"its shape is {probability.shape}")
     if target == "top":
         return np.asarray(matrix.max(axis=1))
-    return np.ascontiguousarray(matrix[:, 1 if target in {"positive", "auto"} else int(target)])
-
-
-class Options(TypedDict, total=False):
-    """What the maximum and the average take beside the data: see `local_calibration_error`."""
-
-    bandwidth: float | Sequence[float]
-    bins: Bins
-    strategy: str
-    kernel: Kernel
-    leave_one_out: bool
-    queries: tuple[Any, Any] | None
-    target: str | int
-    device: str
-    response: str
+    return np.ascontiguousarray(matrix[:, 1 if target == "positive" else int(target)])
 
 
 @dataclass(frozen=True)
@@ -164,13 +144,9 @@ class Neighbourhoods:
         """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""
         rows = self.features, self.cells, np.column_stack(columns)
         options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
-        try:
+        what = "must give a weight of 0 or more for each pair"
+        with refusing(what, where="'kernel'") if callable(self.kernel) else nullcontext():
             return local_sums(*rows, self.bandwidths, **options)
-        except (TypeError, ValueError) as error:
-            if callable(self.kernel):
-                what = "must give a weight of 0 or more for each pair"
-                raise refusal(what, where="'kernel'", got=str(error)) from error
-            raise
 
 
 def local_calibration_error(
@@ -250,7 +226,7 @@ def local_calibration_error(
         matrix, asked = group_matrix(features, asked_features)
     else:
         matrix = feature_matrix(features)
-        asked = None if queries is None else feature_matrix(asked_features, "'queries' features")
+        asked = None if queries is None else feature_matrix(asked_features, "'queries' features", matrix.shape[1])
     matrix = given.kept_rows(matrix, "'features'")
     pair = given.pair(target)
     pooling = score_bins(pair, bins, strategy)
@@ -260,7 +236,7 @@ def local_calibration_error(
             predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         else:
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
-        _check_queries(matrix, asked, predicted)
+        check_lengths({"'queries' probabilities": len(predicted), "'queries' features": len(asked)})
         where = (asked, bin_index(predicted, pooling.cells.edges))
     bins_of_rows = pooling.codes(), pooling.cells.edges
     problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
@@ -273,22 +249,8 @@ def local_calibration_error(
     return np.asarray(error if np.ndim(bandwidth) else error[0])
 
 
-def _check_queries(features: np.ndarray, asked: np.ndarray, predicted: np.ndarray) -> None:
-    where, width = "'queries' features", features.shape[1]
-    if asked.shape[1] != width:
-        raise refusal(f"must have {width} columns", where=where, got=f"it has {asked.shape[1]}")
-    if len(asked) != len(predicted):
-        got = f"{len(asked)} rows and {len(predicted)} probabilities"
-        raise refusal("must have as many rows as probabilities", where=where, got=got)
-
-
 def maximum_local_calibration_error(
-    y_true: Any,
-    y_prob: Any,
-    features: Any,
-    *,
-    sample_weight: Any = None,
-    **options: Unpack[Options],
+    y_true: Any, y_prob: Any, features: Any, *, sample_weight: Any = None, **options: Any
 ) -> float | np.ndarray:
     """Largest local calibration error over the rows, or over the queries (MLCE).
 
@@ -312,12 +274,7 @@ def maximum_local_calibration_error(
 
 
 def average_local_calibration_error(
-    y_true: Any,
-    y_prob: Any,
-    features: Any,
-    *,
-    sample_weight: Any = None,
-    **options: Unpack[Options],
+    y_true: Any, y_prob: Any, features: Any, *, sample_weight: Any = None, **options: Any
 ) -> float | np.ndarray:
     """Mean local calibration error over the rows, weighted by `sample_weight`, or over the queries.
 

@@ -83,10 +83,7 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
     if reduce not in (None, "pca"):
         hint = "to use another map, give its coordinates as numbers"
         raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
-    if dimensions is None:
-        return
-    whole("dimensions", dimensions, 1)
-    if reduce is None:
+    if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 
 
@@ -150,7 +147,6 @@ CORE = 0.5  # share of the kernel's mass that a neighbourhood's core holds
 NAMED = 3  # columns named at most
 LEAST = 0.15  # of all rows, by which a column must set a neighbourhood apart to be named
 INNER = (0.1, 0.9)  # the part of a neighbourhood's values that is given as its range
-LIKE_THE_REST = "much like the rows as a whole"
 COLUMNS = (
     "label", "score_low", "score_high", "rows", "effective_rows", "predicted", "observed", "gap", "gap_beyond_score",
     "events_off", "gap_low", "gap_high", "standard_error", "deviations", "p_adjusted", "centre", "specific",
@@ -212,8 +208,7 @@ def _row(
     mass = share.sum()
     predicted, observed = pair.predicted[inside], pair.observed[inside]
     put_right = beyond[inside]
-    first = np.ones(inside.size) if pair.first is None else pair.first[inside]
-    second = np.ones(inside.size) if pair.second is None else pair.second[inside]
+    first, second = (np.ones(inside.size) if each is None else each[inside] for each in (pair.first, pair.second))
     own = weights**2 * second
     noise = put_right * (1.0 - put_right) if pair.binary else (put_right - observed) ** 2
     variance = float((own * noise).sum())
@@ -234,7 +229,7 @@ def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarr
     """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
     found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
     large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
-    return ", ".join(words for _, words in large[:NAMED]) or LIKE_THE_REST
+    return ", ".join(words for _, words in large[:NAMED]) or "much like the rows as a whole"
 
 
 def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:

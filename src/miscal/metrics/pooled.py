@@ -19,17 +19,7 @@ from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
-from miscal.inference.omnibus import (
-    Omnibus,
-    Pieces,
-    Quadratic,
-    Statistic,
-    drawn_tests,
-    of_levels,
-    of_score,
-    of_variable,
-    omnibus,
-)
+from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, drawn_tests, of_levels, of_score, of_variable, omnibus
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
@@ -43,7 +33,7 @@ from miscal.inference.sums import (
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles
-from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Levels, Pooling, Ranges
+from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.results import Result, Table
 
 DRAWS = 999
@@ -194,7 +184,8 @@ def pooled_of(
     sums = noise.sums(made)
     stretch = None if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
-    drawn = drawn_tests(sums, _level_tests(sums, error, noise), how, draws) if levels else None
+    drawn = drawn_tests(sums, of_levels(sums, error, binary=noise.spread is None), how, draws) if levels else None
+    # The first of the tests is the error itself.
     summary = aggregate_null(sums, error, how, draws, None if drawn is None else drawn[:-1, 0])
     tests = cell_p_values(sums, how)
     return Pooled(made, sums, noise, how, tests, holm(tests.p_value), summary, level, error, drawn)
@@ -247,19 +238,18 @@ def walk_summary(
         keys, codes = np.unique(along, return_inverse=True)
         rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
     elif needs_rows and pair.binary and noise.null == "bernoulli":
-        made = _tied(pair, along)
-        ties = None if made is None else Sums.of(made)
+        ties = _tied(pair, along)
     how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
     how = how if pair.count is None else replace(how, model_variance=False)
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
-def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
+def _tied(pair: Pair, key: np.ndarray) -> Sums | None:
     """Sums per distinct key, in order: aggregated rows are drawn key by key in place of trial by trial."""
     values, codes = np.unique(key, return_inverse=True)
     if values.size > MOST_TRIALS // 10:
         return None
-    return tally(pair, LevelPooling(codes, Levels(tuple(map(repr, values.tolist())), name="key")))
+    return Sums.of(tally(pair, LevelPooling(codes, Numbered(values.size))))
 
 
 def worst_cell(found: Pooled) -> dict[str, Any]:
@@ -278,15 +268,10 @@ def levels_tested(found: Pooled) -> Omnibus:
     """Of cells that have no order."""
     exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
-    tests, drawn = _level_tests(found.sums, found.error, found.noise), found.drawn
+    tests, drawn = of_levels(found.sums, found.error, binary=found.noise.spread is None), found.drawn
     if drawn is None:
         drawn = drawn_tests(found.sums, tests, found.how, draws_for(found.sums.rows.size))
     return omnibus([*tests], drawn, known)
-
-
-def _level_tests(sums: Sums, error: PooledError, noise: Noise) -> dict[str, Statistic]:
-    """The first of them is the error itself."""
-    return of_levels(sums, error, binary=noise.spread is None)
 
 
 def along_tested(
@@ -301,9 +286,8 @@ def along_tested(
 
     Clusters, flipped signs and weights need the rows and their values. No piece of the grid goes across an edge.
     """
-    cells, fine, usual = found.tally.cells, grid.cells, found.noise.spread is not None
-    assert isinstance(cells, Ranges)
-    assert isinstance(fine, Ranges)
+    cells: Any = found.tally.cells
+    fine: Any = grid.cells
     cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
     cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
     filled = np.flatnonzero(grid.weight > 0)
@@ -311,7 +295,7 @@ def along_tested(
     if scored:
         tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
-        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=not usual)
+        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=found.noise.spread is None)
     how = replace(found.how, rows=None)
     if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
@@ -331,8 +315,7 @@ def along_tested(
 
 def grid_of(found: Pooled, pair: Pair, values: np.ndarray, *, scored: bool = False) -> Tally:
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
-    cells = found.tally.cells
-    assert isinstance(cells, Ranges)
+    cells: Any = found.tally.cells
     fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
     return tally(pair, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
 

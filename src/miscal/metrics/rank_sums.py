@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
-from miscal.data.checks import number, truth
+from miscal.data.checks import number, refuse_rows, truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
@@ -91,15 +91,13 @@ class Measure:
         if self.kind != GIVEN:
             return np.asarray(self.function(shares))
         flat = np.ascontiguousarray(shares, dtype=np.float64).reshape(-1, shares.shape[-1])
-        values = np.asarray(self.function(flat))
+        values, where = np.asarray(self.function(flat)), "the callable 'variation'"
         if values.shape != (flat.shape[0],) or values.dtype.kind not in "fiu":
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
-            raise refusal("must return one number a row", where="the callable 'variation'", got=got)
-        if not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values))[0])
-            hint = "zeros occur among the probabilities: take 0 log 0 as 0"
-            got = f"it gave {values[row]} for {flat[row].tolist()}"
-            raise refusal("must return finite numbers", where="the callable 'variation'", got=got, hint=hint)
+            raise refusal("must return one number a row", where=where, got=got)
+        what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
+        bad = ~np.isfinite(values)
+        refuse_rows(bad, what, where, hint=hint, words=lambda row: f"{values[row]} for {flat[row].tolist()}")
         return values.astype(np.float64).reshape(shares.shape[:-1])
 
     def slope(self, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -129,9 +127,8 @@ def measure_of(variation: Any) -> Measure:
         return Measure(variation, list(NAMED).index(variation), NAMED[variation])
     if callable(variation):
         return Measure(getattr(variation, "__name__", "variation"), GIVEN, variation)
-    hint = nearest(variation, NAMED) if isinstance(variation, str) else f"known names: {', '.join(NAMED)}"
     what = "must be the name of a measure of variation or a callable"
-    raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=hint)
+    raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=nearest(str(variation), NAMED))
 
 
 def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -141,10 +138,10 @@ def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size
     n/(n - 1), which is exact. Confidence is linear and has no bias. The others have no known correction.
     """
     rows = np.maximum(size, 1.0)
-    if measure.name == "entropy" and measure.kind != GIVEN:
+    if measure.name == "entropy":
         occurred = (shares > 0.0).sum(axis=-1)
         return np.asarray(plain + (occurred - 1.0) / (2.0 * rows * np.log(shares.shape[-1])))
-    if measure.name == "qualitative_variation" and measure.kind != GIVEN:
+    if measure.name == "qualitative_variation":
         return np.asarray(plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0))
     return plain
 
@@ -193,13 +190,6 @@ class Ranked:
     measure: Measure
     edges: np.ndarray
     values: np.ndarray  # variations of all rows where they had to be computed first, else empty
-
-    @property
-    def compared_edges(self) -> np.ndarray:
-        """Edges as the kernels compare them: on the grid of computed variations, if they are computed."""
-        if self.measure.kind in (GIVEN, variation.CONFIDENCE):
-            return self.edges
-        return np.asarray(np.floor(self.edges * variation.NEAR + 0.5) / variation.NEAR)
 
 
 def ranked(
@@ -270,7 +260,9 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, kept: bo
 
     sums : weights, and the counts, limbs and sums that the kernel adds to
     """
-    p, bins = rows.predictions, rows.edges.size - 1
+    p, edges, bins = rows.predictions, rows.edges, rows.edges.size - 1
+    if rows.measure.kind not in (GIVEN, variation.CONFIDENCE):  # on the grid of computed variations
+        edges = np.floor(edges * variation.NEAR + 0.5) / variation.NEAR
     outcome, classes = p.outcome[start:stop], p.n_classes
     size = outcome.size
     values = rows.values[start:stop] if rows.values.size else np.zeros(size)
@@ -279,7 +271,7 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, kept: bo
     )
     variation.rank_rows(
         p.probability.reshape(p.rows, -1)[start:stop], outcome, rows.measure.kind, variation.sorting_network(classes),
-        rows.compared_edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
+        edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
     )  # fmt: skip
     return made
 

@@ -123,8 +123,6 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
 
 def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
     """Running totals and the scores they are at, in units."""
-    if units.plain:
-        return curve
     made = curve | {name: (np.array(curve[name]) * units.scale).tolist() for name in ("y", "band")}
     return made | {"score": units.back(np.array(curve["score"])).tolist()}
 

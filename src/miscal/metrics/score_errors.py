@@ -4,7 +4,6 @@ Without bins are SmoothECE, the maximum mean calibration error of a kernel, and 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def score_bins(
     if pair.target in MEANS and on is None:
         bins = bins if whole else pair.units.inside(given_edges(bins))
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
-    low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
+    low, high = (float(range[0]), float(range[1])) if on is None else span_of(on)
     own = on is None  # other values are cut as the paper cuts them
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
     equal_width = whole and strategy == "uniform" and high > low
@@ -123,22 +122,11 @@ def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
     return max(int(bins), 0) if many and whole and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
-def maximum_calibration_error(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    range: tuple[float, float] = UNIT,  # noqa: A002
-    target: str | int = "auto",
-    bin_on: Any = None,
-    correct: Any = None,
-    sample_weight: Any = None,
-    response: str = "binary",
-) -> float:
+def maximum_calibration_error(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **options: Any) -> float:
     """Largest gap between predicted probability and observed frequency over bins of the score.
 
-    As `expected_calibration_error` with ``norm="max"``. A bin with one row can have a gap near 1.
+    As `expected_calibration_error` with ``norm="max"``; the other parameters are the same. A bin with one row can have
+    a gap near 1.
 
     Examples
     --------
@@ -146,8 +134,7 @@ def maximum_calibration_error(
     >>> round(maximum_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.233333
     """
-    asked = locals()
-    return expected_calibration_error(**asked, norm="max")
+    return expected_calibration_error(y_true, y_prob, norm="max", sample_weight=sample_weight, **options)
 
 
 def classwise_calibration_error(
@@ -176,10 +163,8 @@ def classwise_calibration_error(
         found = _class_tally(p, edges, whole and high > low)
         gaps, weight = (values.reshape(p.n_classes, -1) for values in (found.gap, found.weight))
         return float(np.mean(aggregate(gaps, weight, norm)))
-    errors = []
-    for k in np.arange(p.n_classes):
-        pair = given.pair(int(k))
-        errors.append(tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm))
+    pairs = map(given.pair, np.arange(p.n_classes).tolist())
+    errors = [tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm) for pair in pairs]
     return float(np.mean(errors))
 
 
@@ -197,20 +182,6 @@ def _class_tally(p: Predictions, edges: np.ndarray, equal_width: bool) -> Tally:
 
     total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
     return mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
-
-
-@dataclass(frozen=True, eq=False)
-class ClassSums:
-    """Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells have weight 0."""
-
-    weight: np.ndarray
-    predicted: np.ndarray
-    observed: np.ndarray
-    apart: np.ndarray
-
-    def errors(self, apart: np.ndarray, norm: Norm) -> np.ndarray:
-        """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
-        return aggregate(apart / np.where(self.weight > 0, self.weight, 1.0), self.weight, norm)
 
 
 def groupwise_maximum_calibration_error(

@@ -5,10 +5,10 @@ All classes, each against the rest, are one table whose noise comes from the sam
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import MISSING, dataclass, field, make_dataclass, replace
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,12 +25,12 @@ from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
 from miscal.kernels.classes import class_residuals, draw_classes
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.arrays import also_of_tables
+from miscal.metrics.arrays import Norm, aggregate, also_of_tables
 from miscal.metrics.field import by_field
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.pooled import DRAWS
 from miscal.metrics.score import by_score
-from miscal.metrics.score_errors import ClassSums, score_bins
+from miscal.metrics.score_errors import score_bins
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
@@ -50,24 +50,14 @@ class Spec:
         """Measure."""
         return type(self).by(predictions, **vars(self))
 
-    if TYPE_CHECKING:
 
-        def __init__(self, *what: Any, **options: Any) -> None: ...
-
-        def __getattr__(self, name: str) -> Any: ...
-
-
-def _spec(by: Callable[..., Result], what: str) -> type[Spec]:
+def _spec(by: Callable[..., Result], what: str) -> Any:
     """The spec of a `by_` function: a frozen record of its parameters, with the same defaults."""
-    word = by.__name__.removeprefix("by_")
-    asked = list(signature(by).parameters.values())[1:]  # the first are the predictions
-    fields = [
-        (one.name, Any) if one.default is one.empty else (one.name, Any, field(default=one.default)) for one in asked
-    ]
-    space = {"by": staticmethod(by), "__doc__": f"{what}: see `{by.__name__}`."}
-    made = make_dataclass(word.capitalize(), fields, bases=(Spec,), namespace=space, frozen=True)
-    made.__module__ = __name__
-    return made
+    _, *asked = signature(by).parameters.values()  # the first are the predictions
+    fields = [(one.name, Any, field(default=MISSING if one.default is one.empty else one.default)) for one in asked]
+    space = {"by": staticmethod(by), "__doc__": f"{what}: see `{by.__name__}`.", "__module__": __name__}
+    word = by.__name__.removeprefix("by_").capitalize()
+    return make_dataclass(word, fields, bases=(Spec,), namespace=space, frozen=True)
 
 
 Score = _spec(by_score, "Calibration by score")
@@ -101,17 +91,14 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]
-    source, roles, rows = _opened(p, "measure", **read_options)
-    return [_measured(spec.run, source, roles, rows) for spec in specs]
+    table = _opened(p, "measure", **read_options)
+    return [_measured(spec.run, *table) for spec in specs]
 
 
 def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options: dict[str, Any]) -> Result:
     """What a `by_` function says of a table; options that are not its own say how to read it."""
-    own = signature(by).parameters
-    reading = {name: value for name, value in options.items() if name not in own}
-    source, roles, rows = _opened(data, by.__name__, **reading)
-    asked = {name: value for name, value in options.items() if name in own}
-    return _measured(lambda predictions: by(predictions, *what, **asked), source, roles, rows)
+    asked = {name: options.pop(name) for name in signature(by).parameters if name in options}
+    return _measured(lambda predictions: by(predictions, *what, **asked), *_opened(data, by.__name__, **options))
 
 
 def _opened(
@@ -126,9 +113,9 @@ def _opened(
     named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
     missing = [name for name, column in named.items() if column is None]
     if missing:
-        kind = "a path" if path else f"{type(data).__name__}, not Predictions"
         hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
-        raise refusal(f"needs {' and '.join(missing)}", where=where, got=f"data is {kind}", hint=hint)
+        got = f"data is {type(data).__name__}, not Predictions"
+        raise refusal(f"needs {' and '.join(missing)}", where=where, got=got, hint=hint)
     unknown = options.keys() - signature(Roles).parameters.keys()
     if unknown:
         raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
@@ -159,7 +146,7 @@ DRAWS_A_BLOCK = 64
 
 
 @also_of_tables
-def by_class(p: Predictions, spec: Spec | None = None) -> Result:
+def by_class(p: Predictions, spec: Any = None) -> Result:
     """Calibration of every class against the rest, each with its noise, and their mean.
 
     A class's error is what the spec's own function gives with `target` the class. The noise of all classes comes from
@@ -193,9 +180,8 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     if not isinstance(spec, (Score, Variable, Field)):
         raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
     pools = _pools(checked_events(p, "by_class"), spec)
-    sums = pools.sums
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
-    errors = sums.errors(sums.apart, spec.norm)
+    errors = pools.errors(pools.apart, spec.norm)
     drawn = _drawn_errors(pools, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
@@ -219,13 +205,24 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """How rows are pooled for every class: what the cells are, the cell of each row and class (n, K), and the sums."""
+    """How rows are pooled for every class: what the cells are, and the cell of each row and class (n, K).
+
+    weight, predicted, observed, apart : Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells
+        have weight 0
+    """
 
     predictions: Predictions
     subject: str
     cells: list[Any]
     codes: np.ndarray
-    sums: ClassSums
+    weight: np.ndarray
+    predicted: np.ndarray
+    observed: np.ndarray
+    apart: np.ndarray
+
+    def errors(self, apart: np.ndarray, norm: Norm) -> np.ndarray:
+        """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
+        return aggregate(apart / np.where(self.weight > 0, self.weight, 1.0), self.weight, norm)
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -235,7 +232,7 @@ class Pools:
         return matrix, self.predictions.outcome
 
 
-def _pools(p: Predictions, spec: Spec) -> Pools:
+def _pools(p: Predictions, spec: Any) -> Pools:
     """In cells of columns, or in bins of the class's own probability."""
     shared: list[Pooling] = []
     if isinstance(spec, Variable):
@@ -250,17 +247,15 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
         pools.append(crossed(shared) if shared else score_bins(compared, spec.bins, spec.strategy))
         codes[:, k] = pools[k].codes()
         tallies.append(mean_tally(compared, pools[k]))
-    sums = ClassSums(*np.zeros((4, p.n_classes, max(each.counts.size for each in tallies))))
-    for k, tally in enumerate(tallies):
-        columns_of = (tally.weight, tally.predicted, tally.observed, tally.events_off)
-        for total, values in zip(vars(sums).values(), columns_of, strict=True):
-            total[k, : values.size] = values
-    return Pools(p, subject, [each.cells for each in pools], codes, sums)
+    sums = np.zeros((4, p.n_classes, max(each.counts.size for each in tallies)))
+    for k, each in enumerate(tallies):
+        sums[:, k, : each.counts.size] = each.weight, each.predicted, each.observed, each.events_off
+    return Pools(p, subject, [each.cells for each in pools], codes, *sums)
 
 
-def _drawn_errors(pools: Pools, noise: Noise, spec: Spec) -> np.ndarray:
+def _drawn_errors(pools: Pools, noise: Noise, spec: Any) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
-    p, sums, (matrix, _) = pools.predictions, pools.sums, pools.rows
+    p, (matrix, _) = pools.predictions, pools.rows
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
     if noise.null == "residual":
         return _flipped_errors(pools, spec, draws)
@@ -268,44 +263,42 @@ def _drawn_errors(pools: Pools, noise: Noise, spec: Spec) -> np.ndarray:
     weight = NO_WEIGHT if first is None else first
 
     def work(start: int, stop: int) -> np.ndarray:
-        out = np.zeros((stop - start, *sums.weight.shape))
+        out = np.zeros((stop - start, *pools.weight.shape))
         draw_classes(matrix, weight, pools.codes, start, seed, out)
-        return sums.errors(sums.predicted - out, spec.norm)
+        return pools.errors(pools.predicted - out, spec.norm)
 
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
 
-def _flipped_errors(pools: Pools, spec: Spec, draws: int) -> np.ndarray:
+def _flipped_errors(pools: Pools, spec: Any, draws: int) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
-    p, sums = pools.predictions, pools.sums
-    group = flip_groups(p.rows, p.cluster, sums.weight.size)
-    residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
+    p, shape = pools.predictions, pools.weight.shape
+    group = flip_groups(p.rows, p.cluster, pools.weight.size)
+    residual = np.zeros((int(group.max()) + 1, *shape))
     class_residuals(*pools.rows, flipped_weight(outcome_pair(p)), pools.codes, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []
     for first in range(0, draws, DRAWS_A_BLOCK):
         signs = random.integers(0, 2, size=(min(DRAWS_A_BLOCK, draws - first), flat.shape[0])) * 2.0 - 1.0
-        parts.append(sums.errors((signs @ flat).reshape(-1, *sums.weight.shape), spec.norm))
+        parts.append(pools.errors((signs @ flat).reshape(-1, *shape), spec.norm))
     return np.concatenate(parts)
 
 
 def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool) -> Table:
-    p, sums = pools.predictions, pools.sums
-    classes, judged = np.arange(p.n_classes), np.ones(p.n_classes, bool)
-    weight = sums.weight.sum(axis=1)
-    predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight
+    p, classes, judged = pools.predictions, np.arange(len(errors)), np.ones(len(errors), bool)
+    weight, outcomes = pools.weight.sum(axis=1), pools.observed.sum(axis=1)
+    predicted, observed = pools.predicted.sum(axis=1) / weight, outcomes / weight
     if noise.null == "residual":  # random signs say nothing of a class with fewer than 25 expected outcomes
         size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
-    worst = np.abs(sums.apart).argmax(axis=1)
+    worst = np.abs(pools.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
-    p_value, adjusted = np.full(p.n_classes, np.nan), np.full(p.n_classes, np.nan)
-    p_value[judged] = ((1.0 + reached) / (1.0 + drawn.shape[0]))[judged]
+    p_value, adjusted = np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan), np.full(len(errors), np.nan)
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
     columns: dict[str, Any] = {
         "class": [str(name) for name in p.classes],
-        "outcomes": sums.observed.sum(axis=1),
+        "outcomes": outcomes,
         "predicted": predicted,
         "observed": observed,
         "gap": predicted - observed,
@@ -314,7 +307,7 @@ def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *,
         "p_value": p_value,
         "p_adjusted": adjusted,
         "worst": [cells.labels()[place] for cells, place in zip(pools.cells, worst, strict=True)],
-        "worst_gap": sums.apart[classes, worst] / np.maximum(sums.weight[classes, worst], math.ulp(0.0)),
+        "worst_gap": pools.apart[classes, worst] / np.maximum(pools.weight[classes, worst], math.ulp(0.0)),
     }
     if scored:
         columns["kuiper"] = [walk_range(pair(p, k)) for k in range(p.n_classes)]

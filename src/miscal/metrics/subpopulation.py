@@ -21,14 +21,13 @@ from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, emphasised
 from miscal.pairs import pair
-from miscal.pooling.subpopulations import Definition
+from miscal.pooling.subpopulations import Conjunctions, Definition
 from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
 DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
-PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
 REAL = 0.05
 
 
@@ -54,9 +53,7 @@ class SubpopulationResult(Result):
         means = f"{said(worst['predicted'])} predicted, {said(worst['observed'])} happened"
         where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
         if tested == 1:
-            small = int(self.settings.get("too_small", 0))
-            why = f", {small:,} others hold too little information" if small else ""
-            return f"Only the full population could be judged{why}: {excess(worst)} ({means})."
+            return f"Only the full population could be judged: {excess(worst)} ({means})."
         if not math.isnan(self.p_value) and self.p_value > REAL:
             return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
         return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
@@ -72,7 +69,7 @@ class SubpopulationResult(Result):
         noun = "range" if self.settings["statistic"] == "range" else "mean"
         text = f"Its {noun} is {worst['deviations']:.1f} standard deviations"
         if math.isnan(self.extra["null_mean"]):
-            return text + f"; {self.extra['no_p_value']}." if self.extra.get("no_p_value") else text + "."
+            return f"{text}; {self.extra['no_p_value']}."
         what = f"the largest of all {tested:,}" if tested > 1 else "it"
         compared = (
             f", where {what} would be {self.extra['null_mean']:.1f} on average for calibrated predictions and pass "
@@ -94,8 +91,6 @@ def percent(share: float) -> str:
 def excess(worst: dict[str, Any]) -> str:
     """How far off, in which scores."""
     off = worst["interval_off"]
-    if not off:
-        return "as many predicted as happened"
     amount = f"{abs(off):,.0f}" if abs(off) >= 10 else f"{abs(off):.2g}"
     weighted = " (weighted)" if worst["weighted"] else ""
     direction = "more predicted than happened" if off > 0 else "fewer predicted than happened"
@@ -168,9 +163,8 @@ def by_subpopulation(
     for name in names:
         p.columns.find(name)
     settings = {
-        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws, "min_size": least,
-        "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
-        "random_state": random_state if isinstance(random_state, int) else None,
+        "columns": names, "subpopulations": None, "simulations": draws, "min_size": least, "statistic": statistic,
+        "min_information": min_information, "emphasis": emphasis, "random_state": random_state,
     }  # fmt: skip
     compared = emphasised(pair(p, target), emphasis)
     if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
@@ -186,13 +180,15 @@ def by_subpopulation(
     values = maxima.scaled_errors(found.stats, statistic)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
-    if emphasis == "low_prevalence" or draws == 0:
-        reason = PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for"
-        noise = maxima.MaximumNoise.unknown(values, reason)
+    if emphasis == "low_prevalence":
+        noise = maxima.MaximumNoise.unknown(values, "no p-value, because low-prevalence weights depend on the outcomes")
+    elif draws == 0:
+        noise = maxima.MaximumNoise.unknown(values, "no simulations were asked for")
     else:
         how = chosen.judging(stretch=stretch, random_state=random_state)
         noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws, statistic=statistic)
     settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
+    settings["subpopulations"] = _asked_words(subpopulations)
     reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
@@ -200,10 +196,9 @@ def by_subpopulation(
 
 
 def _asked_words(subpopulations: Any) -> Any:
-    if isinstance(subpopulations, (int, np.integer)):
-        return int(subpopulations)
-    named = type(subpopulations).__module__.startswith("miscal.")
-    return repr(subpopulations) if named else f"{len(subpopulations)} given"
+    if isinstance(subpopulations, (int, np.integer, str)):
+        return subpopulations
+    return str(subpopulations) if isinstance(subpopulations, Conjunctions) else f"{len(subpopulations)} given"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data import checks
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import number, one_of, probability_matrix, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import nearest, refusal, warn
-from miscal.data.responses import RESPONSES, numbers
+from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
 from miscal.kernels.subpopulation import CORRECTED, PAPER
@@ -32,11 +30,9 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
     if all(str(item) in names for item in items):
         return set(map(str, items))
-    try:
+    what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
+    with refusing(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
         return set(np.array(names, object)[items].tolist())
-    except IndexError as error:
-        what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
-        raise refusal(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +96,14 @@ class Asked:
         """Subpopulations that the user brought, by name or by number."""
         if isinstance(subpopulations, str):
             subpopulations = [subpopulations]
-        if isinstance(subpopulations, np.ndarray) and subpopulations.dtype != object:
-            if subpopulations.ndim != 2 or subpopulations.dtype != np.bool_:
-                got = f"it is {subpopulations.dtype} of shape {subpopulations.shape}"
-                raise refusal(f"must be truth values of shape (k, {self.given})", where=WHERE, got=got)
-        elif not isinstance(subpopulations, (list, tuple, Mapping, np.ndarray)):
-            raise refusal(WHAT, where=WHERE, got=f"got {type(subpopulations).__name__}")
+        known = isinstance(subpopulations, (list, tuple, Mapping))
+        if isinstance(subpopulations, np.ndarray):
+            known = subpopulations.dtype == object or (subpopulations.dtype == np.bool_ and subpopulations.ndim == 2)
+        if not known:
+            lists = "a list of truth values, row numbers or expressions"
+            what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
+            got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
+            raise refusal(what, where="'subpopulations'", got=got)
         return dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
 
     def _belong(self, item: Any, key: Any) -> np.ndarray:
@@ -115,13 +113,8 @@ class Asked:
                 raise refusal("needs features", where=f"the expression {item!r}", got="got none")
             return rows_where(item, self.columns)
         mask = np.zeros(self.given, bool)
-        mask[checks.row_numbers(item, self.given, f"subpopulation {key!r}")] = True
+        mask[row_numbers(item, self.given, f"subpopulation {key!r}")] = True
         return mask if self.kept is None else mask[self.kept]
-
-
-WHERE = "'subpopulations'"
-FORMS = "truth values (k, n), or a list of truth values, row numbers or expressions"
-WHAT = f"must be a number of subpopulations, {FORMS}"
 
 
 def multicalibration_error(
@@ -191,15 +184,11 @@ def multicalibration_error(
     0.2517244713
     """
     one_of("statistic", statistic, ("range", "mean"))
-    one_of("response", response, RESPONSES)
     one_of("variance", variance, ("corrected", "paper"))
     least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
-    real = response != "binary"
-    if response == "count":
-        numbers(y_true, "'y_true'", count=True)
-    given = Given(y_true, y_prob, sample_weight, "real" if real else "binary")
+    given = Given(y_true, y_prob, sample_weight, response)
     p, columns = given.predictions, None
-    if real:
+    if response != "binary":
         rows = ordered_real(p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER)
     else:
         rows = ordered(given.pair(target))
@@ -210,10 +199,7 @@ def multicalibration_error(
     found = asked.search(rows, subpopulations)
     values = scaled_errors(found.stats, statistic, normalise=bool(normalise))
     if np.isinf(values).any():
-        warn(
-            "multicalibration_error is infinite: in a subpopulation all predictions are 0 or 1, and an outcome "
-            "contradicts them"
-        )
+        warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     return float(values.max())
 
 
@@ -231,7 +217,7 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     """
     number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
     one_of("regularise", regularise, ("max", "sum"))
-    probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
+    probability = probability_matrix(y_prob, "'y_prob'")[0]
     probability = probability[:, 1] if probability.ndim == 2 else probability
     return np.asarray(1.0 / (np.maximum(probability, rho) if regularise == "max" else probability + rho))
 
@@ -250,7 +236,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     outcome = np.asarray(y_true)
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
         raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
-    weight = None if sample_weight is None else checks.weights(sample_weight, "'sample_weight'")[0]
+    weight = None if sample_weight is None else weights(sample_weight, "'sample_weight'")[0]
     prevalence = float(np.average(outcome.astype(np.float64), weights=weight))
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 

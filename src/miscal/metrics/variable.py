@@ -216,8 +216,6 @@ def rank_variables(
     names = ("name", "error", "worst_value", "worst_gap", "p_value")
     table = {name: [row[place] for row in found] for place, name in enumerate(names)}
     table["p_value"] = holm(np.array(table["p_value"], dtype=float)).tolist()
-    if any(isinstance(value, str) for value in table["worst_value"]):
-        table["worst_value"] = [str(value) for value in table["worst_value"]]
     return Table(table).sort("error", descending=True)
 
 

@@ -134,9 +134,6 @@ def uncertainty_gaps(sums: RankSums) -> np.ndarray:
     return np.asarray(sums.mean_variation - (1.0 - sums.observed[:, 0]))
 
 
-NO_INTERVAL = "No interval: the error is not a norm of the residuals."
-
-
 @also_of_tables
 def by_variation(
     p: Predictions,
@@ -204,7 +201,7 @@ def by_variation(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
         kind="variation",
         **summary.numbers() | {"interval": (np.nan, np.nan)},
-        method=f"{noise.reason} {summary.draws} draws of the ranks. {NO_INTERVAL}",
+        method=f"{noise.reason} {summary.draws} draws of the ranks. No interval: the error is no norm of residuals.",
         table=table,
         settings={
             "variation": measure.name,
@@ -252,7 +249,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
 def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:
     filled = sums.weight > 0
     predicted, observed, gap = bin_variations(sums, measure, corrected=corrected)
-    low, high, p_value = (np.full(filled.size, np.nan) for _ in "123")
+    low, high, p_value = np.full((3, filled.size), np.nan)
     low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
     slack = 1e-12 * np.maximum(np.abs(observed[filled]), 1.0)
     tails = [(drawn <= observed[filled] + slack), (drawn >= observed[filled] - slack)]
