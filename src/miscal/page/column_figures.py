@@ -231,7 +231,7 @@ def _stops(chart: Chart, walk: Walk, write: Callable[[object], str], of: str) ->
         share, score, total = walk.share[i], walk.score[i], walk.total[i]
         upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
         more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-        said = f"Lowest {words.share(share)} of scores{upto}\n{write(abs(total))}{of} {more}"
+        said = f"Lowest {marks.shares(float(f'{share:.2g}'))} of scores{upto}\n{write(abs(total))}{of} {more}"
         chart.point(share, total, "ghost", said, 3.5)
 
 

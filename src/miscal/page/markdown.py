@@ -133,10 +133,10 @@ def _findings(heads: Sequence[Finding], most: int) -> str:
 
 def _period(result: Entry, level: float) -> list[str]:
     """Every week or month, after the steps that changed."""
-    changed, left = words.changed_words(result, MOST)
+    changed, left = words.changed_words(result.table, MOST)
     return [
         f"## {quoted(result.name or 'Along time')}",
-        words.periods_said(result, level),
+        words.periods_said(result.table, result.every, level),
         _bullets(map(spoken, changed)),
         _more(left, "smaller step", "in the table"),
         spoken(result.note),

@@ -24,7 +24,7 @@ def periods(document: Document) -> Safe:
 
 
 def _one(result: Entry, level: float) -> Safe:
-    changed, left = words.changed_words(result, MOST_SAID)
+    changed, left = words.changed_words(result.table, MOST_SAID)
     said = [  # what became of a step, set off from the numbers
         tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
         for what, colon, numbers in (text.partition(": ") for text in changed)
@@ -38,7 +38,7 @@ def _one(result: Entry, level: float) -> Safe:
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
         "div",
-        lead(words.periods_said(result, level)),
+        lead(words.periods_said(result.table, result.every, level)),
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
