@@ -14,8 +14,6 @@ from miscal.page.markup import ellipsis
 
 _WIDTH, _FLOOR = 360.0, 204.0
 _NAMES = 100.0  # of the chart with a row a level
-_MOST_POINTS = 600
-_NAMED = 3  # levels in the funnel
 
 
 def variable(result: Entry, level: float = 0.05) -> Figure:
@@ -26,9 +24,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     """
     ranges, column, curve = result.cells, result.column, result.curve
     low, high = ranges.observed_interval()
-    smooth = curve.get("observed", np.empty(0))
-    smooth = smooth if words.means() else np.clip(smooth, 0.0, 1.0)
-    y = Scale(*nice(ranges.predicted, ranges.observed, low, high, smooth), 168.0, 20.0)
+    y = Scale(*nice(ranges.predicted, ranges.observed, low, high, curve.get("observed", [])), 168.0, 20.0)
     chart = Chart(Scale(0.0, max(len(ranges), 1), 50.0, 352.0), y)
     edges = np.arange(len(ranges) + 1)
     middle = edges[:-1] + 0.5
@@ -64,20 +60,19 @@ def _edge_labels(result: Entry) -> tuple[np.ndarray, list[str]]:
     Ranges of whole numbers, and those without edges, have their own words under their middles.
     """
     ranges, middles = result.cells, np.arange(len(result.cells)) + 0.5
-    write: Callable[[float], str] = result.write_edge if result.is_date else _edge
     filled = np.isfinite(ranges.low) & np.isfinite(ranges.high)
     if not filled.any() or result.integer:
         return middles, [ellipsis(label.replace(" to ", "–"), 12) for label in ranges.label]
     known = np.flatnonzero(filled)
-    named = [write(edge) for edge in (*ranges.low[known], ranges.high[known[-1]])]
+    named = [_edge(result, edge) for edge in (*ranges.low[known], ranges.high[known[-1]])]
     return np.concatenate([known, [known[-1] + 1], middles[~filled]]), named + ["missing"] * int((~filled).sum())
 
 
-def _edge(value: float) -> str:
+def _edge(result: Entry, value: float) -> str:
     """An edge as the axis writes it: large numbers shortened."""
-    if abs(value) < 1e-300:
-        return "0"
-    return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
+    if result.is_date:
+        return result.write_edge(value)
+    return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else words.edge(value).replace("-", words.MINUS)
 
 
 def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
@@ -123,7 +118,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     title, frame = f"{result.column}: predicted minus happened against size", (_WIDTH, 236.0)
     if not len(usable):
         return Figure("funnel", title, "No level has rows.", frame)
-    order = np.lexsort((-size[usable], ~every.beyond(level)[usable]))[:_MOST_POINTS]
+    order = np.lexsort((-size[usable], ~every.beyond(level)[usable]))[:600]
     drawn, sizes = every.take(usable[order][::-1]), size[usable[order][::-1]]
     x = Scale(max(sizes.min() / 1.5, 0.5), sizes.max() * 1.5, 52.0, 348.0, "log")
     beyond, gaps = drawn.beyond(level), np.abs(drawn.gap)
@@ -153,28 +148,22 @@ def _noise(levels: Cells, size: Floats) -> float:
 
 
 def _callouts(chart: Chart, levels: Cells, chosen: np.ndarray, size: Floats) -> None:
-    """Names beside the strongest levels, each tied to its point: further from zero, where there is room, and apart."""
-    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:_NAMED]
+    """Names beside the three strongest levels, each tied to its point: further from zero, with room, and apart."""
+    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:3]
     used = {1.0: np.inf, -1.0: np.inf}
     for i in strongest[np.argsort(np.abs(levels.gap[strongest]), kind="stable")]:
         x, y, up = chart.x.at(size[i]), chart.y.at(levels.gap[i]), float(np.sign(levels.gap[i]))
         used[up] = min(up * y - 10, used[up] - 14)
-        side, anchor = (12, "start") if x < (chart.x.start + chart.x.end) / 2 else (-12, "end")
+        side, anchor = (12, None) if x < (chart.x.start + chart.x.end) / 2 else (-12, "end")
         chart.marks.append(marks.segment(x, y, x + side, up * used[up], "tie"))
         chart.say(x + side, up * used[up] + 4, fitted(levels.label[i], 130.0, 11.5), "callout", anchor)
 
 
 _LEFT, _FOOT = 54.0, 364.0
 _SIZE = (480.0, 406.0)
-_STEPS = (2.0, 3.0, 4.0)  # standard errors from which a cell is shaded more
-_APART = 44.0  # pixels between the words of two changes
 MANY = 60  # periods from which on a line is drawn, and dots beyond noise alone
 FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
 _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
-# What heights are counted in, of what they are a part, and how one is said.
-_SHARE = ("share of the rows", "all rows", " of all rows")
-_MEAN = ("mean over all rows", "a mean", " on average")
-_DEVIATIONS = ("deviations of noise", "noise's standard deviation", " deviations")
 
 
 def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
@@ -187,22 +176,22 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
     table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
-    ticks, write, unit = marks.rates, words.percent, _MEAN if words.means() else _SHARE
+    ticks, write, unit = marks.rates, words.percent, "on average" if words.means() else "of all rows"
     ends = nice(walk.low, walk.high, walk.total, zero=True)
     if reach is not None and walk.deviation > 0:
         scaled = {key: getattr(walk, key) / walk.deviation for key in ("total", "low", "high", "size")}
-        ticks, write, unit, walk = marks.numbers, words.number, _DEVIATIONS, replace(walk, **scaled)
+        ticks, write, unit, walk = marks.numbers, words.number, "deviations of noise", replace(walk, **scaled)
         ends = nice(reach)
     chart = Chart(Scale(0.0, 1.0, _LEFT, 404.0), Scale(*ends, _FOOT, 24.0))
-    chart.left(f"Predicted minus happened, so far ({unit[0]})", ticks)
+    chart.left(f"Predicted minus happened, so far ({unit})", ticks)
     chart.band(walk.share, walk.low, walk.high)
     chart.level(0.0)
     chart.line(walk.share, walk.total, "walk")
     _bracket(chart, walk, write(walk.size))
-    _stops(chart, walk, write, unit[2])
+    _stops(chart, walk, write, unit)
     chart.bottom("Rows ordered from the lowest score to the highest", marks.shares)
     description = (
-        f"The running total moves between {write(walk.bottom)} and {write(walk.top)} of {unit[1]} and "
+        f"The running total moves between {write(walk.bottom)} and {write(walk.top)} {unit} and "
         f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
     )
     return Figure("cumulative", "Running total of predicted minus happened", description, _SIZE, chart.marks, table)
@@ -231,7 +220,7 @@ def _stops(chart: Chart, walk: Walk, write: Callable[[object], str], of: str) ->
         share, score, total = walk.share[i], walk.score[i], walk.total[i]
         upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
         more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-        said = f"Lowest {marks.shares(float(f'{share:.2g}'))} of scores{upto}\n{write(abs(total))}{of} {more}"
+        said = f"Lowest {marks.shares(float(f'{share:.2g}'))} of scores{upto}\n{write(abs(total))} {of} {more}"
         chart.point(share, total, "ghost", said, 3.5)
 
 
@@ -256,10 +245,10 @@ def _heat(chart: Chart, grid: Grid, i: int, j: int, names: tuple[str, str]) -> N
     x, y, deviations = grid.x[j : j + 2], grid.y[i : i + 2], grid.deviations[i, j]
     place = ", ".join(f"{name} {a:.3g} to {b:.3g}" for name, (a, b) in zip(names, (x, y), strict=True))
     said = f"{place}\n{words.points(grid.gap[i, j])}, {words.count(grid.rows[i, j])} rows"
-    step = sum(abs(deviations) >= limit for limit in _STEPS)
+    step = sum(abs(deviations) >= limit for limit in (2.0, 3.0, 4.0))  # standard errors from which it is shaded more
     shade = f"{'over' if deviations > 0 else 'under'}-{step}" if step else "within"
-    shade = f"heat {shade if np.isfinite(deviations) else 'none'}"
     (left, right), (low, high) = chart.x(x), chart.y(y)
+    shade = f"heat {shade if np.isfinite(deviations) else 'none'}"
     chart.marks.append(marks.bar(left, high, right - left, low - high, shade, said))
 
 
@@ -310,7 +299,7 @@ def _signs(chart: Chart, periods: Cells, verdicts: list[str], changes: Floats) -
     named: list[float] = []
     for i in np.argsort(-np.nan_to_num(np.abs(changes)), kind="stable"):
         x = chart.x.at(i + 0.5)
-        if verdicts[i] in _SIGNS and all(abs(x - other) >= _APART for other in named):
+        if verdicts[i] in _SIGNS and all(abs(x - other) >= 44.0 for other in named):  # pixels
             named.append(x)
             chart.say(x, tops[i] - 7, _SIGNS[verdicts[i]], "callout", "middle")
 
@@ -347,8 +336,6 @@ def _figure(
     result: Entry, what: str, periods: Cells, level: float, chart: Chart, table: dict[str, list[object]]
 ) -> Figure:
     title, size = f"{ellipsis(result.extra.get('column', ''), 80)}: {what}, by {result.every}", (480.0, 274.0)
-    if not len(periods):
-        return Figure("periods", title, "No period has rows.", size)
     description = f"{words.plural(len(periods), result.every)}, {int(periods.beyond(level).sum())} beyond noise."
     left = sum(verdict != "no date" for verdict in result.table["verdict"]) - len(periods)
     note = f"{words.plural(left, result.every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."

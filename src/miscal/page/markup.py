@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
-_EMPTY = frozenset({"meta", "link", "br", "hr", "input", "col"})
-#: SVG leaves are written <path .../>: shorter, and right inside HTML as well.
-_LEAVES = frozenset({"path", "line", "rect", "circle", "polyline", "polygon"})
+#: Elements that hold nothing, and SVG's that rarely do: written <line .../>, which is right inside HTML as well.
+_EMPTY = frozenset({"meta", "link", "input", "line", "rect", "circle", "polyline", "polygon"})
 
 
 class Safe(str):
@@ -70,13 +69,8 @@ def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
             continue
         word = key.rstrip("_").replace("_", "-")
         opening.append(f" {word}" if value is True else f' {word}="{escape(value)}"')
-    start = "".join(opening)
-    if element in _EMPTY:
-        return Safe(f"{start}>")
-    body = join(*children)
-    if not body and element in _LEAVES:
-        return Safe(f"{start}/>")
-    return Safe(f"{start}>{body}</{element}>")
+    start, body = "".join(opening), join(*children)
+    return Safe(f"{start}/>" if element in _EMPTY and not body else f"{start}>{body}</{element}>")
 
 
 def name(text: object, limit: int = 120) -> Safe:

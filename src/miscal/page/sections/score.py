@@ -68,9 +68,11 @@ def _judged(document: Document) -> tuple[Direction, str]:
     # Whether the whole table is a finding among all tests; true where nothing says what was tested.
     if beyond and ("tests" not in document.settings or any(finding.whole for finding in document.findings)):
         # Where the average is off far less than the scores are, that is said first.
-        if shape and abs(gap.value) < MINOR * document.measure("expected").value:
+        if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
-        return ("over", f"{what} too high: {rates}.") if gap.value > 0 else ("under", f"{what} too low: {rates}.")
+        return (
+            ("over", f"{what} too high: {rates}.") if predicted > observed else ("under", f"{what} too low: {rates}.")
+        )
     places = [finding for finding in document.findings if finding.kind != "score"]
     average = "" if beyond else "within noise on average, "
     if places:
