@@ -75,7 +75,7 @@ def test_findings_of_the_same_columns_share_a_card() -> None:
     made = findings(read_document({"schema": "miscal.audit/1", "findings": every, "unlisted": 3}))
     assert made.count("<h3") == 1
     assert "10 more places of the same column" in made
-    assert "and 2 more like it" in made
+    assert "and 2 more, in the CSV and the JSON" in made
     assert "3 smaller or overlapping places are still off" in made
 
 

@@ -209,7 +209,11 @@ def test_forbidden_words_are_not_on_the_page() -> None:
             [],
             "No error beyond noise: 24.1% predicted, 26.9% happened.",
         ),
-        ({}, [{"real": True}], "Within noise on average, wrong in one place: 24.1% predicted, 26.9% happened overall."),
+        (
+            {},
+            [{"real": True, "where": "a"}],
+            "Within noise on average, wrong in one place, a: 24.1% predicted, 26.9% happened overall.",
+        ),
         ({}, [{"real": False}], "No error beyond noise: 24.1% predicted, 26.9% happened."),
         (
             {"kuiper": {"value": 0.02, "p_value": 0.01}, "slope": {"value": 0.8, "interval": [0.7, 0.9]}},

@@ -141,7 +141,7 @@ class Entry:
 
     name: str
     kind: str
-    method: object
+    method: str
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     table: Columns

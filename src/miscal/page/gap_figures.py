@@ -12,7 +12,6 @@ from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
-_ROW = 23.0
 _NOTHING = "There is nothing to draw."
 
 
@@ -117,8 +116,6 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     """Draw the gap of each bin of the score from zero: up is predicted too high, down too low."""
     bins = score.cells
     title, size = "Predicted minus happened, from the lowest scores to the highest", (320, 106)
-    if not np.isfinite(bins.gap).any():
-        return Figure("gap", title, _NOTHING, size)
     chart = Chart(Scale(0.0, len(bins), 44.0, 310.0), Scale(*nice(bins.gap, zero=True), 84.0, 21.0))
     chart.left("Predicted minus happened, by score", spacing=30.0)
     chart.level(0.0)
@@ -153,13 +150,11 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
     shown = [place for place in places if not math.isnan(place.before.gap) or not math.isnan(place.after.gap)]
     shown = left_first(shown)[:most]
-    bottom = 36.0 + _ROW * len(shown)
+    bottom = 36.0 + 23.0 * len(shown)
     title, size = "Predicted minus happened, before and after the repair", (720.0, bottom + 26)
-    if not shown:
-        return Figure("repair", title, "No place was wrong beyond noise.", size)
     gaps = np.array([(place.before.gap, place.after.gap) for place in shown])
     ends = np.array([place.after.interval for place in shown])
-    limit = 1.5 * max(float(np.nanmax(np.abs(gaps))), 1e-6)  # every gap, and intervals up to half as far again
+    limit = 1.5 * float(np.nanmax(np.abs(gaps), initial=1e-6))  # every gap, and intervals up to half as far again
     x = Scale(*nice(gaps, ends[np.abs(ends) <= limit], zero=True), 280.0, 640.0)
     chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
     chart.rows(marks.signed, 64.0)

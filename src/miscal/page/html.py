@@ -120,10 +120,7 @@ def digest(text: str) -> str:
 MOST = 4  # cards, and figures of columns
 MOST_ROWS = 20
 MOST_SAID = 10
-_JUDGED = (
-    "where", "rows", "value", "noise_floor", "predicted", "observed", "gap", "gap_low", "gap_high", "deviations",
-    "p_adjusted",
-)  # fmt: skip
+_JUDGED = ("value", "noise_floor", "predicted", "observed", "gap", "gap_low", "gap_high", "deviations", "p_adjusted")
 
 
 def _framed(*children: Child) -> Safe:
@@ -186,7 +183,7 @@ def _cells(entry: Entry) -> Safe:
     shown = order[:MOST_ROWS].tolist()
     taken = table.take(shown)
     taken["where"] = [cells.label[i] for i in shown]
-    named = [name for name in _JUDGED if name in taken]
+    named = [name for name in ("where", "rows", *_JUDGED) if name in taken]
     more = quiet(f"{len(order) - len(shown):,} more in .table") if len(order) > len(shown) else None
     return tag("div", sheet("Cells", columns_of(taken, *named)), more)
 

@@ -116,7 +116,7 @@ def _more(left: int, what: str, how: str = "in the JSON") -> str:
 
 def _table(columns: Sequence[Column]) -> str:
     rows = [
-        [column.text(k) if column.kind == "number" else quoted(column.text(k), 60) for column in columns]
+        [quoted(column.text(k), 60) if isinstance(column.how, str) else column.text(k) for column in columns]
         for k in range(len(columns[0].values))
     ]
     lines = [[column.heading for column in columns], ["---", *["---:"] * (len(columns) - 1)], *rows] if rows else []

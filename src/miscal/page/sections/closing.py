@@ -29,11 +29,9 @@ def _one(result: Entry, level: float) -> Safe:
         tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
         for what, colon, numbers in (text.partition(": ") for text in changed)
     ]
-    drawn = [
-        figure(period_rates(result, level), _TIME["rates"]),
-        figure(period_gaps(result, level), _TIME["gaps"]),
-    ]
     every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
+    rates = figure(period_rates(result, level), _TIME["rates"])
+    gaps = figure(period_gaps(result, level), _TIME["gaps"])
     made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
@@ -42,7 +40,7 @@ def _one(result: Entry, level: float) -> Safe:
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
-        tag("div", drawn, class_="pair"),
+        tag("div", rates, gaps, class_="pair"),
         tag("p", _TIME["compared"].format(every=every), class_="note"),
         folded(f"All {every}s", made, cut),
     )
@@ -53,7 +51,7 @@ def period_columns(result: Entry, most: int) -> list[Column]:
     every, many = result.every, result.table.rows
     last = result.table.take(range(max(many - most, 0), many))
     return [
-        Column("Week from" if every == "week" else every.capitalize(), last["label"], kind="name"),
+        Column("Week from" if every == "week" else every.capitalize(), last["label"], "name"),
         *columns_of(last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted"),
         *columns_of(last, "change", "change_p_adjusted", "verdict"),
     ]
@@ -123,10 +121,7 @@ def method(document: Document) -> Safe:
     said = ("probability", "prediction" if document.response else "probability")
     facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
-    used = dict.fromkeys(
-        (kind, _plain(result.method)) for kind, results in document.sections.items() for result in results
-        if result.method
-    )  # fmt: skip
+    used = dict.fromkeys((kind, one.method) for kind, every in document.sections.items() for one in every if one.method)
     flipped = document.response or any(one.settings.get("null") == "residual" for one in document.of("score"))
     noise = "clusters" if document.data.get("cluster") else "residual" if flipped else "drawn"
     return section(
@@ -157,13 +152,10 @@ def _plain(value: Any) -> str:
 
 def definitions(document: Document) -> Safe:
     """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
-    made = []
-    for word in tomllib.loads(asset("glossary.toml"))["word"]:
-        said = {**word, **word.get("means", {})} if document.response else word
-        if not (document.response and said.get("events")) and (document.response or not said.get("no_events")):
-            made.append((said["name"], said["meaning"], said["trades"]))
+    shown = "means" if document.response else "events"
+    every = [word for word in tomllib.loads(asset("glossary.toml"))["word"] if word.get("only", shown) == shown]
     listed = [
-        tag("div", tag("dt", name), tag("dd", meaning), tag("dd", trades, class_="quiet"))
-        for name, meaning, trades in made
+        tag("div", tag("dt", said["name"]), tag("dd", said["meaning"]), tag("dd", said["trades"], class_="quiet"))
+        for said in ({**word, **word.get(shown, {})} for word in every)
     ]
     return section("words", "What the words mean", tag("dl", listed, class_="glossary"))

@@ -18,7 +18,6 @@ _KINDS = {"variable": "by range", "field": "by level"}
 MOST_DRAWN = 4
 FULL = "full population"
 MOST_LISTED = 60  # subpopulations
-MOST_GROUPS = 200
 FIGURE_BYTES = 600_000  # of all columns
 _SAID = prose("columns")
 
@@ -65,11 +64,11 @@ def columns(document: Document, room: int) -> Safe:
 def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
     """What is said of each column, on the page and in markdown."""
     return [
-        Column("Column", [e.column for e in every], kind="name", links=links),
-        Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
+        Column("Column", [e.column for e in every], "name", links=links),
+        Column("Looked at", [_KINDS[e.kind] for e in every], "words"),
         *columns_of(every, "value", "noise_floor"),
         Column("p-value", [e.p_value for e in every], least=[e.extra.get("p_least") for e in every]),
-        Column("Worst place", [e.worst[0] for e in every], kind="words"),
+        Column("Worst place", [e.worst[0] for e in every], "words"),
         Column("Gap there", [e.worst[1] for e in every], words.points),
     ]
 
@@ -78,7 +77,7 @@ def _table(every: list[Entry], links: Sequence[str]) -> Safe:
     most = max((size for e in every for size in (e.value, e.noise_floor) if not math.isnan(size)), default=0.0)
     bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
     columns = column_list(every, links)
-    columns.insert(3, Column("Bar of the average error", bars, kind="markup"))
+    columns.insert(3, Column("Bar of the average error", bars, "markup"))
     return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
@@ -126,7 +125,7 @@ def subpopulations(document: Document) -> Safe:
 
 def _one(result: Entry, level: float) -> Safe:
     drawn = figures(result, level)
-    named = Column("Subpopulation", result.table["label"], kind="name")
+    named = Column("Subpopulation", result.table["label"], "name")
     columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
     listed = sheet("Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED)
     return tag(
@@ -146,7 +145,7 @@ def _judged(result: Entry) -> str:
     said += f" ({first if first != FULL else 'the whole table'}); {words.p_value(result.p_value)}."
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
-    return f"{said} {text(result.method)}".strip()
+    return f"{said} {result.method}".strip()
 
 
 def _walk_words(table: Columns, label: str) -> str:
@@ -181,9 +180,7 @@ def groups(document: Document) -> Safe:
         column, table = text(result.settings.get("column")), Columns(result.extra.get("differences"))
         rows += [{"column": column, **dict(zip(table, row, strict=True))} for row in zip(*table.values(), strict=True)]
     rows.sort(key=_worst)
-    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
-    listed = sheet(
-        "Each group against the rest of its column", columns_of(Columns(rows), *names), search="Search groups"
-    )
+    shown = columns_of(Columns(rows), "column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
+    listed = sheet("Each group against the rest of its column", shown, search="Search groups")
     every = folded(f"Show {words.plural(len(rows), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])

@@ -2,7 +2,6 @@
 
 import shlex
 from functools import partial
-from typing import Any
 
 from miscal.page import words
 from miscal.page.gap_figures import gap_pairs
@@ -30,8 +29,7 @@ def advice(document: Document) -> Safe:
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
         text = [_ADVICE["columns"], *shown, ".", _ADVICE["slope"] if bent else ""]
         steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
-    if not steps:
-        steps.append((_ADVICE["nothing"], ""))
+    steps = steps or [(_ADVICE["nothing"], "")]
     steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
     listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
@@ -105,16 +103,13 @@ def repair_sentence(done: Repaired) -> str:
 
 def _listed(places: list[Mended]) -> Safe:
     intervals = [words.interval(*place.after.interval, words.points).replace(" points", "") for place in places]
-    table: dict[str, list[Any]] = {
-        "where": [place.where for place in places],
-        "rows": [place.after.rows or place.before.rows for place in places],
-        "gap_before": [place.before.gap for place in places],
-        "gap_after": [place.after.gap for place in places],
-    }
     columns = [
-        *columns_of(table, *table),
-        Column("Interval after", [each or words.NOTHING for each in intervals], kind="words"),
-        Column("Verdict", [place.verdict for place in places], kind="words"),
+        *columns_of(places, "where"),
+        Column("Rows", [place.after.rows or place.before.rows for place in places], words.count),
+        Column("Gap before", [place.before.gap for place in places], words.points),
+        Column("Gap after", [place.after.gap for place in places], words.points),
+        Column("Interval after", [each or words.NOTHING for each in intervals], "words"),
+        Column("Verdict", [place.verdict for place in places], "words"),
     ]
     listed = sheet("Before and after", columns, search="Search places")
     return folded(f"All {words.plural(len(places), 'place')}", listed)
@@ -123,11 +118,9 @@ def _listed(places: list[Mended]) -> Safe:
 def _scores(done: Repaired) -> Safe | None:
     known = {label: done.score[key] for key, label in prose("repaired").items() if key in done.score}
     columns = [
-        Column("All rows", list(known), kind="name"),
-        *(
-            Column(when, [pair[k] for pair in known.values()], _four_digits)
-            for k, when in enumerate(("Before", "After"))
-        ),
+        Column("All rows", list(known), "name"),
+        Column("Before", [before for before, _ in known.values()], _four_digits),
+        Column("After", [after for _, after in known.values()], _four_digits),
     ]
     change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
@@ -135,13 +128,11 @@ def _scores(done: Repaired) -> Safe | None:
     return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}")) if known else None
 
 
-def _candidates(done: Repaired) -> Safe | None:
+def _candidates(done: Repaired) -> Safe:
     """Every candidate with what it cost on rows it had not seen."""
     table, loss = done.candidates, "deviance" if words.means() else "log_loss"
-    if len(table["name"]) < 2:
-        return None
     columns = [
-        Column("Candidate", table["name"], kind="name"),
+        Column("Candidate", table["name"], "name"),
         Column("Deviance" if words.means() else "Log loss", table[loss], _four_digits),
         Column("Against doing nothing", table[f"{loss}_difference"], _signed),
         Column("at best", table["difference_low"], _signed),
