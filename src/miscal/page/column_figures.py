@@ -1,13 +1,13 @@
 """Figures of a column, of running totals and of time: ranges, levels, funnels, walks, maps and periods."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.page import marks, words
-from miscal.page.entries import REACH, Cells, Entry, Grid, Walk
+from miscal.page.entries import REACH, Cells, Entry, Walk
 from miscal.page.json import Floats, floats
 from miscal.page.marks import Chart, Figure, Scale, fitted, nice
 from miscal.page.markup import ellipsis
@@ -37,8 +37,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     chart.marks.append(marks.segment(46.0, _FLOOR, 352.0, _FLOOR, "axis"))
     chart.names(*_edge_labels(result), _FLOOR + 16)
     title = f"{column}: happened and predicted, by range"
-    description = f"{len(ranges)} ranges, {int(ranges.beyond(level).sum())} of them beyond noise."
-    return Figure("variable", title, description, (_WIDTH, 226.0), chart.marks, ranges.table())
+    return Figure("variable", title, ranges.said("range", level), (_WIDTH, 226.0), chart.marks, ranges.table())
 
 
 def _curve(chart: Chart, result: Entry) -> None:
@@ -99,18 +98,15 @@ def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
     chart.dots(shown, level, (shown.gap, rows), interval, f"{column} ", 4.2)
     title = f"{column}: predicted minus happened, by level"
     note = f"{len(shown)} of {len(every):,} levels: those furthest from agreement." if len(shown) < len(every) else ""
-    return Figure("field", title, _said(every, level), (_WIDTH, bottom + 24), chart.marks, every.table(), note)
-
-
-def _said(levels: Cells, level: float) -> str:
-    return f"{words.plural(len(levels), 'level')}, {int(levels.beyond(level).sum())} beyond noise."
+    said = every.said("level", level)
+    return Figure("field", title, said, (_WIDTH, bottom + 24), chart.marks, every.table(), note)
 
 
 def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     """Draw every level's gap against its number of rows: noise narrows like a funnel as levels grow.
 
     Past 600 levels all those beyond noise and the largest of the others are drawn; the figure says so. The funnel is
-    the 95% range of noise at the field's overall rate, an aid to the eye: colours come from the levels' own tests.
+    as wide as the levels' own 95% bands are, for their size, an aid to the eye: colours come from their own tests.
     """
     every = result.cells
     size = np.where(np.isnan(every.rows), every.weight, every.rows)
@@ -127,7 +123,8 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     chart = Chart(x, Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed, 36.0)
     rows = np.geomspace(x.low, x.high, 60)
-    half = _noise(every, size) / np.sqrt(rows)
+    wide = np.nan_to_num(0.5 * (drawn.band_high - drawn.band_low) * np.sqrt(sizes))
+    half = np.median(wide) / np.sqrt(rows)
     chart.band(rows, -half, half)
     chart.level(0.0)
     chart.dots(drawn, level, (sizes, drawn.gap), radius=3.2 if len(drawn) < 150 else 2.0)
@@ -135,16 +132,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     chart.bottom("Rows of the level", marks.numbers, 48.0)
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = said if len(drawn) < len(every) else ""
-    return Figure("funnel", title, _said(every, level), frame, chart.marks, note=note)
-
-
-def _noise(levels: Cells, size: Floats) -> float:
-    """Half the width of the funnel at one row."""
-    if words.means():  # as wide as the levels' own bands are, for their size
-        wide = 0.5 * (levels.band_high - levels.band_low) * np.sqrt(size)
-        return float(np.median(wide[np.isfinite(wide)])) if np.isfinite(wide).any() else 0.0
-    rate = float(np.nansum(levels.predicted * size) / np.nansum(size))
-    return float(1.96 * np.sqrt(max(rate * (1 - rate), 0.0)))
+    return Figure("funnel", title, every.said("level", level), frame, chart.marks, note=note)
 
 
 def _callouts(chart: Chart, levels: Cells, chosen: np.ndarray, size: Floats) -> None:
@@ -224,27 +212,28 @@ def _stops(chart: Chart, walk: Walk, write: Callable[[object], str], of: str) ->
         chart.point(share, total, "ghost", said, 3.5)
 
 
-def neighbourhood(grid: Grid, columns: Sequence[str]) -> Figure:
+def neighbourhood(grid: Mapping[str, Floats], columns: Sequence[str]) -> Figure:
     """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
     one, two = [*columns, "x", "y"][:2]
-    chart = Chart(Scale(grid.x[0], grid.x[-1], _LEFT, 466.0), Scale(grid.y[0], grid.y[-1], _FOOT, 24.0))
+    x, y = grid["x"], grid["y"]
+    chart = Chart(Scale(x[0], x[-1], _LEFT, 466.0), Scale(y[0], y[-1], _FOOT, 24.0))
     chart.left(ellipsis(two, 40), marks.numbers)
-    row, column = np.nonzero(grid.rows > 0)
+    row, column = np.nonzero(grid["rows"] > 0)
     for i, j in zip(row.tolist(), column.tolist(), strict=True):
         _heat(chart, grid, i, j, (one, two))
     chart.bottom(one[:40], marks.numbers)
-    table = {f"{one} from": grid.x[column].tolist(), f"{two} from": grid.y[row].tolist()}
-    planes = {"rows": grid.rows, "gap": grid.gap, "standard errors": grid.deviations}
-    table |= {key: plane[row, column].tolist() for key, plane in planes.items()}
+    table = {f"{one} from": x[column].tolist(), f"{two} from": y[row].tolist()}
+    named = {"rows": "rows", "gap": "gap", "standard errors": "deviations"}
+    table |= {name: grid[key][row, column].tolist() for name, key in named.items()}
     description = f"The gap around each place of {one} (across) and {two} (up)."
     return Figure("neighbourhood", "Map of the gap", description, _SIZE, chart.marks, table)
 
 
-def _heat(chart: Chart, grid: Grid, i: int, j: int, names: tuple[str, str]) -> None:
+def _heat(chart: Chart, grid: Mapping[str, Floats], i: int, j: int, names: tuple[str, str]) -> None:
     """One cell of the map."""
-    x, y, deviations = grid.x[j : j + 2], grid.y[i : i + 2], grid.deviations[i, j]
+    x, y, deviations = grid["x"][j : j + 2], grid["y"][i : i + 2], grid["deviations"][i, j]
     place = ", ".join(f"{name} {a:.3g} to {b:.3g}" for name, (a, b) in zip(names, (x, y), strict=True))
-    said = f"{place}\n{words.points(grid.gap[i, j])}, {words.count(grid.rows[i, j])} rows"
+    said = f"{place}\n{words.points(grid['gap'][i, j])}, {words.count(grid['rows'][i, j])} rows"
     step = sum(abs(deviations) >= limit for limit in (2.0, 3.0, 4.0))  # standard errors from which it is shaded more
     shade = f"{'over' if deviations > 0 else 'under'}-{step}" if step else "within"
     (left, right), (low, high) = chart.x(x), chart.y(y)
@@ -336,7 +325,6 @@ def _figure(
     result: Entry, what: str, periods: Cells, level: float, chart: Chart, table: dict[str, list[object]]
 ) -> Figure:
     title, size = f"{ellipsis(result.extra.get('column', ''), 80)}: {what}, by {result.every}", (480.0, 274.0)
-    description = f"{words.plural(len(periods), result.every)}, {int(periods.beyond(level).sum())} beyond noise."
     left = sum(verdict != "no date" for verdict in result.table["verdict"]) - len(periods)
     note = f"{words.plural(left, result.every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
-    return Figure("periods", title, description, size, chart.marks, table, note if left else "")
+    return Figure("periods", title, periods.said(result.every, level), size, chart.marks, table, note if left else "")

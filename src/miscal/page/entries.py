@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from miscal.page.json import Columns, Floats, floats, items, mapping, text
 from miscal.page.markup import ellipsis
-from miscal.page.words import edge, finite, means, span
+from miscal.page.words import edge, finite, means, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
@@ -71,6 +71,10 @@ class Cells:
         without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
         return np.asarray(np.where(np.isnan(self.p_value), without_p, self.p_value <= level), dtype=bool)
 
+    def said(self, what: str, level: float) -> str:
+        """How many there are, and how many of them are beyond noise."""
+        return f"{plural(len(self), what)}, {int(self.beyond(level).sum())} beyond noise."
+
     def strength(self) -> Floats:
         """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
         weight = np.nan_to_num(self.size, nan=1.0)
@@ -118,17 +122,6 @@ class Walk:
     def bottom(self) -> float:
         """The lowest point, 0 at most."""
         return min(float(self.total.min()), 0.0)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A plane of two columns: the edges, and for each cell (lowest y first) its gap, deviations and rows."""
-
-    x: Floats
-    y: Floats
-    gap: Floats
-    deviations: Floats
-    rows: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,13 +246,17 @@ class Entry:
         return (edges, rows) if len(rows) and len(edges) == len(rows) + 1 else (edges[:0], rows[:0])
 
     @property
-    def grid(self) -> Grid | None:
-        """The map of a neighbourhood."""
+    def grid(self) -> dict[str, Floats]:
+        """The map of a neighbourhood: edges x and y, and of each cell (lowest y first) its gap, deviations and rows.
+
+        Empty where there is none.
+        """
         given = mapping(self.extra.get("grid"))
         x, y = floats(given.get("x")), floats(given.get("y"))
-        planes = [[floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")]
-        fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes)
-        return Grid(x, y, *map(np.array, planes)) if len(x) > 1 and len(y) > 1 and fits else None
+        planes = {key: [floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")}
+        fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes.values())
+        known = len(x) > 1 and len(y) > 1 and fits
+        return {"x": x, "y": y, **{key: np.array(plane) for key, plane in planes.items()}} if known else {}
 
 
 def _name(item: object) -> str:

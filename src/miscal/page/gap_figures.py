@@ -12,8 +12,6 @@ from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
-_NOTHING = "There is nothing to draw."
-
 
 def _square(score: Entry) -> Chart:
     """Two equal axes that hold everything drawn; of log-odds where the result says so."""
@@ -50,10 +48,7 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     chart.bars(low, high, np.where(wide > 0.25, rows / np.maximum(wide, 0.25), 0.0), 382.0, 52.0)
     kind = chart.x.kind
     chart.bottom("Predicted" + (" (log-odds scale)" if kind == "logit" else ""), y=382.0)
-    description = (
-        f"{len(bins)} bins of the score on {kind} axes; {int(bins.beyond(level).sum())} of them lie beyond noise. "
-        "On the diagonal as much happened as was predicted."
-    )
+    description = f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
     title = "Happened against predicted, by score"
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
@@ -75,15 +70,13 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     title = f"{ellipsis(finding.where, 100)}: predicted and happened"
     if math.isnan(predicted) or math.isnan(observed):
-        return Figure("gap", title, _NOTHING, (320, 66))
+        return Figure("gap", title, "There is nothing to draw.", (320, 66))
     chart = Chart(Scale(*(domain or card_domain([finding])), 10.0, 310.0), Scale(0.0, 1.0, 20.0, 44.0))
     chart.rows(marks.rates, 70.0)
     class_ = way(predicted - observed, finding.real and not low <= 0 <= high)
     _rates(chart, 0.5, predicted, observed, class_, finding.interval)
     # The words over the two marks are pushed outward, so that they never touch one another.
-    (left, first), (right, second) = sorted(
-        [(chart.x.at(predicted), "predicted"), (chart.x.at(observed), "happened")], key=lambda mark: mark[0]
-    )
+    (left, first), (right, second) = sorted([(chart.x.at(predicted), "predicted"), (chart.x.at(observed), "happened")])
     middle = min(max((left + right) / 2, 66.0), 254.0)
     chart.say(max(min(left, middle - 32), 34.0), 15, first, "tick", "middle")
     chart.say(min(max(right, middle + 32), 286.0), 15, second, "tick", "middle")
@@ -124,8 +117,7 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     chart.dots(bins, level, (middle, bins.gap), stems, "score ", 3.8)
     chart.say(44, 100, "lowest scores")
     chart.say(310, 100, "highest", "tick", "end")
-    description = f"{len(bins)} bins of the score, {int(bins.beyond(level).sum())} of them beyond noise."
-    return Figure("gap", title, description, size, chart.marks)
+    return Figure("gap", title, bins.said("bin", level), size, chart.marks)
 
 
 def strength_bar(value: float, floor: float, most: float) -> Safe:

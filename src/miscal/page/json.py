@@ -5,7 +5,7 @@ What is not of the kind asked for becomes nothing there, and never an exception.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
@@ -107,10 +107,9 @@ class Columns(dict[str, list[Any]]):
     def __missing__(self, name: str) -> list[Any]:
         return [None] * self.rows
 
-    def take(self, rows: Iterable[int]) -> "Columns":
+    def take(self, rows: Sequence[int]) -> "Columns":
         """Some of the rows, in the order given."""
-        chosen = list(rows)
-        return Columns({name: [column[i] for i in chosen] for name, column in self.items()})
+        return Columns({name: [column[i] for i in rows] for name, column in self.items()})
 
 
 #: How a field of a record is read, by what its annotation says. A name that is looked up and an expression that is

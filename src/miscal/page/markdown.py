@@ -148,11 +148,10 @@ def _period(result: Entry, level: float) -> list[str]:
 def _measured(audit: Document) -> list[str]:
     named = ", ".join(quoted(column, 60) for column in audit.probabilities)
     unit = f", a unit of exposure {quoted(audit.data['exposure'], 60)}" if audit.data.get("exposure") else ""
+    roles = f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'}"
     facts = [
         f"{words.count(audit.rows)} rows" + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
-        f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'} {named}{unit}"
-        if audit.outcome and named
-        else "",
+        f"{roles} {named}{unit}" if audit.outcome and named else "",
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
         *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
         "every p-value assumes that the model was not trained on these rows",

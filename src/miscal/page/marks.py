@@ -240,10 +240,8 @@ def fitted(text: object, room: float, size: float = 12.0) -> str:
     ('AIRB…RIE', 'origin')
     """
     whole = ellipsis(text, 160)
-    letters = len(whole)
-    while letters > 3 and width(ellipsis(whole, letters), size) > room:
-        letters -= 1
-    return ellipsis(whole, letters)
+    cuts = (ellipsis(whole, letters) for letters in range(len(whole), 3, -1))
+    return next((cut for cut in cuts if width(cut, size) <= room), ellipsis(whole, 3))
 
 
 def way(gap: float, beyond: bool) -> str:

@@ -63,13 +63,10 @@ def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
     >>> tag("p", "a < b", class_="note", hidden=True)
     '<p class="note" hidden>a &lt; b</p>'
     """
-    opening = [f"<{element}"]
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        word = key.rstrip("_").replace("_", "-")
-        opening.append(f" {word}" if value is True else f' {word}="{escape(value)}"')
-    start, body = "".join(opening), join(*children)
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    written = [key if value is True else f'{key}="{escape(value)}"' for key, value in given.items()
+               if value is not None and value is not False]  # fmt: skip
+    start, body = " ".join([f"<{element}", *written]), join(*children)
     return Safe(f"{start}/>" if element in _EMPTY and not body else f"{start}>{body}</{element}>")
 
 

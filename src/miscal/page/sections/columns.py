@@ -97,7 +97,7 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
             )
             for walk in walks
         ]
-    if entry.kind == "neighbourhood" and entry.grid is not None:
+    if entry.kind == "neighbourhood" and entry.grid:
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
         return [figure(neighbourhood(entry.grid, entry.columns), said, heading=" and ".join(entry.columns))]
@@ -161,7 +161,7 @@ def _walk_words(table: Columns, label: str) -> str:
 
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
-    maps = [result for result in document.of("neighbourhood") if result.grid is not None]
+    maps = [result for result in document.of("neighbourhood") if result.grid]
     drawn = [made for result in maps for made in figures(result, document.level)]
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])

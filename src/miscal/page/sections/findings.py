@@ -29,6 +29,7 @@ MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _LISTED = (
     "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value"
 )  # fmt: skip
+_KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which does not break at its hyphens
 
@@ -37,6 +38,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     """The section of findings, at most so many as cards; when there are none it says what that means."""
     families, closer = _families(document.findings), Closer(document)
     shown, further = families[:most], [finding for family in families[most:] for finding in family]
+    legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
     domain, spans = _shared_domain([family[0] for family in shown]), _spans(len(shown))
     cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
     more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")
@@ -46,7 +48,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     return section(
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
-        _legend() if cards else quiet("Nothing that was looked at is off beyond noise."),
+        tag("p", legend, class_="legend") if cards else quiet("Nothing that was looked at is off beyond noise."),
         filters(document.real),
         tag("ol", cards, class_="cards", data_fold=4) if cards else None,
         closer.listed(further, f"Further findings ({len(further):,})"),
@@ -75,11 +77,6 @@ def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
     domain = card_domain(shown)
     gaps = [abs(finding.gap) for finding in shown if not math.isnan(finding.gap)]
     return domain if min(gaps, default=0.0) > 0.04 * (domain[1] - domain[0]) else None
-
-
-def _legend() -> Safe:
-    keys = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
-    return tag("p", [tag("span", said, class_=f"key {key}") for key, said in keys.items()], class_="legend")
 
 
 def card(

@@ -46,13 +46,9 @@ def verdict(document: Document) -> Verdict:
     """
     direction, said = _judged(document)
     said = f"after the repair, {said}" if document.repaired else said
-    support = (
-        _unsure(document) if direction == "none" else "",
-        _size(document),
-        _places(document),
-        _left_over(document),
-    )
-    return Verdict(direction, f"{said[0].upper()}{said[1:]}", tuple(filter(None, support)))
+    telling = (_unsure, _size, _places, _left_over) if direction == "none" else (_size, _places, _left_over)
+    support = tuple(filter(None, (tell(document) for tell in telling)))
+    return Verdict(direction, f"{said[0].upper()}{said[1:]}", support)
 
 
 def _judged(document: Document) -> tuple[str, str]:
