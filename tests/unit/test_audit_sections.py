@@ -36,7 +36,7 @@ def test_the_page_says_m_with_its_p_value_and_draws_the_whole_and_the_worst(foun
     assert labels[0] == "full population"
     assert 2 <= len(labels) <= 4
     assert block.count("<svg") == len(labels)
-    assert "The whole table" in block
+    assert "<bdi>full population</bdi>" in block
 
 
 def test_the_worst_subpopulations_drawn_are_not_the_same_rows(found: Any) -> None:

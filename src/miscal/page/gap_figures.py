@@ -134,8 +134,7 @@ def strength_bar(value: float, floor: float, most: float) -> Safe:
 
 def left_first(places: Iterable[Mended]) -> list[Mended]:
     """What a repair leaves or makes before what it mends, so that a short list does not hide it."""
-    order = {verdict: i for i, verdict in enumerate(words.LEFT_FIRST)}
-    return sorted(places, key=lambda place: order.get(place.verdict, 0))
+    return sorted(places, key=lambda place: (*words.LEFT_FIRST, place.verdict).index(place.verdict))
 
 
 def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
@@ -157,9 +156,7 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     verdicts = [place.verdict for place in places]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("gone", "smaller", "new"))
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    table: dict[str, list[object]] = {
-        key: [getattr(place, key) for place in places] for key in ("where", "kind", "verdict")
-    }
+    table: dict[str, list[object]] = {key: [getattr(p, key) for p in places] for key in ("where", "kind", "verdict")}
     for when in ("before", "after"):
         table |= {f"{key}_{when}": [getattr(getattr(p, when), key) for p in places] for key in ("gap", "p_value")}
     return Figure("repair", title, f"{counts}, of {len(places)} places.", size, chart.marks, table, note)

@@ -102,5 +102,4 @@ def asset(file: str) -> str:
 @functools.cache
 def prose(section: str) -> dict[str, Any]:
     """What the page says in its own words in a section, by name."""
-    words: dict[str, Any] = tomllib.loads(asset("prose.toml"))[section]
-    return words
+    return dict(tomllib.loads(asset("prose.toml"))[section])

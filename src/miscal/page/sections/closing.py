@@ -14,7 +14,6 @@ from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folde
 MOST_SAID = 8
 MOST_LISTED = 120
 MOST_CHANGED = 100
-MOST_METHODS = 40
 _TIME, _SAID = prose("periods"), prose("closing")
 
 
@@ -129,7 +128,7 @@ def method(document: Document) -> Safe:
         "How it was done",
         lead(f"{_SAID['assumed']} {_SAID[noise]}"),
         folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
-        folded("Methods", _facts(list(used)[:MOST_METHODS], 40, 400)) if used else None,
+        folded("Methods", _facts(list(used)[:40], 40, 400)) if used else None,
     )
 
 

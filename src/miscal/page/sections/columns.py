@@ -15,8 +15,6 @@ from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folde
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
 _KINDS = {"variable": "by range", "field": "by level"}
-MOST_DRAWN = 4
-FULL = "full population"
 MOST_LISTED = 60  # subpopulations
 FIGURE_BYTES = 600_000  # of all columns
 _SAID = prose("columns")
@@ -88,15 +86,9 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
         made = [figure(reliability(entry, level), bins)]
         return made if entry.walk is None else [*made, figure(cumulative(entry.walk), prose("score")["walk"])]
     if entry.kind == "subpopulation":
-        walks = entry.walks[:MOST_DRAWN]
-        return [
-            figure(
-                cumulative(walk, deviation_reach(walks)),
-                _walk_words(entry.table, walk.label),
-                heading="The whole table" if walk.label == FULL else walk.label,
-            )
-            for walk in walks
-        ]
+        walks = entry.walks[:4]
+        reach = deviation_reach(walks)
+        return [figure(cumulative(one, reach), _walk_words(entry.table, one.label), heading=one.label) for one in walks]
     if entry.kind == "neighbourhood" and entry.grid:
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
@@ -142,7 +134,7 @@ def _judged(result: Entry) -> str:
     table, noise = result.table, words.finite(result.extra.get("null_mean"))
     first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
     said = f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
-    said += f" ({first if first != FULL else 'the whole table'}); {words.p_value(result.p_value)}."
+    said += f" ({first}); {words.p_value(result.p_value)}."
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
     return f"{said} {result.method}".strip()

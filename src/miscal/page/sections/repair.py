@@ -1,6 +1,7 @@
 """What to do: the commands that mend what was found; and what a repair made of every finding, on unseen rows."""
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 
 from miscal.page import words
@@ -26,9 +27,8 @@ def advice(document: Document) -> Safe:
     chosen = _columns(document)
     if chosen:
         bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
-        shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
-        text = [_ADVICE["columns"], *shown, ".", _ADVICE["slope"] if bent else ""]
-        steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
+        text = [_ADVICE["columns"], name(", ".join(chosen), 240), ".", _ADVICE["slope"] if bent else ""]
+        steps.append((text, _repair(document, allowed=chosen)))
     steps = steps or [(_ADVICE["nothing"], "")]
     steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
     listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
@@ -44,10 +44,9 @@ def next_step(document: Document) -> str:
     if not document.findings:
         return _command("check", document, "--max-findings", "0")
     chosen = _columns(document)
-    words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
     stored = ", ".join(mapping(document.data.get("read_as")))
     first = f"store {clean(stored)} as dates and numbers, then " if stored else ""
-    return first + _command("recalibrate", document, *words)
+    return first + _command("recalibrate", document, *([] if chosen else ["--score-only"]), allowed=chosen)
 
 
 def _columns(document: Document) -> list[str]:
@@ -56,22 +55,22 @@ def _columns(document: Document) -> list[str]:
     return list(columns)[:MOST_COLUMNS]
 
 
-def _repair(document: Document, *words: str) -> str:
-    return _command("recalibrate", document, *words, "--out", "repaired.parquet", "--page", "repair.html")
+def _repair(document: Document, *words: str, allowed: Sequence[str] = ()) -> str:
+    files = "--out", "repaired.parquet", "--page", "repair.html"
+    return _command("recalibrate", document, *words, *files, allowed=allowed)
 
 
-def _command(verb: str, document: Document, *words: str) -> str:
+def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] = ()) -> str:
     """A command line that a shell takes as it stands; names are quoted."""
     data, source = document.data, document.source
-    options = ["--outcome", document.outcome]
-    role = "--prediction" if document.response else "--probability"
-    options += [word for column in document.probabilities for word in (role, column)]
-    kept = [(f"--{key.removesuffix('_column')}", str(data[key])) for key in _KEPT if data.get(key)]
-    options += [word for pair in kept for word in pair]
-    options += ["--logit"] if data.get("logit") else []
-    options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
+    options = {"outcome": [document.outcome]}
+    options["prediction" if document.response else "probability"] = document.probabilities
+    options |= {key.removesuffix("_column"): [data[key]] for key in _KEPT if data.get(key)}
+    options |= {"ignore": items(data.get("ignore")), "allowed": list(allowed)}
+    given = [str(word) for option, every in options.items() for value in every for word in (f"--{option}", value)]
+    given += ["--logit"] if data.get("logit") else []
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
-    return clean(shlex.join(["miscal", verb, file, *options, *words]))
+    return clean(shlex.join(["miscal", verb, file, *given, *words]))
 
 
 def repair(document: Document) -> Safe:
