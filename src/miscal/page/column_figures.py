@@ -74,13 +74,13 @@ def _edge(result: Entry, value: float) -> str:
     return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else words.edge(value).replace("-", words.MINUS)
 
 
-def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
-    """Draw the gaps of the levels that stand out most, with simultaneous intervals, as rows of one chart.
+def field_levels(result: Entry, level: float = 0.05) -> Figure:
+    """Draw the gaps of the ten levels that stand out most, with simultaneous intervals, as rows of one chart.
 
     The levels shown are those with the largest lower bound of events off; the figure says how many there are.
     """
     every, column = result.cells, result.column
-    chosen = np.argsort(-every.strength(), kind="stable")[:most]
+    chosen = np.argsort(-every.strength(), kind="stable")[:10]
     shown = every.take(chosen[np.argsort(-every.gap[chosen], kind="stable")])
     # Huge intervals are cut off at three times the largest gap.
     limit = max(3 * float(np.nanmax(np.abs(shown.gap), initial=0.0)), 1e-6)

@@ -137,10 +137,10 @@ def left_first(places: Iterable[Mended]) -> list[Mended]:
     return sorted(places, key=lambda place: (*words.LEFT_FIRST, place.verdict).index(place.verdict))
 
 
-def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
+def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
     shown = [place for place in places if not math.isnan(place.before.gap) or not math.isnan(place.after.gap)]
-    shown = left_first(shown)[:most]
+    shown = left_first(shown)[:15]
     bottom = 36.0 + 23.0 * len(shown)
     title, size = "Predicted minus happened, before and after the repair", (720.0, bottom + 26)
     gaps = np.array([(place.before.gap, place.after.gap) for place in shown])

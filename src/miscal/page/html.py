@@ -180,12 +180,10 @@ def _cells(entry: Entry) -> Safe:
     order = np.arange(len(cells))
     if "low" not in table and entry.kind != "subpopulation":  # those are in order already
         order = np.argsort(-(floats(table["value"]) if "value" in table else cells.strength()), kind="stable")
-    shown = order[:MOST_ROWS].tolist()
-    taken = table.take(shown)
-    taken["where"] = [cells.label[i] for i in shown]
+    taken = table.take(order.tolist())
+    taken["where"] = [cells.label[i] for i in order]
     named = [name for name in ("where", "rows", *_JUDGED) if name in taken]
-    more = quiet(f"{len(order) - len(shown):,} more in .table") if len(order) > len(shown) else None
-    return tag("div", sheet("Cells", columns_of(taken, *named)), more)
+    return sheet("Cells", columns_of(taken, *named), most=MOST_ROWS)
 
 
 @of_document

@@ -20,19 +20,18 @@ from miscal.page.words import finite, listed, plural, showing
 T = TypeVar("T")
 
 COUNTED = {"pairs": "pair", "columns": "column", "classes": "class"}  # things left out that are many alike
-NAMED = 3
 
 
 @dataclass(frozen=True)
 class Measure:
     """One number with what it takes to judge it; NaN where the audit has nothing."""
 
-    value: float = math.nan
-    noise_floor: float = math.nan
-    p_value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    least: float = math.nan
+    value: float
+    noise_floor: float
+    p_value: float
+    low: float
+    high: float
+    least: float
 
     @property
     def known(self) -> bool:
@@ -59,7 +58,7 @@ class LeftOut:
     @property
     def words(self) -> str:
         """In one sentence: how many, why, and how to ask for them."""
-        many = f"{self.what} of {listed(self.where, NAMED)}"
+        many = f"{self.what} of {listed(self.where, 3)}"
         if self.what in COUNTED:
             many = plural(self.count, COUNTED[self.what], self.what)
         return f"{many}, because {self.reason}. To ask for it: {self.ask}."
@@ -179,7 +178,7 @@ class Document:
 
     def measure(self, name: str) -> Measure:
         """One number of the score."""
-        return self.score.get(name, Measure())
+        return self.score.get(name) or _measure(None)
 
     @property
     def averages(self) -> tuple[float, float, Measure]:

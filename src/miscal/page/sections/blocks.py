@@ -154,7 +154,7 @@ def sheet(
         "div",
         tag("p", box, tag("span", class_="found", role="status"), class_="search") if search and many > 5 else None,
         tag("div", table, class_="scroller"),
-        quiet(f"The first {shown:,} of {many:,}; all are in the JSON.") if shown < many else None,
+        quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.") if shown < many else None,
         class_="sheet-block",
     )
 

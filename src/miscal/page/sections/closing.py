@@ -127,13 +127,13 @@ def method(document: Document) -> Safe:
         "method",
         "How it was done",
         lead(f"{_SAID['assumed']} {_SAID[noise]}"),
-        folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
-        folded("Methods", _facts(list(used)[:40], 40, 400)) if used else None,
+        folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()])),
+        folded("Methods", _facts(list(used)[:40])) if used else None,
     )
 
 
-def _facts(facts: list[tuple[str, str]], key_limit: int, limit: int) -> Safe:
-    listed = [tag("div", tag("dt", name(key, key_limit)), tag("dd", name(value, limit))) for key, value in facts]
+def _facts(facts: list[tuple[str, str]]) -> Safe:
+    listed = [tag("div", tag("dt", name(key, 60)), tag("dd", name(value, 400))) for key, value in facts]
     return tag("dl", listed, class_="facts-list")
 
 

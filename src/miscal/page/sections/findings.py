@@ -6,7 +6,6 @@ controls filters them by column, form and size.
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -31,7 +30,6 @@ _LISTED = (
 )  # fmt: skip
 _KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which does not break at its hyphens
 
 
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
@@ -93,7 +91,7 @@ def card(
     return tag(
         "li",
         tag("p", " · ".join(part for part in badge if part), class_="badge"),
-        tag("h3", name(_DATE.sub("\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", finding.where), 140)),
+        tag("h3", name(finding.where, 140)),
         tag("p", finding.sentence, class_="said"),
         _plot(finding, domain, document),
         quiet(strength(finding)),

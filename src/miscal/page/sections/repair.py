@@ -132,7 +132,7 @@ def _candidates(done: Repaired) -> Safe:
     table, loss = done.candidates, "deviance" if words.means() else "log_loss"
     columns = [
         Column("Candidate", table["name"], "name"),
-        Column("Deviance" if words.means() else "Log loss", table[loss], _four_digits),
+        Column(loss.replace("_", " ").capitalize(), table[loss], _four_digits),
         Column("Against doing nothing", table[f"{loss}_difference"], _signed),
         Column("at best", table["difference_low"], _signed),
         Column("at worst", table["difference_high"], _signed),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
@@ -25,8 +25,7 @@ WORDS = {False: ("predictions are", "predicted", "happened"),
          True: ("the top class's confidence is", "mean confidence", "right")}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the page says first: the error's direction (over, under, places, shape, none or unknown), and sentences."""
 
     direction: str
