@@ -262,7 +262,7 @@ def period_gaps(result: Entry, level: float = 0.05) -> Figure:
     chart.band(_at(periods), low, high)
     chart.level(0.0)
     _dots(chart, periods, level, periods.gap, periods.gap_low, periods.gap_high)
-    _signs(chart, periods, [result.table["verdict"][i] for i in drawn], floats(result.table["change"])[drawn])
+    _signs(chart, periods, [str(result.table["verdict"][i]) for i in drawn], floats(result.table["change"])[drawn])
     table = {name: values for name, values in result.table.items() if name != "method"}
     return _figure(result, "predicted minus happened", periods, level, chart, table)
 
