@@ -36,7 +36,7 @@ def test_the_page_says_m_with_its_p_value_and_draws_the_whole_and_the_worst(foun
     assert labels[0] == "full population"
     assert 2 <= len(labels) <= 4
     assert block.count("<svg") == len(labels)
-    assert "The whole table" in block
+    assert "<bdi>full population</bdi>" in block
 
 
 def test_the_worst_subpopulations_drawn_are_not_the_same_rows(found: Any) -> None:
@@ -75,7 +75,7 @@ def test_findings_of_the_same_columns_share_a_card() -> None:
     made = findings(read_document({"schema": "miscal.audit/1", "findings": every, "unlisted": 3}))
     assert made.count("<h3") == 1
     assert "10 more places of the same column" in made
-    assert "and 2 more like it" in made
+    assert "and 2 more, in the CSV and the JSON" in made
     assert "3 smaller or overlapping places are still off" in made
 
 

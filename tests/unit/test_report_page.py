@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import miscal
@@ -209,7 +209,11 @@ def test_forbidden_words_are_not_on_the_page() -> None:
             [],
             "No error beyond noise: 24.1% predicted, 26.9% happened.",
         ),
-        ({}, [{"real": True}], "Within noise on average, wrong in one place: 24.1% predicted, 26.9% happened overall."),
+        (
+            {},
+            [{"real": True, "where": "a"}],
+            "Within noise on average, wrong in one place, a: 24.1% predicted, 26.9% happened overall.",
+        ),
         ({}, [{"real": False}], "No error beyond noise: 24.1% predicted, 26.9% happened."),
         (
             {"kuiper": {"value": 0.02, "p_value": 0.01}, "slope": {"value": 0.8, "interval": [0.7, 0.9]}},
@@ -401,6 +405,7 @@ PLACES = places_of(RICH)
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(GARBAGE)), min_size=1, max_size=4))
+@example([(("sections", "period", 0, "table", "verdict", 0), [])])
 def test_a_damaged_document_makes_a_page_or_is_refused(damages: list[tuple[tuple[Any, ...], Any]]) -> None:
     document = copy.deepcopy(RICH)
     for path, garbage in damages:

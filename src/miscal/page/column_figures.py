@@ -1,21 +1,19 @@
 """Figures of a column, of running totals and of time: ranges, levels, funnels, walks, maps and periods."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.page import marks, words
-from miscal.page.entries import REACH, Cells, Entry, Grid, Walk
+from miscal.page.entries import REACH, Cells, Entry, Walk
 from miscal.page.json import Floats, floats
 from miscal.page.marks import Chart, Figure, Scale, fitted, nice
 from miscal.page.markup import ellipsis
 
 _WIDTH, _FLOOR = 360.0, 204.0
 _NAMES = 100.0  # of the chart with a row a level
-_MOST_POINTS = 600
-_NAMED = 3  # levels in the funnel
 
 
 def variable(result: Entry, level: float = 0.05) -> Figure:
@@ -26,9 +24,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     """
     ranges, column, curve = result.cells, result.column, result.curve
     low, high = ranges.observed_interval()
-    smooth = curve.get("observed", np.empty(0))
-    smooth = smooth if words.means() else np.clip(smooth, 0.0, 1.0)
-    y = Scale(*nice(ranges.predicted, ranges.observed, low, high, smooth), 168.0, 20.0)
+    y = Scale(*nice(ranges.predicted, ranges.observed, low, high, curve.get("observed", [])), 168.0, 20.0)
     chart = Chart(Scale(0.0, max(len(ranges), 1), 50.0, 352.0), y)
     edges = np.arange(len(ranges) + 1)
     middle = edges[:-1] + 0.5
@@ -41,8 +37,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     chart.marks.append(marks.segment(46.0, _FLOOR, 352.0, _FLOOR, "axis"))
     chart.names(*_edge_labels(result), _FLOOR + 16)
     title = f"{column}: happened and predicted, by range"
-    description = f"{len(ranges)} ranges, {int(ranges.beyond(level).sum())} of them beyond noise."
-    return Figure("variable", title, description, (_WIDTH, 226.0), chart.marks, ranges.table())
+    return Figure("variable", title, ranges.said("range", level), (_WIDTH, 226.0), chart.marks, ranges.table())
 
 
 def _curve(chart: Chart, result: Entry) -> None:
@@ -64,29 +59,28 @@ def _edge_labels(result: Entry) -> tuple[np.ndarray, list[str]]:
     Ranges of whole numbers, and those without edges, have their own words under their middles.
     """
     ranges, middles = result.cells, np.arange(len(result.cells)) + 0.5
-    write: Callable[[float], str] = result.write_edge if result.is_date else _edge
     filled = np.isfinite(ranges.low) & np.isfinite(ranges.high)
     if not filled.any() or result.integer:
         return middles, [ellipsis(label.replace(" to ", "–"), 12) for label in ranges.label]
     known = np.flatnonzero(filled)
-    named = [write(edge) for edge in (*ranges.low[known], ranges.high[known[-1]])]
+    named = [_edge(result, edge) for edge in (*ranges.low[known], ranges.high[known[-1]])]
     return np.concatenate([known, [known[-1] + 1], middles[~filled]]), named + ["missing"] * int((~filled).sum())
 
 
-def _edge(value: float) -> str:
+def _edge(result: Entry, value: float) -> str:
     """An edge as the axis writes it: large numbers shortened."""
-    if abs(value) < 1e-300:
-        return "0"
-    return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
+    if result.is_date:
+        return result.write_edge(value)
+    return marks.numbers(float(f"{value:.3g}")) if abs(value) >= 1e4 else words.edge(value).replace("-", words.MINUS)
 
 
-def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
-    """Draw the gaps of the levels that stand out most, with simultaneous intervals, as rows of one chart.
+def field_levels(result: Entry, level: float = 0.05) -> Figure:
+    """Draw the gaps of the ten levels that stand out most, with simultaneous intervals, as rows of one chart.
 
     The levels shown are those with the largest lower bound of events off; the figure says how many there are.
     """
     every, column = result.cells, result.column
-    chosen = np.argsort(-every.strength(), kind="stable")[:most]
+    chosen = np.argsort(-every.strength(), kind="stable")[:10]
     shown = every.take(chosen[np.argsort(-every.gap[chosen], kind="stable")])
     # Huge intervals are cut off at three times the largest gap.
     limit = max(3 * float(np.nanmax(np.abs(shown.gap), initial=0.0)), 1e-6)
@@ -104,18 +98,15 @@ def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
     chart.dots(shown, level, (shown.gap, rows), interval, f"{column} ", 4.2)
     title = f"{column}: predicted minus happened, by level"
     note = f"{len(shown)} of {len(every):,} levels: those furthest from agreement." if len(shown) < len(every) else ""
-    return Figure("field", title, _said(every, level), (_WIDTH, bottom + 24), chart.marks, every.table(), note)
-
-
-def _said(levels: Cells, level: float) -> str:
-    return f"{words.plural(len(levels), 'level')}, {int(levels.beyond(level).sum())} beyond noise."
+    said = every.said("level", level)
+    return Figure("field", title, said, (_WIDTH, bottom + 24), chart.marks, every.table(), note)
 
 
 def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     """Draw every level's gap against its number of rows: noise narrows like a funnel as levels grow.
 
     Past 600 levels all those beyond noise and the largest of the others are drawn; the figure says so. The funnel is
-    the 95% range of noise at the field's overall rate, an aid to the eye: colours come from the levels' own tests.
+    as wide as the levels' own 95% bands are, for their size, an aid to the eye: colours come from their own tests.
     """
     every = result.cells
     size = np.where(np.isnan(every.rows), every.weight, every.rows)
@@ -123,7 +114,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     title, frame = f"{result.column}: predicted minus happened against size", (_WIDTH, 236.0)
     if not len(usable):
         return Figure("funnel", title, "No level has rows.", frame)
-    order = np.lexsort((-size[usable], ~every.beyond(level)[usable]))[:_MOST_POINTS]
+    order = np.lexsort((-size[usable], ~every.beyond(level)[usable]))[:600]
     drawn, sizes = every.take(usable[order][::-1]), size[usable[order][::-1]]
     x = Scale(max(sizes.min() / 1.5, 0.5), sizes.max() * 1.5, 52.0, 348.0, "log")
     beyond, gaps = drawn.beyond(level), np.abs(drawn.gap)
@@ -132,7 +123,8 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     chart = Chart(x, Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed, 36.0)
     rows = np.geomspace(x.low, x.high, 60)
-    half = _noise(every, size) / np.sqrt(rows)
+    wide = np.nan_to_num(0.5 * (drawn.band_high - drawn.band_low) * np.sqrt(sizes))
+    half = np.median(wide) / np.sqrt(rows)
     chart.band(rows, -half, half)
     chart.level(0.0)
     chart.dots(drawn, level, (sizes, drawn.gap), radius=3.2 if len(drawn) < 150 else 2.0)
@@ -140,41 +132,26 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     chart.bottom("Rows of the level", marks.numbers, 48.0)
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = said if len(drawn) < len(every) else ""
-    return Figure("funnel", title, _said(every, level), frame, chart.marks, note=note)
-
-
-def _noise(levels: Cells, size: Floats) -> float:
-    """Half the width of the funnel at one row."""
-    if words.means():  # as wide as the levels' own bands are, for their size
-        wide = 0.5 * (levels.band_high - levels.band_low) * np.sqrt(size)
-        return float(np.median(wide[np.isfinite(wide)])) if np.isfinite(wide).any() else 0.0
-    rate = float(np.nansum(levels.predicted * size) / np.nansum(size))
-    return float(1.96 * np.sqrt(max(rate * (1 - rate), 0.0)))
+    return Figure("funnel", title, every.said("level", level), frame, chart.marks, note=note)
 
 
 def _callouts(chart: Chart, levels: Cells, chosen: np.ndarray, size: Floats) -> None:
-    """Names beside the strongest levels, each tied to its point: further from zero, where there is room, and apart."""
-    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:_NAMED]
+    """Names beside the three strongest levels, each tied to its point: further from zero, with room, and apart."""
+    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:3]
     used = {1.0: np.inf, -1.0: np.inf}
     for i in strongest[np.argsort(np.abs(levels.gap[strongest]), kind="stable")]:
         x, y, up = chart.x.at(size[i]), chart.y.at(levels.gap[i]), float(np.sign(levels.gap[i]))
         used[up] = min(up * y - 10, used[up] - 14)
-        side, anchor = (12, "start") if x < (chart.x.start + chart.x.end) / 2 else (-12, "end")
+        side, anchor = (12, None) if x < (chart.x.start + chart.x.end) / 2 else (-12, "end")
         chart.marks.append(marks.segment(x, y, x + side, up * used[up], "tie"))
         chart.say(x + side, up * used[up] + 4, fitted(levels.label[i], 130.0, 11.5), "callout", anchor)
 
 
 _LEFT, _FOOT = 54.0, 364.0
 _SIZE = (480.0, 406.0)
-_STEPS = (2.0, 3.0, 4.0)  # standard errors from which a cell is shaded more
-_APART = 44.0  # pixels between the words of two changes
 MANY = 60  # periods from which on a line is drawn, and dots beyond noise alone
 FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
 _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
-# What heights are counted in, of what they are a part, and how one is said.
-_SHARE = ("share of the rows", "all rows", " of all rows")
-_MEAN = ("mean over all rows", "a mean", " on average")
-_DEVIATIONS = ("deviations of noise", "noise's standard deviation", " deviations")
 
 
 def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
@@ -187,22 +164,22 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
     table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
-    ticks, write, unit = marks.rates, words.percent, _MEAN if words.means() else _SHARE
+    ticks, write, unit = marks.rates, words.percent, "on average" if words.means() else "of all rows"
     ends = nice(walk.low, walk.high, walk.total, zero=True)
     if reach is not None and walk.deviation > 0:
         scaled = {key: getattr(walk, key) / walk.deviation for key in ("total", "low", "high", "size")}
-        ticks, write, unit, walk = marks.numbers, words.number, _DEVIATIONS, replace(walk, **scaled)
+        ticks, write, unit, walk = marks.numbers, words.number, "deviations of noise", replace(walk, **scaled)
         ends = nice(reach)
     chart = Chart(Scale(0.0, 1.0, _LEFT, 404.0), Scale(*ends, _FOOT, 24.0))
-    chart.left(f"Predicted minus happened, so far ({unit[0]})", ticks)
+    chart.left(f"Predicted minus happened, so far ({unit})", ticks)
     chart.band(walk.share, walk.low, walk.high)
     chart.level(0.0)
     chart.line(walk.share, walk.total, "walk")
     _bracket(chart, walk, write(walk.size))
-    _stops(chart, walk, write, unit[2])
+    _stops(chart, walk, write, unit)
     chart.bottom("Rows ordered from the lowest score to the highest", marks.shares)
     description = (
-        f"The running total moves between {write(walk.bottom)} and {write(walk.top)} of {unit[1]} and "
+        f"The running total moves between {write(walk.bottom)} and {write(walk.top)} {unit} and "
         f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
     )
     return Figure("cumulative", "Running total of predicted minus happened", description, _SIZE, chart.marks, table)
@@ -231,35 +208,36 @@ def _stops(chart: Chart, walk: Walk, write: Callable[[object], str], of: str) ->
         share, score, total = walk.share[i], walk.score[i], walk.total[i]
         upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
         more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-        said = f"Lowest {words.share(share)} of scores{upto}\n{write(abs(total))}{of} {more}"
+        said = f"Lowest {marks.shares(float(f'{share:.2g}'))} of scores{upto}\n{write(abs(total))} {of} {more}"
         chart.point(share, total, "ghost", said, 3.5)
 
 
-def neighbourhood(grid: Grid, columns: Sequence[str]) -> Figure:
+def neighbourhood(grid: Mapping[str, Floats], columns: Sequence[str]) -> Figure:
     """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
     one, two = [*columns, "x", "y"][:2]
-    chart = Chart(Scale(grid.x[0], grid.x[-1], _LEFT, 466.0), Scale(grid.y[0], grid.y[-1], _FOOT, 24.0))
+    x, y = grid["x"], grid["y"]
+    chart = Chart(Scale(x[0], x[-1], _LEFT, 466.0), Scale(y[0], y[-1], _FOOT, 24.0))
     chart.left(ellipsis(two, 40), marks.numbers)
-    row, column = np.nonzero(grid.rows > 0)
+    row, column = np.nonzero(grid["rows"] > 0)
     for i, j in zip(row.tolist(), column.tolist(), strict=True):
         _heat(chart, grid, i, j, (one, two))
     chart.bottom(one[:40], marks.numbers)
-    table = {f"{one} from": grid.x[column].tolist(), f"{two} from": grid.y[row].tolist()}
-    planes = {"rows": grid.rows, "gap": grid.gap, "standard errors": grid.deviations}
-    table |= {key: plane[row, column].tolist() for key, plane in planes.items()}
+    table = {f"{one} from": x[column].tolist(), f"{two} from": y[row].tolist()}
+    named = {"rows": "rows", "gap": "gap", "standard errors": "deviations"}
+    table |= {name: grid[key][row, column].tolist() for name, key in named.items()}
     description = f"The gap around each place of {one} (across) and {two} (up)."
     return Figure("neighbourhood", "Map of the gap", description, _SIZE, chart.marks, table)
 
 
-def _heat(chart: Chart, grid: Grid, i: int, j: int, names: tuple[str, str]) -> None:
+def _heat(chart: Chart, grid: Mapping[str, Floats], i: int, j: int, names: tuple[str, str]) -> None:
     """One cell of the map."""
-    x, y, deviations = grid.x[j : j + 2], grid.y[i : i + 2], grid.deviations[i, j]
+    x, y, deviations = grid["x"][j : j + 2], grid["y"][i : i + 2], grid["deviations"][i, j]
     place = ", ".join(f"{name} {a:.3g} to {b:.3g}" for name, (a, b) in zip(names, (x, y), strict=True))
-    said = f"{place}\n{words.points(grid.gap[i, j])}, {words.count(grid.rows[i, j])} rows"
-    step = sum(abs(deviations) >= limit for limit in _STEPS)
+    said = f"{place}\n{words.points(grid['gap'][i, j])}, {words.count(grid['rows'][i, j])} rows"
+    step = sum(abs(deviations) >= limit for limit in (2.0, 3.0, 4.0))  # standard errors from which it is shaded more
     shade = f"{'over' if deviations > 0 else 'under'}-{step}" if step else "within"
-    shade = f"heat {shade if np.isfinite(deviations) else 'none'}"
     (left, right), (low, high) = chart.x(x), chart.y(y)
+    shade = f"heat {shade if np.isfinite(deviations) else 'none'}"
     chart.marks.append(marks.bar(left, high, right - left, low - high, shade, said))
 
 
@@ -284,7 +262,7 @@ def period_gaps(result: Entry, level: float = 0.05) -> Figure:
     chart.band(_at(periods), low, high)
     chart.level(0.0)
     _dots(chart, periods, level, periods.gap, periods.gap_low, periods.gap_high)
-    _signs(chart, periods, [result.table["verdict"][i] for i in drawn], floats(result.table["change"])[drawn])
+    _signs(chart, periods, [str(result.table["verdict"][i]) for i in drawn], floats(result.table["change"])[drawn])
     table = {name: values for name, values in result.table.items() if name != "method"}
     return _figure(result, "predicted minus happened", periods, level, chart, table)
 
@@ -310,7 +288,7 @@ def _signs(chart: Chart, periods: Cells, verdicts: list[str], changes: Floats) -
     named: list[float] = []
     for i in np.argsort(-np.nan_to_num(np.abs(changes)), kind="stable"):
         x = chart.x.at(i + 0.5)
-        if verdicts[i] in _SIGNS and all(abs(x - other) >= _APART for other in named):
+        if verdicts[i] in _SIGNS and all(abs(x - other) >= 44.0 for other in named):  # pixels
             named.append(x)
             chart.say(x, tops[i] - 7, _SIGNS[verdicts[i]], "callout", "middle")
 
@@ -347,9 +325,6 @@ def _figure(
     result: Entry, what: str, periods: Cells, level: float, chart: Chart, table: dict[str, list[object]]
 ) -> Figure:
     title, size = f"{ellipsis(result.extra.get('column', ''), 80)}: {what}, by {result.every}", (480.0, 274.0)
-    if not len(periods):
-        return Figure("periods", title, "No period has rows.", size)
-    description = f"{words.plural(len(periods), result.every)}, {int(periods.beyond(level).sum())} beyond noise."
     left = sum(verdict != "no date" for verdict in result.table["verdict"]) - len(periods)
     note = f"{words.plural(left, result.every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
-    return Figure("periods", title, description, size, chart.marks, table, note if left else "")
+    return Figure("periods", title, periods.said(result.every, level), size, chart.marks, table, note if left else "")

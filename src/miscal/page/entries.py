@@ -7,7 +7,6 @@ says becomes nothing here (NaN, no text, no rows), so that nobody need check aga
 from __future__ import annotations  # the records are read by what their annotations say
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -16,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.page.json import Columns, Floats, floats, items, mapping, read_record, text
+from miscal.page.json import Columns, Floats, floats, items, mapping, text
 from miscal.page.markup import ellipsis
-from miscal.page.words import edge, finite, means, span
+from miscal.page.words import edge, finite, means, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
 REACH = 1.96  # deviations that the band reaches at the end of a running total
-_BRACKETS = re.compile(r"^[\[(].*, .*[\])]$")
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,10 @@ class Cells:
         by_band = (self.observed < self.band_low) | (self.observed > self.band_high)
         without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
         return np.asarray(np.where(np.isnan(self.p_value), without_p, self.p_value <= level), dtype=bool)
+
+    def said(self, what: str, level: float) -> str:
+        """How many there are, and how many of them are beyond noise."""
+        return f"{plural(len(self), what)}, {int(self.beyond(level).sum())} beyond noise."
 
     def strength(self) -> Floats:
         """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
@@ -122,17 +124,6 @@ class Walk:
         return min(float(self.total.min()), 0.0)
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A plane of two columns: the edges, and for each cell (lowest y first) its gap, deviations and rows."""
-
-    x: Floats
-    y: Floats
-    gap: Floats
-    deviations: Floats
-    rows: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class Entry:
     """One result in a section of the audit.
@@ -143,7 +134,7 @@ class Entry:
 
     name: str
     kind: str
-    method: object
+    method: str
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     table: Columns
@@ -187,13 +178,11 @@ class Entry:
         """The table as cells; ranges are named in words."""
         table = self.table
         columns = {name: floats(table[name]) for name in _NUMBERS}
-        adjusted = floats(table["p_adjusted"])
-        columns["p_value"] = adjusted if "p_adjusted" in table else columns["p_value"]
+        columns["p_value"] = floats(table["p_adjusted" if "p_adjusted" in table else "p_value"])
         columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
-        label = self._ranges(columns["low"], columns["high"])
-        if self.labels:  # one such as "(1, 2]" only repeats the edges, which read better in words
-            names = zip(map(_name, self.labels), label, strict=True)
-            label = [own if own and not _BRACKETS.match(own) else words for own, words in names]
+        label = list(map(_name, self.labels))
+        if not label or "low" in table:  # a label such as "(1, 2]" only repeats the edges, which read better in words
+            label = self._ranges(columns["low"], columns["high"])
         return Cells(label, **columns)
 
     @property
@@ -218,20 +207,18 @@ class Entry:
 
     @cached_property
     def worst(self) -> tuple[str, float]:
-        """The place where a column is worst and its gap: as the result says, else the strongest of its cells."""
-        cell, every = mapping(self.extra.get("worst")).get("cell"), self.cells
-        if not len(every) or np.isnan(every.gap).all():
+        """The place where a column is worst, the strongest of its cells, and its gap."""
+        every = self.cells
+        if np.isnan(every.gap).all():
             return "", math.nan
-        if not isinstance(cell, int) or not 0 <= cell < len(every):
-            cell = int(np.argmax(np.where(np.isnan(every.gap), -np.inf, every.strength())))
+        cell = int(np.argmax(np.where(np.isnan(every.gap), -np.inf, every.strength())))
         return every.label[cell], float(every.gap[cell])
 
     @property
     def strength(self) -> float:
         """Value over its noise floor: what orders the columns in which nothing was found."""
-        if self.noise_floor > 0:
-            return self.value / self.noise_floor
-        return -1.0 if math.isnan(self.value) else self.value
+        strength = self.value / (self.noise_floor if self.noise_floor > 0 else 1.0)
+        return -1.0 if math.isnan(strength) else strength
 
     @cached_property
     def walk(self) -> Walk | None:
@@ -259,17 +246,22 @@ class Entry:
         return (edges, rows) if len(rows) and len(edges) == len(rows) + 1 else (edges[:0], rows[:0])
 
     @property
-    def grid(self) -> Grid | None:
-        """The map of a neighbourhood."""
+    def grid(self) -> dict[str, Floats]:
+        """The map of a neighbourhood: edges x and y, and of each cell (lowest y first) its gap, deviations and rows.
+
+        Empty where there is none.
+        """
         given = mapping(self.extra.get("grid"))
         x, y = floats(given.get("x")), floats(given.get("y"))
-        planes = [[floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")]
-        fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes)
-        return Grid(x, y, *map(np.array, planes)) if len(x) > 1 and len(y) > 1 and fits else None
+        planes = {key: [floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")}
+        fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes.values())
+        known = len(x) > 1 and len(y) > 1 and fits
+        return {"x": x, "y": y, **{key: np.array(plane) for key, plane in planes.items()}} if known else {}
 
 
 def _name(item: object) -> str:
-    return "missing" if item is None or (isinstance(item, float) and np.isnan(item)) else ellipsis(item, LONGEST_NAME)
+    named = item is not None and not (isinstance(item, float) and np.isnan(item))
+    return (named and ellipsis(item, LONGEST_NAME)) or "missing"
 
 
 def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
@@ -281,8 +273,3 @@ def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
         return None
     exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
     return Walk(text(given.get("label")), share, total, score, -half, half, exact)
-
-
-def read_entry(value: object, kind: str = "") -> Entry:
-    """One result of a section."""
-    return read_record(Entry, value, kind=kind)

@@ -12,9 +12,6 @@ from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
-_ROW = 23.0
-_NOTHING = "There is nothing to draw."
-
 
 def _square(score: Entry) -> Chart:
     """Two equal axes that hold everything drawn; of log-odds where the result says so."""
@@ -51,10 +48,7 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     chart.bars(low, high, np.where(wide > 0.25, rows / np.maximum(wide, 0.25), 0.0), 382.0, 52.0)
     kind = chart.x.kind
     chart.bottom("Predicted" + (" (log-odds scale)" if kind == "logit" else ""), y=382.0)
-    description = (
-        f"{len(bins)} bins of the score on {kind} axes; {int(bins.beyond(level).sum())} of them lie beyond noise. "
-        "On the diagonal as much happened as was predicted."
-    )
+    description = f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
     title = "Happened against predicted, by score"
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
@@ -76,15 +70,13 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     title = f"{ellipsis(finding.where, 100)}: predicted and happened"
     if math.isnan(predicted) or math.isnan(observed):
-        return Figure("gap", title, _NOTHING, (320, 66))
+        return Figure("gap", title, "There is nothing to draw.", (320, 66))
     chart = Chart(Scale(*(domain or card_domain([finding])), 10.0, 310.0), Scale(0.0, 1.0, 20.0, 44.0))
     chart.rows(marks.rates, 70.0)
     class_ = way(predicted - observed, finding.real and not low <= 0 <= high)
     _rates(chart, 0.5, predicted, observed, class_, finding.interval)
     # The words over the two marks are pushed outward, so that they never touch one another.
-    (left, first), (right, second) = sorted(
-        [(chart.x.at(predicted), "predicted"), (chart.x.at(observed), "happened")], key=lambda mark: mark[0]
-    )
+    (left, first), (right, second) = sorted([(chart.x.at(predicted), "predicted"), (chart.x.at(observed), "happened")])
     middle = min(max((left + right) / 2, 66.0), 254.0)
     chart.say(max(min(left, middle - 32), 34.0), 15, first, "tick", "middle")
     chart.say(min(max(right, middle + 32), 286.0), 15, second, "tick", "middle")
@@ -117,8 +109,6 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     """Draw the gap of each bin of the score from zero: up is predicted too high, down too low."""
     bins = score.cells
     title, size = "Predicted minus happened, from the lowest scores to the highest", (320, 106)
-    if not np.isfinite(bins.gap).any():
-        return Figure("gap", title, _NOTHING, size)
     chart = Chart(Scale(0.0, len(bins), 44.0, 310.0), Scale(*nice(bins.gap, zero=True), 84.0, 21.0))
     chart.left("Predicted minus happened, by score", spacing=30.0)
     chart.level(0.0)
@@ -127,8 +117,7 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     chart.dots(bins, level, (middle, bins.gap), stems, "score ", 3.8)
     chart.say(44, 100, "lowest scores")
     chart.say(310, 100, "highest", "tick", "end")
-    description = f"{len(bins)} bins of the score, {int(bins.beyond(level).sum())} of them beyond noise."
-    return Figure("gap", title, description, size, chart.marks)
+    return Figure("gap", title, bins.said("bin", level), size, chart.marks)
 
 
 def strength_bar(value: float, floor: float, most: float) -> Safe:
@@ -145,21 +134,18 @@ def strength_bar(value: float, floor: float, most: float) -> Safe:
 
 def left_first(places: Iterable[Mended]) -> list[Mended]:
     """What a repair leaves or makes before what it mends, so that a short list does not hide it."""
-    order = {verdict: i for i, verdict in enumerate(words.LEFT_FIRST)}
-    return sorted(places, key=lambda place: order.get(place.verdict, 0))
+    return sorted(places, key=lambda place: (*words.LEFT_FIRST, place.verdict).index(place.verdict))
 
 
-def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
+def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
     shown = [place for place in places if not math.isnan(place.before.gap) or not math.isnan(place.after.gap)]
-    shown = left_first(shown)[:most]
-    bottom = 36.0 + _ROW * len(shown)
+    shown = left_first(shown)[:15]
+    bottom = 36.0 + 23.0 * len(shown)
     title, size = "Predicted minus happened, before and after the repair", (720.0, bottom + 26)
-    if not shown:
-        return Figure("repair", title, "No place was wrong beyond noise.", size)
     gaps = np.array([(place.before.gap, place.after.gap) for place in shown])
     ends = np.array([place.after.interval for place in shown])
-    limit = 1.5 * max(float(np.nanmax(np.abs(gaps))), 1e-6)  # every gap, and intervals up to half as far again
+    limit = 1.5 * float(np.nanmax(np.abs(gaps), initial=1e-6))  # every gap, and intervals up to half as far again
     x = Scale(*nice(gaps, ends[np.abs(ends) <= limit], zero=True), 280.0, 640.0)
     chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
     chart.rows(marks.signed, 64.0)
@@ -170,9 +156,7 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     verdicts = [place.verdict for place in places]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("gone", "smaller", "new"))
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    table: dict[str, list[object]] = {
-        key: [getattr(place, key) for place in places] for key in ("where", "kind", "verdict")
-    }
+    table: dict[str, list[object]] = {key: [getattr(p, key) for p in places] for key in ("where", "kind", "verdict")}
     for when in ("before", "after"):
         table |= {f"{key}_{when}": [getattr(getattr(p, when), key) for p in places] for key in ("gap", "p_value")}
     return Figure("repair", title, f"{counts}, of {len(places)} places.", size, chart.marks, table, note)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from miscal.page import words
-from miscal.page.entries import Entry, read_entry
-from miscal.page.json import Columns, floats, write_text
+from miscal.page.entries import Entry
+from miscal.page.json import floats, read_record, write_text
 from miscal.page.markup import Child, Safe, asset, ellipsis, join, prose, tag
 from miscal.page.records import Document, of_document
 from miscal.page.sections import closing, columns, findings, repair, score
-from miscal.page.sections.blocks import WRITTEN, columns_of, quiet, sheet
+from miscal.page.sections.blocks import columns_of, quiet, sheet
 from miscal.page.sections.findings import Closer
 
 PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
@@ -164,7 +164,7 @@ def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> st
     if "class" in table:  # their p-values are of their errors, not of the gaps beside them
         table |= {"label": [f"class {name}" for name in table.pop("class")], "value": table.pop("error")}
         table |= {"p_value": None, "gap": None}
-    entry = read_entry({**result, "table": table}, str(result["kind"]))
+    entry = read_record(Entry, {**result, "table": table})
     with words.showing(str(entry.settings.get("target", ""))):
         return _framed(
             tag("p", said),
@@ -180,12 +180,10 @@ def _cells(entry: Entry) -> Safe:
     order = np.arange(len(cells))
     if "low" not in table and entry.kind != "subpopulation":  # those are in order already
         order = np.argsort(-(floats(table["value"]) if "value" in table else cells.strength()), kind="stable")
-    shown = order[:MOST_ROWS].tolist()
-    taken = table.take(shown)
-    taken["where"] = [cells.label[i] for i in shown]
-    named = [name for name in ("where", "rows", *_JUDGED) if name in taken and name in WRITTEN]
-    more = quiet(f"{len(order) - len(shown):,} more in .table") if len(order) > len(shown) else None
-    return tag("div", sheet("Cells", columns_of(Columns(taken), *named)), more)
+    taken = table.take(order.tolist())
+    taken["where"] = [cells.label[i] for i in order]
+    named = [name for name in ("where", "rows", *_JUDGED) if name in taken]
+    return sheet("Cells", columns_of(taken, *named), most=MOST_ROWS)
 
 
 @of_document

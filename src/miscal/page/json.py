@@ -3,10 +3,9 @@
 What is not of the kind asked for becomes nothing there, and never an exception.
 """
 
-import datetime
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
@@ -37,12 +36,13 @@ def checked(document: object) -> Mapping[str, Any]:
     >>> checked({"schema": "miscal.audit/1"})["schema"]
     'miscal.audit/1'
     """
-    if not isinstance(document, Mapping):
-        raise refusal("must be the dictionary of an audit", where="document", got=f"found {type(document).__name__}")
-    schema = document.get("schema")
-    if schema != SCHEMA:
-        raise refusal(f"must have the schema '{SCHEMA}'", where="document", got=f"found {schema!r}")
-    return document
+    given = mapping(document)
+    if given.get("schema") != SCHEMA:
+        found = repr(given.get("schema")) if isinstance(document, Mapping) else type(document).__name__
+        raise refusal(
+            f"must be an audit's dictionary, of the schema '{SCHEMA}'", where="document", got=f"found {found}"
+        )
+    return given
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -58,11 +58,6 @@ def items(value: object) -> list[Any]:
 def text(value: object) -> str:
     """The value as text in one line, nothing for None."""
     return "" if value is None else visible(value)
-
-
-def raw(value: object) -> str:
-    """The value as text, to the letter: a name that is looked up, an expression that is read again."""
-    return "" if value is None else str(value)
 
 
 def ends(value: object) -> tuple[float, float]:
@@ -88,8 +83,7 @@ def floats(value: object) -> Floats:
 
 def whole(value: object) -> int:
     """A whole number, 0 where there is none."""
-    number = finite(value)
-    return 0 if math.isnan(number) else int(number)
+    return int(np.nan_to_num(finite(value)))
 
 
 class Columns(dict[str, list[Any]]):
@@ -113,22 +107,22 @@ class Columns(dict[str, list[Any]]):
     def __missing__(self, name: str) -> list[Any]:
         return [None] * self.rows
 
-    def take(self, rows: Iterable[int]) -> "Columns":
+    def take(self, rows: Sequence[int]) -> "Columns":
         """Some of the rows, in the order given."""
-        chosen = list(rows)
-        return Columns({name: [column[i] for i in chosen] for name, column in self.items()})
+        return Columns({name: [column[i] for i in rows] for name, column in self.items()})
 
 
-#: How a field of a record is read, by what its annotation says.
+#: How a field of a record is read, by what its annotation says. A name that is looked up and an expression that is
+#: read again stay to the letter ("str | None", "tuple[str, ...]").
 READERS: dict[str, Callable[[Any], Any]] = {
     "str": text,
     "float": finite,
     "int": whole,
     "bool": bool,
-    "str | None": lambda value: raw(value) or None,
+    "str | None": lambda value: None if value is None else str(value),
     "float | None": lambda value: None if math.isnan(finite(value)) else finite(value),
     "list[str]": lambda value: [text(item) for item in items(value)],
-    "tuple[str, ...]": lambda value: tuple(raw(item) for item in items(value)),
+    "tuple[str, ...]": lambda value: tuple("" if item is None else str(item) for item in items(value)),
     "tuple[float, float]": ends,
     "tuple[float, ...]": lambda value: tuple(finite(item) for item in items(value)),
     "Mapping[str, Any]": mapping,
@@ -165,9 +159,7 @@ def plain(value: object) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [plain(item) for item in value]
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    return plain(value.to_dict()) if hasattr(value, "to_dict") else str(value)
+    return str(value)
 
 
 def dumps(document: object) -> str:

@@ -116,7 +116,7 @@ def _more(left: int, what: str, how: str = "in the JSON") -> str:
 
 def _table(columns: Sequence[Column]) -> str:
     rows = [
-        [column.text(k) if column.kind == "number" else quoted(column.text(k), 60) for column in columns]
+        [quoted(column.text(k), 60) if isinstance(column.how, str) else column.text(k) for column in columns]
         for k in range(len(columns[0].values))
     ]
     lines = [[column.heading for column in columns], ["---", *["---:"] * (len(columns) - 1)], *rows] if rows else []
@@ -133,10 +133,10 @@ def _findings(heads: Sequence[Finding], most: int) -> str:
 
 def _period(result: Entry, level: float) -> list[str]:
     """Every week or month, after the steps that changed."""
-    changed, left = words.changed_words(result, MOST)
+    changed, left = words.changed_words(result.table, MOST)
     return [
         f"## {quoted(result.name or 'Along time')}",
-        words.periods_said(result, level),
+        words.periods_said(result.table, result.every, level),
         _bullets(map(spoken, changed)),
         _more(left, "smaller step", "in the table"),
         spoken(result.note),
@@ -148,11 +148,10 @@ def _period(result: Entry, level: float) -> list[str]:
 def _measured(audit: Document) -> list[str]:
     named = ", ".join(quoted(column, 60) for column in audit.probabilities)
     unit = f", a unit of exposure {quoted(audit.data['exposure'], 60)}" if audit.data.get("exposure") else ""
+    roles = f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'}"
     facts = [
         f"{words.count(audit.rows)} rows" + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
-        f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'} {named}{unit}"
-        if audit.outcome and named
-        else "",
+        f"{roles} {named}{unit}" if audit.outcome and named else "",
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
         *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
         "every p-value assumes that the model was not trained on these rows",

@@ -4,8 +4,6 @@ Colours live in the page's style sheet, so that light, dark and print need no se
 attribute, which the page's content-security policy would refuse.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -178,11 +176,6 @@ def bar(x: float, y: float, width: float, height: float, class_: str, tip: str =
     return mark("rect", class_, tip, x=x, y=y, width=max(width, 0.0), height=max(height, 0.0))
 
 
-def text(x: float, y: float, said: str, class_: str, anchor: str = "start") -> Safe:
-    """A piece of text."""
-    return tag("text", said, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_)
-
-
 def rates(tick: float) -> str:
     """A rate as a percentage, or the mean that it is.
 
@@ -247,10 +240,8 @@ def fitted(text: object, room: float, size: float = 12.0) -> str:
     ('AIRB…RIE', 'origin')
     """
     whole = ellipsis(text, 160)
-    letters = len(whole)
-    while letters > 3 and width(ellipsis(whole, letters), size) > room:
-        letters -= 1
-    return ellipsis(whole, letters)
+    cuts = (ellipsis(whole, letters) for letters in range(len(whole), 3, -1))
+    return next((cut for cut in cuts if width(cut, size) <= room), ellipsis(whole, 3))
 
 
 def way(gap: float, beyond: bool) -> str:
@@ -278,9 +269,9 @@ class Chart:
         self.x, self.y = x, y
         self.marks: list[Safe] = []
 
-    def say(self, x: float, y: float, said: str, class_: str = "tick", anchor: str = "start") -> None:
+    def say(self, x: float, y: float, said: str, class_: str = "tick", anchor: str | None = None) -> None:
         """A piece of text at a place in pixels."""
-        self.marks.append(text(x, y, said, class_, anchor))
+        self.marks.append(tag("text", said, x=pixel(x), y=pixel(y), text_anchor=anchor, class_=class_))
 
     def span(self, start: tuple[float, float], end: tuple[float, float], class_: str) -> None:
         """A straight line between two places."""

@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
-_EMPTY = frozenset({"meta", "link", "br", "hr", "input", "col"})
-#: SVG leaves are written <path .../>: shorter, and right inside HTML as well.
-_LEAVES = frozenset({"path", "line", "rect", "circle", "polyline", "polygon"})
+#: Elements that hold nothing, and SVG's that rarely do: written <line .../>, which is right inside HTML as well.
+_EMPTY = frozenset({"meta", "link", "input", "line", "rect", "circle", "polyline", "polygon"})
 
 
 class Safe(str):
@@ -64,19 +63,11 @@ def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
     >>> tag("p", "a < b", class_="note", hidden=True)
     '<p class="note" hidden>a &lt; b</p>'
     """
-    opening = [f"<{element}"]
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        word = key.rstrip("_").replace("_", "-")
-        opening.append(f" {word}" if value is True else f' {word}="{escape(value)}"')
-    start = "".join(opening)
-    if element in _EMPTY:
-        return Safe(f"{start}>")
-    body = join(*children)
-    if not body and element in _LEAVES:
-        return Safe(f"{start}/>")
-    return Safe(f"{start}>{body}</{element}>")
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    written = [key if value is True else f'{key}="{escape(value)}"' for key, value in given.items()
+               if value is not None and value is not False]  # fmt: skip
+    start, body = " ".join([f"<{element}", *written]), join(*children)
+    return Safe(f"{start}/>" if element in _EMPTY and not body else f"{start}>{body}</{element}>")
 
 
 def name(text: object, limit: int = 120) -> Safe:
@@ -111,5 +102,4 @@ def asset(file: str) -> str:
 @functools.cache
 def prose(section: str) -> dict[str, Any]:
     """What the page says in its own words in a section, by name."""
-    words: dict[str, Any] = tomllib.loads(asset("prose.toml"))[section]
-    return words
+    return dict(tomllib.loads(asset("prose.toml"))[section])

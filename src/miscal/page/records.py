@@ -13,26 +13,25 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from miscal.auditing.findings import Finding, flat
-from miscal.page.entries import Entry, read_entry
+from miscal.page.entries import Entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
 from miscal.page.words import finite, listed, plural, showing
 
 T = TypeVar("T")
 
 COUNTED = {"pairs": "pair", "columns": "column", "classes": "class"}  # things left out that are many alike
-NAMED = 3
 
 
 @dataclass(frozen=True)
 class Measure:
     """One number with what it takes to judge it; NaN where the audit has nothing."""
 
-    value: float = math.nan
-    noise_floor: float = math.nan
-    p_value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    least: float = math.nan
+    value: float
+    noise_floor: float
+    p_value: float
+    low: float
+    high: float
+    least: float
 
     @property
     def known(self) -> bool:
@@ -59,7 +58,7 @@ class LeftOut:
     @property
     def words(self) -> str:
         """In one sentence: how many, why, and how to ask for them."""
-        many = f"{self.what} of {listed(self.where, NAMED)}"
+        many = f"{self.what} of {listed(self.where, 3)}"
         if self.what in COUNTED:
             many = plural(self.count, COUNTED[self.what], self.what)
         return f"{many}, because {self.reason}. To ask for it: {self.ask}."
@@ -179,19 +178,17 @@ class Document:
 
     def measure(self, name: str) -> Measure:
         """One number of the score."""
-        return self.score.get(name, Measure())
+        return self.score.get(name) or _measure(None)
 
     @property
     def averages(self) -> tuple[float, float, Measure]:
         """Mean predicted, mean observed and the gap between them."""
-        predicted, observed, gap = (self.measure(name) for name in ("predicted", "observed", "gap"))
-        off = predicted.value - observed.value
-        return predicted.value, observed.value, gap if gap.known else replace(gap, value=off)
+        return self.measure("predicted").value, self.measure("observed").value, self.measure("gap")
 
 
-def _measure(value: object) -> Measure:
-    """A number: plain, or a mapping with its value, noise and interval."""
-    about = value if isinstance(value, Mapping) else {"value": value}
+def _measure(value: object, details: object = None) -> Measure:
+    """A number: plain, or a mapping with its value, noise and interval; and what else is said of it."""
+    about = {**mapping(details), **(value if isinstance(value, Mapping) else {"value": value})}
     low, high = ends(about.get("interval"))
     made = read_record(Measure, about, low=low, high=high)
     return replace(made, value=math.inf) if about.get("infinite") is True else made
@@ -199,10 +196,9 @@ def _measure(value: object) -> Measure:
 
 def _measures(score: object) -> dict[str, Measure]:
     """The numbers of the score, each with what "details" says of it."""
-    given = dict(mapping(score))
-    details = mapping(given.pop("details", None))
-    about = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
-    return {name: _measure({**mapping(details.get(name)), **about.get(name, {})}) for name in {*about, *details}}
+    given = mapping(score)
+    details = mapping(given.get("details"))
+    return {name: _measure(value, details.get(name)) for name, value in given.items() if name != "details"}
 
 
 READERS |= {
@@ -211,10 +207,11 @@ READERS |= {
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,
     "Mapping[str, list[Entry]]": lambda value: {
-        str(kind): [read_entry(item, str(kind)) for item in items(results)] for kind, results in mapping(value).items()
+        str(kind): [read_record(Entry, item, kind=kind) for item in items(results)]
+        for kind, results in mapping(value).items()
     },
     "Mapping[str, Entry]": lambda value: {
-        text(mapping(item).get("where")): read_entry(item, "score") for item in items(value)
+        text(mapping(item).get("where")): read_record(Entry, item, kind="score") for item in items(value)
     },
     "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
     "Repaired | None": lambda value: value,

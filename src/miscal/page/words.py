@@ -5,10 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from miscal.page.entries import Entry
+from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EM DASH}"
@@ -16,7 +13,6 @@ MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augus
           "December")  # fmt: skip
 KIND = "period"  # of the section in the document
 LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
-NO_PLACE = "Nothing was wrong before"
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
 _BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
@@ -30,13 +26,11 @@ def finite(value: object) -> float:
     >>> finite(None), finite("x"), finite(2)
     (nan, nan, 2.0)
     """
-    if value is None or isinstance(value, (str, bytes, dict, list, tuple)):
-        return math.nan
     try:
-        number = float(value)  # type: ignore[arg-type]
+        known = not isinstance(value, (str, bytes)) and math.isfinite(value)  # type: ignore[arg-type]
+        return float(value) if known else math.nan  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return math.nan
-    return number if math.isfinite(number) else math.nan
 
 
 def _written(value: object, digits: int, *, times: int = 1, unit: str = "", sign: bool = False, most: int = 8) -> str:
@@ -103,18 +97,6 @@ def percent(value: object, digits: int = 3) -> str:
     if means():
         return _written(value, digits)
     return _written(value, digits - (abs(finite(value)) < 0.01), times=100, unit="%")
-
-
-def share(value: object) -> str:
-    """Write a share of rows as a percentage, whatever is predicted.
-
-    Examples
-    --------
-    >>> share(0.25)
-    '25%'
-    """
-    with showing(""):
-        return percent(value, 2)
 
 
 def points(value: object) -> str:
@@ -270,8 +252,8 @@ def became(verdicts: Sequence[str]) -> str:
     counts = {verdict: verdicts.count(verdict) for verdict in reversed(LEFT_FIRST)}
     new = counts.pop("new")
     found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    what = f"Of {plural(sum(counts.values()), 'place')} wrong beyond noise: {found}" if found else NO_PLACE
-    return f"{what}; {new} new."
+    what = f"Of {plural(sum(counts.values()), 'place')} wrong beyond noise: {found}"
+    return f"{what if found else 'Nothing was wrong before'}; {new} new."
 
 
 def period_words(label: object) -> str:
@@ -312,21 +294,17 @@ def step_words(step: Mapping[str, Any], every: str) -> str:
     if verdict == "too small":
         return f"{start}: too few rows or events to compare."
     if verdict == "same":
-        return f"{start} no change beyond noise ({_p(step['change_p_adjusted'])})."
+        return f"{start} no change beyond noise ({p_value(step['change_p_adjusted'], 'adjusted p')})."
     what = f"the {'error' if verdict == 'moved' else 'model'} {_BECAME[verdict]}"
-    p = step["change_p_adjusted" if verdict == "moved" else "size_p_adjusted"]
+    p = p_value(step["change_p_adjusted" if verdict == "moved" else "size_p_adjusted"], "adjusted p")
     names = ("gap_before", "gap", "change", "change_low", "change_high")
     before, after, change, low, high = signed_points([finite(step[name]) for name in names])
     return (
         f"{start} {what}: {percent(step['predicted_before'])} predicted and "
         f"{percent(step['observed_before'])} happened before, {percent(step['predicted'])} predicted and "
         f"{percent(step['observed'])} happened after. The gap went from {before} to "
-        f"{after}{'' if means() else ' points'}, by {change} ({low} to {high}); {_p(p)}."
+        f"{after}{'' if means() else ' points'}, by {change} ({low} to {high}); {p}."
     )
-
-
-def _p(value: object) -> str:
-    return p_value(value, "adjusted p")
 
 
 def signed_points(gaps: list[float]) -> list[str]:
@@ -342,23 +320,20 @@ def signed_points(gaps: list[float]) -> list[str]:
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
 
 
-def periods_said(periods: "Entry", level: float) -> str:
+def periods_said(periods: Mapping[str, list[Any]], every: str, level: float) -> str:
     """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
-    verdicts = periods.table["verdict"]
-    off = sum(finite(p) <= level for p in periods.table["p_adjusted"])
-    dated = len(verdicts) - verdicts.count("no date")
-    text = f"{plural(dated, periods.every)}, {off} of them off beyond noise."
+    verdicts = periods["verdict"]
+    off = sum(finite(p) <= level for p in periods["p_adjusted"])
+    text = f"{plural(len(verdicts) - verdicts.count('no date'), every)}, {off} of them off beyond noise."
     counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
     steps = sum(counts.values()) + verdicts.count("same")
-    if not steps:
-        return f"{text} No two of them could be compared."
     became = ", ".join(f"{many} {_BECAME[verdict]}" for verdict, many in counts.items() if many)
     return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
 
-def changed_words(periods: "Entry", most: int) -> tuple[list[str], int]:
+def changed_words(periods: Mapping[str, list[Any]], most: int) -> tuple[list[str], int]:
     """The sentence of every step that changed beyond noise, in time, of the `most` largest; and how many are left."""
-    columns = zip(*(periods.table[name] for name in ("verdict", "change", "words")), strict=True)
+    columns = zip(*(periods[name] for name in ("verdict", "change", "words")), strict=True)
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
     shown = [text for size, text in found if size >= least[0]][:most]

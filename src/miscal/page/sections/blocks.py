@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from miscal.page import words
@@ -11,7 +11,8 @@ from miscal.page.json import text
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
-Kind = Literal["number", "name", "words", "markup"]
+#: How a column is written, or of which kind it is.
+Written = Callable[[object], str] | Literal["name", "words", "markup"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
@@ -21,26 +22,22 @@ def figure(
     drawn: Figure, caption: str = "", *, heading: str = "", identity: str | None = None, searched: str = ""
 ) -> Safe:
     """Wrap a drawing; one that has nothing to show becomes its own description."""
-    body = drawn.svg or quiet(drawn.description)
     words = " ".join(part for part in (caption, drawn.note) if part)
-    return tag(
-        "figure",
-        tag("figcaption", tag("h4", name(heading or drawn.title, 80)), tag("p", words) if words else None),
-        body,
-        _tools(drawn) if drawn.table else None,
-        id=identity,
-        data_search=searched.lower() or None,
-    )
-
-
-def _tools(drawn: Figure) -> Safe:
-    return tag(
+    tools = tag(
         "div",
         tag("button", "Data as table", type="button", class_="show", aria_expanded="false"),
         tag("button", "Data as CSV", type="button", class_="csv"),
         data_block(drawn.title, drawn.table),
         tag("div", class_="sheet", hidden=True),
         class_="tools",
+    )
+    return tag(
+        "figure",
+        tag("figcaption", tag("h4", name(heading or drawn.title, 80)), tag("p", words) if words else None),
+        drawn.svg or quiet(drawn.description),
+        tools if drawn.table else None,
+        id=identity,
+        data_search=searched.lower() or None,
     )
 
 
@@ -64,7 +61,7 @@ def data_block(title: str, table: dict[str, list[object]], exact: Sequence[str] 
 def _entry(item: object) -> object:
     if isinstance(item, str):
         return ellipsis(item, 400)
-    if item is None or isinstance(item, int):
+    if isinstance(item, int):
         return item
     number = words.finite(item)
     return None if math.isnan(number) else float(f"{number:.6g}")
@@ -76,22 +73,20 @@ class Column:
 
     heading: str
     values: Sequence[object]
-    write: Callable[[object], str] = words.number
-    kind: Kind = "number"
-    links: Sequence[str] = field(default_factory=tuple)
-    small: Sequence[str] = field(default_factory=tuple)  # of names: what stands under each
-    least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
+    how: Written = words.number
+    links: Sequence[str] = ()
+    small: Sequence[str] = ()  # of names: what stands under each
+    least: Sequence[object] = ()  # of p-values: the smallest that a simulation can give
 
     def text(self, i: int) -> str:
         """A value as it is read."""
         value = self.values[i]
-        if self.kind != "number":
-            return str(value)
-        return words.p_cell(value, self.least[i]) if i < len(self.least) else self.write(value)
+        if isinstance(self.how, str):
+            return text(value)
+        return words.p_cell(value, self.least[i]) if i < len(self.least) else self.how(value)
 
 
-#: How the columns of a result are written, or of which kind they are.
-_COLUMNS: dict[Callable[[object], str] | Kind, str] = {
+_COLUMNS: dict[Written, str] = {
     "name": "where column what",
     "words": "level verdict note reason ask",
     words.count: "rows count",
@@ -106,15 +101,9 @@ RATES = ("rows", "predicted", "observed", "gap")
 
 def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) -> list[Column]:
     """Columns of a table, or attributes of records, under the headings that they have everywhere."""
-    made = []
-    for key in names:
-        heading, how = prose("headings").get(key, key.replace("_", " ").capitalize()), WRITTEN[key]
-        values = rows[key] if isinstance(rows, Mapping) else [getattr(row, key) for row in rows]
-        if isinstance(how, str):
-            made.append(Column(heading, [text(value) for value in values], kind=how))
-        else:
-            made.append(Column(heading, values, how))
-    return made
+    table = rows if isinstance(rows, Mapping) else {key: [getattr(row, key) for row in rows] for key in names}
+    headings = {key: prose("headings").get(key, key.replace("_", " ").capitalize()) for key in names}
+    return [Column(headings[key], table[key], WRITTEN[key]) for key in names]
 
 
 def section(identity: str, title: str, *children: Child, opening: str = "") -> Safe:
@@ -165,31 +154,29 @@ def sheet(
         "div",
         tag("p", box, tag("span", class_="found", role="status"), class_="search") if search and many > 5 else None,
         tag("div", table, class_="scroller"),
-        quiet(f"The first {shown:,} of {many:,}; all are in the JSON.") if shown < many else None,
+        quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.") if shown < many else None,
         class_="sheet-block",
     )
 
 
 def _heading(column: Column, still: bool) -> Safe:
-    if column.kind == "markup":
+    if column.how == "markup":
         return tag("th", tag("span", column.heading, class_="unseen"), scope="col", class_="bar")
-    class_ = column.kind if column.kind != "name" else None
-    if still:
-        return tag("th", column.heading, scope="col", class_=class_)
-    return tag("th", tag("button", column.heading, type="button"), scope="col", aria_sort="none", class_=class_)
+    class_ = {"name": None, "words": "words"}.get(str(column.how), "number")
+    shown = column.heading if still else tag("button", column.heading, type="button")
+    return tag("th", shown, scope="col", aria_sort=None if still else "none", class_=class_)
 
 
 def _cell(column: Column, i: int) -> Safe:
-    value = column.values[i]
-    if column.kind == "markup":
-        return tag("td", value if isinstance(value, Safe) else None, class_="bar")
-    if column.kind == "name":
-        shown, link = name(value, 80), "".join(column.links[i : i + 1])
+    number, said = words.finite(column.values[i]), column.text(i)
+    if column.how == "markup":
+        return tag("td", Safe(said), class_="bar")
+    if column.how == "name":
+        shown, link = name(said, 80), "".join(column.links[i : i + 1])
         small = [tag("small", said) for said in column.small[i : i + 1]]
         return tag("th", tag("a", shown, href=f"#{link}") if link else shown, small, scope="row")
-    if column.kind == "words":
-        return tag("td", name(value, 100), class_="words", data_label=column.heading)
-    number, said = words.finite(value), column.text(i)
+    if column.how == "words":
+        return tag("td", name(said, 100), class_="words", data_label=column.heading)
     class_ = "number none" if said == words.NOTHING else "number"
     key = None if math.isnan(number) else f"{number:.9g}"
     return tag("td", said, class_=class_, data_label=column.heading, data_key=key)

@@ -14,7 +14,6 @@ from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folde
 MOST_SAID = 8
 MOST_LISTED = 120
 MOST_CHANGED = 100
-MOST_METHODS = 40
 _TIME, _SAID = prose("periods"), prose("closing")
 
 
@@ -24,25 +23,23 @@ def periods(document: Document) -> Safe:
 
 
 def _one(result: Entry, level: float) -> Safe:
-    changed, left = words.changed_words(result, MOST_SAID)
+    changed, left = words.changed_words(result.table, MOST_SAID)
     said = [  # what became of a step, set off from the numbers
         tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
         for what, colon, numbers in (text.partition(": ") for text in changed)
     ]
-    drawn = [
-        figure(period_rates(result, level), _TIME["rates"]),
-        figure(period_gaps(result, level), _TIME["gaps"]),
-    ]
     every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
+    rates = figure(period_rates(result, level), _TIME["rates"])
+    gaps = figure(period_gaps(result, level), _TIME["gaps"])
     made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
         "div",
-        lead(words.periods_said(result, level)),
+        lead(words.periods_said(result.table, result.every, level)),
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
-        tag("div", drawn, class_="pair"),
+        tag("div", rates, gaps, class_="pair"),
         tag("p", _TIME["compared"].format(every=every), class_="note"),
         folded(f"All {every}s", made, cut),
     )
@@ -53,7 +50,7 @@ def period_columns(result: Entry, most: int) -> list[Column]:
     every, many = result.every, result.table.rows
     last = result.table.take(range(max(many - most, 0), many))
     return [
-        Column("Week from" if every == "week" else every.capitalize(), last["label"], kind="name"),
+        Column("Week from" if every == "week" else every.capitalize(), last["label"], "name"),
         *columns_of(last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted"),
         *columns_of(last, "change", "change_p_adjusted", "verdict"),
     ]
@@ -123,23 +120,20 @@ def method(document: Document) -> Safe:
     said = ("probability", "prediction" if document.response else "probability")
     facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
-    used = dict.fromkeys(
-        (kind, _plain(result.method)) for kind, results in document.sections.items() for result in results
-        if result.method
-    )  # fmt: skip
+    used = dict.fromkeys((kind, one.method) for kind, every in document.sections.items() for one in every if one.method)
     flipped = document.response or any(one.settings.get("null") == "residual" for one in document.of("score"))
     noise = "clusters" if document.data.get("cluster") else "residual" if flipped else "drawn"
     return section(
         "method",
         "How it was done",
         lead(f"{_SAID['assumed']} {_SAID[noise]}"),
-        folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
-        folded("Methods", _facts(list(used)[:MOST_METHODS], 40, 400)) if used else None,
+        folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()])),
+        folded("Methods", _facts(list(used)[:40])) if used else None,
     )
 
 
-def _facts(facts: list[tuple[str, str]], key_limit: int, limit: int) -> Safe:
-    listed = [tag("div", tag("dt", name(key, key_limit)), tag("dd", name(value, limit))) for key, value in facts]
+def _facts(facts: list[tuple[str, str]]) -> Safe:
+    listed = [tag("div", tag("dt", name(key, 60)), tag("dd", name(value, 400))) for key, value in facts]
     return tag("dl", listed, class_="facts-list")
 
 
@@ -157,13 +151,10 @@ def _plain(value: Any) -> str:
 
 def definitions(document: Document) -> Safe:
     """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
-    made = []
-    for word in tomllib.loads(asset("glossary.toml"))["word"]:
-        said = {**word, **word.get("means", {})} if document.response else word
-        if not (document.response and said.get("events")) and (document.response or not said.get("no_events")):
-            made.append((said["name"], said["meaning"], said["trades"]))
+    shown = "means" if document.response else "events"
+    every = [word for word in tomllib.loads(asset("glossary.toml"))["word"] if word.get("only", shown) == shown]
     listed = [
-        tag("div", tag("dt", name), tag("dd", meaning), tag("dd", trades, class_="quiet"))
-        for name, meaning, trades in made
+        tag("div", tag("dt", said["name"]), tag("dd", said["meaning"]), tag("dd", said["trades"], class_="quiet"))
+        for said in ({**word, **word.get(shown, {})} for word in every)
     ]
     return section("words", "What the words mean", tag("dl", listed, class_="glossary"))

@@ -15,10 +15,7 @@ from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folde
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
 _KINDS = {"variable": "by range", "field": "by level"}
-MOST_DRAWN = 4
-FULL = "full population"
 MOST_LISTED = 60  # subpopulations
-MOST_GROUPS = 200
 FIGURE_BYTES = 600_000  # of all columns
 _SAID = prose("columns")
 
@@ -65,11 +62,11 @@ def columns(document: Document, room: int) -> Safe:
 def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
     """What is said of each column, on the page and in markdown."""
     return [
-        Column("Column", [e.column for e in every], kind="name", links=links),
-        Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
+        Column("Column", [e.column for e in every], "name", links=links),
+        Column("Looked at", [_KINDS[e.kind] for e in every], "words"),
         *columns_of(every, "value", "noise_floor"),
         Column("p-value", [e.p_value for e in every], least=[e.extra.get("p_least") for e in every]),
-        Column("Worst place", [e.worst[0] for e in every], kind="words"),
+        Column("Worst place", [e.worst[0] for e in every], "words"),
         Column("Gap there", [e.worst[1] for e in every], words.points),
     ]
 
@@ -78,7 +75,7 @@ def _table(every: list[Entry], links: Sequence[str]) -> Safe:
     most = max((size for e in every for size in (e.value, e.noise_floor) if not math.isnan(size)), default=0.0)
     bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
     columns = column_list(every, links)
-    columns.insert(3, Column("Bar of the average error", bars, kind="markup"))
+    columns.insert(3, Column("Bar of the average error", bars, "markup"))
     return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
@@ -89,16 +86,10 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
         made = [figure(reliability(entry, level), bins)]
         return made if entry.walk is None else [*made, figure(cumulative(entry.walk), prose("score")["walk"])]
     if entry.kind == "subpopulation":
-        walks = entry.walks[:MOST_DRAWN]
-        return [
-            figure(
-                cumulative(walk, deviation_reach(walks)),
-                _walk_words(entry.table, walk.label),
-                heading="The whole table" if walk.label == FULL else walk.label,
-            )
-            for walk in walks
-        ]
-    if entry.kind == "neighbourhood" and entry.grid is not None:
+        walks = entry.walks[:4]
+        reach = deviation_reach(walks)
+        return [figure(cumulative(one, reach), _walk_words(entry.table, one.label), heading=one.label) for one in walks]
+    if entry.kind == "neighbourhood" and entry.grid:
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
         return [figure(neighbourhood(entry.grid, entry.columns), said, heading=" and ".join(entry.columns))]
@@ -126,7 +117,7 @@ def subpopulations(document: Document) -> Safe:
 
 def _one(result: Entry, level: float) -> Safe:
     drawn = figures(result, level)
-    named = Column("Subpopulation", result.table["label"], kind="name")
+    named = Column("Subpopulation", result.table["label"], "name")
     columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
     listed = sheet("Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED)
     return tag(
@@ -143,10 +134,10 @@ def _judged(result: Entry) -> str:
     table, noise = result.table, words.finite(result.extra.get("null_mean"))
     first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
     said = f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
-    said += f" ({first if first != FULL else 'the whole table'}); {words.p_value(result.p_value)}."
+    said += f" ({first}); {words.p_value(result.p_value)}."
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
-    return f"{said} {text(result.method)}".strip()
+    return f"{said} {result.method}".strip()
 
 
 def _walk_words(table: Columns, label: str) -> str:
@@ -162,7 +153,7 @@ def _walk_words(table: Columns, label: str) -> str:
 
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
-    maps = [result for result in document.of("neighbourhood") if result.grid is not None]
+    maps = [result for result in document.of("neighbourhood") if result.grid]
     drawn = [made for result in maps for made in figures(result, document.level)]
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
@@ -181,9 +172,7 @@ def groups(document: Document) -> Safe:
         column, table = text(result.settings.get("column")), Columns(result.extra.get("differences"))
         rows += [{"column": column, **dict(zip(table, row, strict=True))} for row in zip(*table.values(), strict=True)]
     rows.sort(key=_worst)
-    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
-    listed = sheet(
-        "Each group against the rest of its column", columns_of(Columns(rows), *names), search="Search groups"
-    )
+    shown = columns_of(Columns(rows), "column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
+    listed = sheet("Each group against the rest of its column", shown, search="Search groups")
     every = folded(f"Show {words.plural(len(rows), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])

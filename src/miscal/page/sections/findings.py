@@ -6,7 +6,6 @@ controls filters them by column, form and size.
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -26,33 +25,32 @@ from miscal.pooling.condition import Condition
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
-_WORDS = ("code", "kind", "form", "where", "parent")
-_LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+_LISTED = (
+    "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value"
+)  # fmt: skip
+_KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
-_sentence = attrgetter("sentence")
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which does not break at its hyphens
 
 
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     """The section of findings, at most so many as cards; when there are none it says what that means."""
     families, closer = _families(document.findings), Closer(document)
     shown, further = families[:most], [finding for family in families[most:] for finding in family]
+    legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
     domain, spans = _shared_domain([family[0] for family in shown]), _spans(len(shown))
     cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
-    ends = ""
-    if document.unlisted > 0:
-        places = "smaller or overlapping place is", "smaller or overlapping places are"
-        ends = f"The list ends here. {words.plural(document.unlisted, *places)} still off when all of these are put "
-        ends += "right; a deeper look at the columns would name the rest."
+    more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")
+    ends = f"The list ends here. {more} still off when all of these are put right; "
+    ends += "a deeper look at the columns would name the rest."
+    notes = [ends, *document.notes] if document.unlisted > 0 else document.notes
     return section(
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
-        _legend() if cards else quiet("Nothing that was looked at is off beyond noise."),
+        tag("p", legend, class_="legend") if cards else quiet("Nothing that was looked at is off beyond noise."),
         filters(document.real),
         tag("ol", cards, class_="cards", data_fold=4) if cards else None,
-        closer.listed(further, f"Further findings ({len(further):,})", _sentence),
-        tag("p", ends, class_="note") if ends else None,
-        [tag("p", name(note, 600), class_="note") for note in document.notes],
+        closer.listed(further, f"Further findings ({len(further):,})"),
+        [tag("p", name(note, 600), class_="note") for note in notes],
         closer.download(document.real) if cards else None,
     )
 
@@ -79,11 +77,6 @@ def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
     return domain if min(gaps, default=0.0) > 0.04 * (domain[1] - domain[0]) else None
 
 
-def _legend() -> Safe:
-    keys = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
-    return tag("p", [tag("span", said, class_=f"key {key}") for key, said in keys.items()], class_="legend")
-
-
 def card(
     number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: "Closer"
 ) -> Safe:
@@ -98,12 +91,12 @@ def card(
     return tag(
         "li",
         tag("p", " · ".join(part for part in badge if part), class_="badge"),
-        tag("h3", name(_DATE.sub("\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", finding.where), 140)),
+        tag("h3", name(finding.where, 140)),
         tag("p", finding.sentence, class_="said"),
         _plot(finding, domain, document),
         quiet(strength(finding)),
         closer.look(finding),
-        closer.listed(others, alike, _sentence, MOST_ALIKE, " like it, in the CSV and the JSON"),
+        closer.listed(others, alike, most=MOST_ALIKE),
         closer.listed(explained, under, _brief, MOST_EXPLAINED),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
         id=f"finding-{number}",
@@ -114,9 +107,7 @@ def card(
 def _plot(finding: Finding, domain: tuple[float, float] | None, document: Document) -> Safe:
     """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
     if finding.kind == "score" and finding.where == "the whole table" and document.of("score"):
-        drawn = gap_by_score(document.of("score")[0], document.level)
-        if drawn.svg:
-            return drawn.svg
+        return gap_by_score(document.of("score")[0], document.level).svg
     return range_card(finding).svg if finding.score_ranges else gap_card(finding, domain).svg
 
 
@@ -168,8 +159,8 @@ class Closer:
         return tag("details", tag("summary", summary), tag("div", body, class_="closer"), class_="look")
 
     def listed(
-        self, places: Sequence[Finding], summary: str, said: Callable[[Finding], str], most: int | None = None,
-        alike: str = "",
+        self, places: Sequence[Finding], summary: str, said: Callable[[Finding], str] = attrgetter("sentence"),
+        most: int | None = None,
     ) -> Safe | None:  # fmt: skip
         """Findings in a list, at most so many, one click away: each with what is said of it and its panel."""
         shown = [
@@ -177,7 +168,7 @@ class Closer:
             for one in places[:most]
         ]
         more = len(places) - len(shown)
-        rest = quiet(f"and {more:,} more{alike}") if more > 0 else None
+        rest = quiet(f"and {more:,} more, in the CSV and the JSON") if more > 0 else None
         return folded(summary, tag("ul", shown, class_="places"), rest) if places else None
 
     def download(self, every: Sequence[Finding]) -> Safe:

@@ -1,8 +1,8 @@
 """What to do: the commands that mend what was found; and what a repair made of every finding, on unseen rows."""
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from miscal.page import words
 from miscal.page.gap_figures import gap_pairs
@@ -27,11 +27,9 @@ def advice(document: Document) -> Safe:
     chosen = _columns(document)
     if chosen:
         bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
-        shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
-        text = [_ADVICE["columns"], *shown, ".", _ADVICE["slope"] if bent else ""]
-        steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
-    if not steps:
-        steps.append((_ADVICE["nothing"], ""))
+        text = [_ADVICE["columns"], name(", ".join(chosen), 240), ".", _ADVICE["slope"] if bent else ""]
+        steps.append((text, _repair(document, allowed=chosen)))
+    steps = steps or [(_ADVICE["nothing"], "")]
     steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
     listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
@@ -46,10 +44,9 @@ def next_step(document: Document) -> str:
     if not document.findings:
         return _command("check", document, "--max-findings", "0")
     chosen = _columns(document)
-    words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
     stored = ", ".join(mapping(document.data.get("read_as")))
     first = f"store {clean(stored)} as dates and numbers, then " if stored else ""
-    return first + _command("recalibrate", document, *words)
+    return first + _command("recalibrate", document, *([] if chosen else ["--score-only"]), allowed=chosen)
 
 
 def _columns(document: Document) -> list[str]:
@@ -58,22 +55,22 @@ def _columns(document: Document) -> list[str]:
     return list(columns)[:MOST_COLUMNS]
 
 
-def _repair(document: Document, *words: str) -> str:
-    return _command("recalibrate", document, *words, "--out", "repaired.parquet", "--page", "repair.html")
+def _repair(document: Document, *words: str, allowed: Sequence[str] = ()) -> str:
+    files = "--out", "repaired.parquet", "--page", "repair.html"
+    return _command("recalibrate", document, *words, *files, allowed=allowed)
 
 
-def _command(verb: str, document: Document, *words: str) -> str:
+def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] = ()) -> str:
     """A command line that a shell takes as it stands; names are quoted."""
     data, source = document.data, document.source
-    options = ["--outcome", document.outcome]
-    role = "--prediction" if document.response else "--probability"
-    options += [word for column in document.probabilities for word in (role, column)]
-    kept = [(f"--{key.removesuffix('_column')}", str(data[key])) for key in _KEPT if data.get(key)]
-    options += [word for pair in kept for word in pair]
-    options += ["--logit"] if data.get("logit") else []
-    options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
+    options = {"outcome": [document.outcome]}
+    options["prediction" if document.response else "probability"] = document.probabilities
+    options |= {key.removesuffix("_column"): [data[key]] for key in _KEPT if data.get(key)}
+    options |= {"ignore": items(data.get("ignore")), "allowed": list(allowed)}
+    given = [str(word) for option, every in options.items() for value in every for word in (f"--{option}", value)]
+    given += ["--logit"] if data.get("logit") else []
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
-    return clean(shlex.join(["miscal", verb, file, *options, *words]))
+    return clean(shlex.join(["miscal", verb, file, *given, *words]))
 
 
 def repair(document: Document) -> Safe:
@@ -105,16 +102,13 @@ def repair_sentence(done: Repaired) -> str:
 
 def _listed(places: list[Mended]) -> Safe:
     intervals = [words.interval(*place.after.interval, words.points).replace(" points", "") for place in places]
-    table: dict[str, list[Any]] = {
-        "where": [place.where for place in places],
-        "rows": [place.after.rows or place.before.rows for place in places],
-        "gap_before": [place.before.gap for place in places],
-        "gap_after": [place.after.gap for place in places],
-    }
     columns = [
-        *columns_of(table, *table),
-        Column("Interval after", [each or words.NOTHING for each in intervals], kind="words"),
-        Column("Verdict", [place.verdict for place in places], kind="words"),
+        *columns_of(places, "where"),
+        Column("Rows", [place.after.rows or place.before.rows for place in places], words.count),
+        Column("Gap before", [place.before.gap for place in places], words.points),
+        Column("Gap after", [place.after.gap for place in places], words.points),
+        Column("Interval after", [each or words.NOTHING for each in intervals], "words"),
+        Column("Verdict", [place.verdict for place in places], "words"),
     ]
     listed = sheet("Before and after", columns, search="Search places")
     return folded(f"All {words.plural(len(places), 'place')}", listed)
@@ -123,11 +117,9 @@ def _listed(places: list[Mended]) -> Safe:
 def _scores(done: Repaired) -> Safe | None:
     known = {label: done.score[key] for key, label in prose("repaired").items() if key in done.score}
     columns = [
-        Column("All rows", list(known), kind="name"),
-        *(
-            Column(when, [pair[k] for pair in known.values()], _four_digits)
-            for k, when in enumerate(("Before", "After"))
-        ),
+        Column("All rows", list(known), "name"),
+        Column("Before", [before for before, _ in known.values()], _four_digits),
+        Column("After", [after for _, after in known.values()], _four_digits),
     ]
     change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
@@ -135,14 +127,12 @@ def _scores(done: Repaired) -> Safe | None:
     return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}")) if known else None
 
 
-def _candidates(done: Repaired) -> Safe | None:
+def _candidates(done: Repaired) -> Safe:
     """Every candidate with what it cost on rows it had not seen."""
     table, loss = done.candidates, "deviance" if words.means() else "log_loss"
-    if len(table["name"]) < 2:
-        return None
     columns = [
-        Column("Candidate", table["name"], kind="name"),
-        Column("Deviance" if words.means() else "Log loss", table[loss], _four_digits),
+        Column("Candidate", table["name"], "name"),
+        Column(loss.replace("_", " ").capitalize(), table[loss], _four_digits),
         Column("Against doing nothing", table[f"{loss}_difference"], _signed),
         Column("at best", table["difference_low"], _signed),
         Column("at worst", table["difference_high"], _signed),

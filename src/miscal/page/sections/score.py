@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
@@ -24,14 +23,12 @@ MINOR = 0.4  # share of the error along the score from which the average's own e
 # What is compared, by whether it is the confidence in the class predicted.
 WORDS = {False: ("predictions are", "predicted", "happened"),
          True: ("the top class's confidence is", "mean confidence", "right")}  # fmt: skip
-Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the page says first: the direction of the error, the sentence, the support."""
+class Verdict(NamedTuple):
+    """What the page says first: the error's direction (over, under, places, shape, none or unknown), and sentences."""
 
-    direction: Direction
+    direction: str
     sentence: str
     support: tuple[str, ...]
 
@@ -48,16 +45,12 @@ def verdict(document: Document) -> Verdict:
     """
     direction, said = _judged(document)
     said = f"after the repair, {said}" if document.repaired else said
-    support = (
-        _unsure(document) if direction == "none" else "",
-        _size(document),
-        _places(document),
-        _left_over(document),
-    )
-    return Verdict(direction, f"{said[0].upper()}{said[1:]}", tuple(filter(None, support)))
+    telling = (_unsure, _size, _places, _left_over) if direction == "none" else (_size, _places, _left_over)
+    support = tuple(filter(None, (tell(document) for tell in telling)))
+    return Verdict(direction, f"{said[0].upper()}{said[1:]}", support)
 
 
-def _judged(document: Document) -> tuple[Direction, str]:
+def _judged(document: Document) -> tuple[str, str]:
     """The direction of the error and the sentence, in the middle of one."""
     predicted, observed, gap = document.averages
     if math.isnan(predicted) or math.isnan(observed):
@@ -68,9 +61,11 @@ def _judged(document: Document) -> tuple[Direction, str]:
     # Whether the whole table is a finding among all tests; true where nothing says what was tested.
     if beyond and ("tests" not in document.settings or any(finding.whole for finding in document.findings)):
         # Where the average is off far less than the scores are, that is said first.
-        if shape and abs(gap.value) < MINOR * document.measure("expected").value:
+        if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
-        return ("over", f"{what} too high: {rates}.") if gap.value > 0 else ("under", f"{what} too low: {rates}.")
+        return (
+            ("over", f"{what} too high: {rates}.") if predicted > observed else ("under", f"{what} too low: {rates}.")
+        )
     places = [finding for finding in document.findings if finding.kind != "score"]
     average = "" if beyond else "within noise on average, "
     if places:
@@ -85,14 +80,11 @@ def _judged(document: Document) -> tuple[Direction, str]:
 def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
     """How many places there are, and the rates of the first."""
     worst = places[0]
-    first = ellipsis(clean(worst.where), LONGEST)
-    many = "one place" if len(places) == 1 else words.plural(len(places), "place")
-    if not first:
-        return many
-    if not math.isnan(worst.predicted):
-        rates = words.percent(worst.predicted), words.percent(worst.observed)
-        first += f" ({rates[0]} {predicted_as}, {rates[1]} {happened})"
-    return f"{many}, {'most in ' if len(places) > 1 else ''}{first}"
+    many = "one place, " if len(places) == 1 else f"{words.plural(len(places), 'place')}, most in "
+    first = f"{many}{ellipsis(clean(worst.where), LONGEST)}"
+    if math.isnan(worst.predicted):
+        return first
+    return f"{first} ({words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened})"
 
 
 def _of_those(place: Finding) -> str:
@@ -129,9 +121,7 @@ def _size(document: Document) -> str:
     said = f"Along the score the predictions are off by {words.percent(expected.value)} on average"
     if document.repaired is not None and "expected" in document.repaired.score:
         said += f" (before the repair by {words.percent(document.repaired.score['expected'][0])})"
-    if math.isnan(expected.noise_floor):
-        return said + "."
-    return said + f"; noise alone would show {words.percent(expected.noise_floor)} on these rows."
+    return f"{said}; noise alone would show {words.percent(expected.noise_floor)} on these rows."
 
 
 def _places(document: Document) -> str:
@@ -221,10 +211,10 @@ def _judgement(number: Measure, level: float, write: Callable[[object], str], ri
 
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
-    pairs = [tag("div", figures(result, document.level), class_="pair") for result in document.of("score")]
-    further = [folded(result.name, pair) for result, pair in zip(document.of("score")[1:], pairs[1:], strict=True)]
+    pairs = [(each.name, tag("div", figures(each, document.level), class_="pair")) for each in document.of("score")]
     numbers = sheet("The whole model in numbers", number_columns(document), fold=4, still=True)
-    return section("score", "Along the score", pairs[:1], further, numbers)
+    first, further = [pair for _, pair in pairs[:1]], [folded(*named) for named in pairs[1:]]
+    return section("score", "Along the score", first, further, numbers)
 
 
 def number_columns(document: Document) -> list[Column]:
@@ -233,7 +223,7 @@ def number_columns(document: Document) -> list[Column]:
     known = [each for each in measured if each[-1].known]
     intervals = [words.interval(number.low, number.high, write) for _, write, _, number in known]
     return [
-        Column("Number", [label for label, *_ in known], kind="name", small=[meaning for _, _, meaning, _ in known]),
+        Column("Number", [label for label, *_ in known], "name", small=[meaning for _, _, meaning, _ in known]),
         Column("Value", [write(number.value) for _, write, _, number in known], str),
         Column("Noise alone", [write(number.noise_floor) for _, write, _, number in known], str),
         Column("95% interval", [each or words.NOTHING for each in intervals], str),
