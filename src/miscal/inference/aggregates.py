@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -20,8 +20,8 @@ from miscal.inference.residual import STOP, TOO_SMALL
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, effective_events_of
 from miscal.pairs import Pair
 
-# metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,).
-Metric = Callable[[Floats, Floats, Floats], Any]
+# metric(Σw(y - p) (draws, cells), Σw (cells,)) -> (draws,).
+Metric = Callable[[Floats, Floats], Floats]
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
@@ -171,7 +171,7 @@ def aggregate_null(
     sums
         Sums per cell; empty cells have weight 0 and the metric must pass over them.
     metric
-        ``metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
+        ``metric(residual (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
     draws
         How many; they are made in blocks of at most 32 MiB.
     how
@@ -195,30 +195,35 @@ def aggregate_null(
     (0.25, 0.001, 0.03)
     """
     stream = cell_draws(sums, how, draws)
-    values = _values(stream, metric, sums, draws, drawn)
-    actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
+    test = [lambda residual: metric(residual, sums.weight)]
+    values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
+    if isinstance(stream, Draws) and stream.together is not None:
+        values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
+    actual = float(metric(-sums.off[np.newaxis], sums.weight)[0])
     found = summary_of_draws(actual, values, method=stream.words)
     if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
     happened, again = as_happened(sums, weighted=how.weighted), replace(how, rows=None)
-    own = _values(cell_draws(happened, again, FLOOR_DRAWS), metric, happened, FLOOR_DRAWS)
+    own = drawn_values(cell_draws(happened, again, FLOOR_DRAWS), happened, test, FLOOR_DRAWS)[:, 0]
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
-def _values(
-    stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int, drawn: Floats | None = None
+def drawn_values(
+    stream: Draws | ClusterDraws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int
 ) -> Floats:
-    """The metric of each draw, as wide as the draws together are."""
-    predicted, weight = sums.predicted, sums.weight
-    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-    values = np.empty(draws) if drawn is None else drawn
-    for first in range(0, draws if drawn is None else 0, step):
-        count = min(step, draws - first)
-        values[first : first + count] = metric(predicted, stream.block(first, count), weight)
-    if isinstance(stream, Draws) and stream.together is not None:
-        values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
+    """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
+
+    Draws are looked at so few at a time that what is made of them stays in the processor's cache.
+    """
+    block, few = (max(1, held // max(sums.rows.size, 1)) for held in (BLOCK_VALUES, CACHED_VALUES))
+    values = np.empty((draws, len(tests)))
+    for start in range(0, draws, block):
+        made = stream.block(start, min(block, draws - start))
+        for first in range(0, len(made), few):
+            residual = made[first : first + few] - sums.predicted
+            values[start + first :][: len(residual)] = np.stack([test(residual) for test in tests], axis=1)
     return values
 
 
@@ -254,32 +259,21 @@ class PooledError:
 
     norm: float
 
-    def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
+    def __call__(self, residual: Floats, weight: Floats) -> Floats:
         """Of draws (draws, cells); empty cells count for nothing."""
         filled = np.flatnonzero(weight > 0.0)
-        size, share = weight[filled], weight[filled] / weight.sum()
-        values = np.empty(len(observed))
-        for some in few_at_a_time(observed):
-            gap = observed[some][:, filled] - predicted[filled]
-            np.abs(gap, out=gap)
-            gap /= size
-            if math.isinf(self.norm):
-                values[some] = gap.max(axis=1, initial=0.0)
-                continue
-            # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-            values[some] = ((gap if self.norm == 1.0 else gap**self.norm) * share).sum(axis=1)
-        return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
+        gap = np.abs(residual[:, filled])
+        gap /= weight[filled]
+        if math.isinf(self.norm):
+            return np.asarray(gap.max(axis=1, initial=0.0))
+        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+        total = (gap**self.norm * (weight[filled] / weight.sum())).sum(axis=1)
+        return np.asarray(total ** (1.0 / self.norm))
 
 
-def few_at_a_time(draws: Floats) -> Iterator[slice]:
-    """Draws (draws, cells) so few at a time that what is made of them stays in the processor's cache."""
-    step = max(1, CACHED_VALUES // max(draws.shape[1], 1))
-    return (slice(first, min(first + step, len(draws))) for first in range(0, len(draws), step))
-
-
-def walk_range(predicted: Floats, observed: Floats, weight: Floats) -> Floats:
+def walk_range(residual: Floats, weight: Floats) -> Floats:
     """Give the range of the partial sums of y - p over cells in order, over Σw: Kuiper, cells being tied keys."""
-    return np.asarray(walk_spans(observed - predicted) / weight.sum())
+    return walk_spans(residual) / weight.sum()
 
 
 def walk_spans(residual: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,24 +35,21 @@ Block = Callable[[int, int], Floats]
 class Draws:
     """Draws of the cells' Σw·y* that a kernel makes: of matched binomials, Bernoulli rows, normals or flipped signs.
 
-    inputs : of the kernel;  mean : Σw·p
+    draw : the kernel, which fills `out` with draws from the `first` on;  mean : Σw·p
     changed : what is made of draws from the first of them on
     together : what a statistic of the draws is spread by
     """
 
     words: str
-    kernel: str
-    inputs: tuple[Any, ...]
+    draw: partial[None]
     mean: Floats
-    seed: np.uint64
     changed: Callable[[int, Floats], Floats] | None = None
     together: float | None = None
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
         out = np.empty((count, self.mean.size))
-        start, wide = ((0,), (WIDE,)) if self.kernel == "draw_cells" else ((), ())
-        getattr(simulate, self.kernel)(*self.inputs, *start, first, count, self.seed, *wide, out)
+        self.draw(first=first, count=count, out=out)
         return out if self.changed is None else self.changed(first, out)
 
 
@@ -96,7 +93,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
             # By content: the order of the table moves no draw.
             order = np.lexsort((repeats, weight, rows.predicted, codes))
             inputs = (rows.cells, codes[order], rows.predicted[order], weight[order], repeats[order])
-            return Draws("simulation", "draw_rows", inputs, sums.predicted, seed)
+            return Draws("simulation", partial(simulate.draw_rows, *inputs, seed=seed), sums.predicted)
         return _matched_draws(sums, weighted=how.weighted, seed=seed)
     if how.model_variance and rows is not None and drawn_by_cluster(rows, draws):
         return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
@@ -140,9 +137,9 @@ def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> Dr
     mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         deviation = np.sqrt(sums.residual2 if blocks is None else blocks.squares())
-        return Draws("residuals", "draw_normal", (mean, deviation), mean, seed)
+        return Draws("residuals", partial(simulate.draw_normal, mean, deviation, seed=seed), mean)
     inputs = (mean, blocks.cells(), blocks.cluster, blocks.residual)
-    return Draws("sign flips", "draw_flips", inputs, mean, seed)
+    return Draws("sign flips", partial(simulate.draw_flips, *inputs, seed=seed), mean)
 
 
 def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
@@ -168,7 +165,7 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
     if sparse.any():
         _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
     inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
-    return Draws("simulation", "draw_cells", inputs, sums.predicted, seed)
+    return Draws("simulation", partial(simulate.draw_cells, *inputs, start=0, seed=seed, wide=WIDE), sums.predicted)
 
 
 def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
@@ -358,12 +355,7 @@ def fold_of_rows(
     random_state: int | np.random.Generator | None = 0,
 ) -> Integers:
     """Give each row one of `folds` folds, the same for all rows of a cluster."""
-    generator = np.random.default_rng(random_state)
-    if cluster is None:
-        units, count = np.arange(rows), rows
-    else:
-        names, units = np.unique(np.asarray(cluster), return_inverse=True)
-        count = names.size
-    assigned = np.empty(count, dtype=np.int64)
-    assigned[generator.permutation(count)] = np.arange(count) % folds
+    names, units = np.unique(np.arange(rows) if cluster is None else np.asarray(cluster), return_inverse=True)
+    assigned = np.empty(names.size, dtype=np.int64)
+    assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
     return np.asarray(assigned[units])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from miscal.data.libraries import special
-from miscal.inference.aggregates import BLOCK_VALUES, PooledError, few_at_a_time, walk_spans
+from miscal.inference.aggregates import PooledError, drawn_values, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Judging, Sums
 
@@ -47,17 +47,9 @@ class Omnibus:
 
 def drawn_tests(sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
-    stream = cell_draws(sums, how, draws)
-    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-    values = np.empty((draws + 1, len(tests)))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
-        values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
-        for first in range(0, draws, step):
-            made = stream.block(first, min(step, draws - first))
-            for some in few_at_a_time(made):
-                residual = made[some] - sums.predicted
-                values[first:][some] = np.stack([test(residual) for test in tests.values()], axis=1)
-    return values
+        actual = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
+        return np.vstack([drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws), actual])
 
 
 def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) -> Omnibus:
@@ -104,7 +96,7 @@ def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[st
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
     scale = _once(_scale(sums, binary=binary))
     return {
-        "average error": lambda residual: error(0.0 * sums.weight, residual, sums.weight),
+        "average error": lambda residual: error(residual, sums.weight),
         "chi-square": lambda residual: scale(residual).sum(axis=1),
         "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
         "sum of all levels": Quadratic.of(sums, np.ones((1, sums.rows.size))),
@@ -117,7 +109,7 @@ def of_score(pieces: "Pieces", error: PooledError, *, binary: bool = True) -> di
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
     weight = np.add.reduceat(pieces.sums.weight, pieces.starts)
     return {
-        "expected error": lambda residual: error(0.0 * weight, pieces.by_cell(residual), weight),
+        "expected error": lambda residual: error(pieces.by_cell(residual), weight),
         "Kuiper": walk_spans,
         "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones(odds.size), odds])),
     }
