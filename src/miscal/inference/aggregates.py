@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
 from miscal.engines.memory import DISTINCT, Walk
@@ -273,7 +273,7 @@ class PooledError:
 
 def walk_range(residual: Floats, weight: Floats) -> Floats:
     """Give the range of the partial sums of y - p over cells in order, over Σw: Kuiper, cells being tied keys."""
-    return walk_spans(residual) / weight.sum()
+    return np.asarray(walk_spans(residual) / weight.sum())
 
 
 def walk_spans(residual: Floats) -> Floats:
@@ -310,27 +310,20 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     """
     values = np.asarray(x, dtype=np.float64)
     below = values < _SWITCH
-    low, high = _lower_series(np.where(below, values, 1.0)), _upper_series(np.where(below, 4.0, values))
+    k, far = np.arange(_TERMS, 0.0, -1.0), np.where(below, 4.0, values)[..., np.newaxis]
+    high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
+    j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2
+    near2 = np.where(below & (values > 0.0), values, 1.0)[..., np.newaxis] ** 2
+    with np.errstate(all="ignore"):
+        terms = (1.0 / near2 + 1.0 / j2) * np.exp(-0.5 * j2 / near2)
+    low = np.where(values > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
     answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)
-    answer = np.where(np.isnan(values), np.nan, answer)
     return float(answer) if answer.ndim == 0 else answer
 
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
     return root(lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14)
-
-
-def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    k = np.arange(_TERMS, 0.0, -1.0)
-    return np.asarray(8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * x[..., np.newaxis]), axis=-1))
-
-
-def _lower_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    squared, safe = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2, np.where(x > 0.0, x, 1.0)[..., np.newaxis] ** 2
-    with np.errstate(all="ignore"):
-        terms = (1.0 / safe + 1.0 / squared) * np.exp(-0.5 * squared / safe)
-    return np.where(x > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
 
 
 def kuiper_p_value(

@@ -33,13 +33,8 @@ GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
 NOTHING, NO_ROWS = np.empty(0), np.empty(0, np.int64)
 
 
-def drawn_by_cluster(rows: Pair, draws: int) -> bool:
-    """Whether there are clusters, few enough to matter, of rows few enough to be drawn one by one."""
-    return few_clusters(rows.cluster, rows.count, rows.rows * draws)
-
-
 def few_clusters(cluster: Integers | None, count: Integers | None, values: float) -> bool:
-    """The same of clusters, repetitions and how many values would be drawn."""
+    """Whether there are clusters, few enough to matter, of rows few enough that so many values can be drawn."""
     if cluster is None or count is not None or values > LIMIT:
         return False
     return bool(np.unique(cluster).size <= MOST_CLUSTERS)

@@ -17,7 +17,7 @@ from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
-from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.pairs import Pair
 
@@ -106,7 +106,7 @@ def subpopulation_noise(
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = how.null == "residual", seed_of(how.random_state)
+    flips, seed = how.null == "residual", how.seed
     if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
         draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
     elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
@@ -256,11 +256,7 @@ def neighbourhood_noise(
         return highest
 
     z = np.abs(local.z[centres])
-    if centres.size:
-        tested = aggregates.max_statistic_p(float(z.max()), simulate, draws, block=TOGETHER)
-    else:
-        simulate(0, min(draws, TOGETHER))
-        tested = aggregates.NullSummary.unknown(float("nan"), "none")
+    tested = aggregates.max_statistic_p(float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER)
     found = aggregates.summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.inference.cells import equal_weights, match
-from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
+from miscal.inference.clusters import ClusterDraws, few_clusters
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation_draws import random_steps, simulated_maxima
 from miscal.kernels.threads import over_blocks
@@ -83,7 +83,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
     >>> bool(abs(cell_draws(sums, Judging()).block(0, 4000).mean() - 5) < 0.15)
     True
     """
-    rows, seed, stretch = how.rows, seed_of(how.random_state), how.stretch
+    rows, seed, stretch = how.rows, how.seed, how.stretch
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
     if how.null == "bernoulli":
@@ -95,7 +95,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
             inputs = (rows.cells, codes[order], rows.predicted[order], weight[order], repeats[order])
             return Draws("simulation", partial(simulate.draw_rows, *inputs, seed=seed), sums.predicted)
         return _matched_draws(sums, weighted=how.weighted, seed=seed)
-    if how.model_variance and rows is not None and drawn_by_cluster(rows, draws):
+    if how.model_variance and rows is not None and few_clusters(rows.cluster, rows.count, rows.rows * draws):
         return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
@@ -255,8 +255,8 @@ class Steps:
 
 def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
     """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and in words which null it is."""
-    flips, seed = how.null == "residual", seed_of(how.random_state)
-    if flips and how.model_variance and drawn_by_cluster(pair, draws):
+    flips, seed = how.null == "residual", how.seed
+    if flips and how.model_variance and few_clusters(pair.cluster, pair.count, pair.rows * draws):
         return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
     return Steps.of(pair, np.arange(pair.rows), flips, seed).block, "sign flips" if flips else "simulation"
 
@@ -304,15 +304,13 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
     answer = pair.predicted.copy()
     levels, places = np.unique(pair.predicted, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
-    mass = _added(places, weights, levels.size)
-    events = _added(places, weights * pair.observed, levels.size)
+    mass, events = (np.bincount(places, each, levels.size) for each in (weights, weights * pair.observed))
     for index in range(FOLDS):
         inside = np.flatnonzero(fold == index)
         own, share = places[inside], weights[inside]
-        others = mass - _added(own, share, levels.size)
+        others = mass - np.bincount(own, share, levels.size)
         share *= pair.observed[inside]
-        fitted = _isotonic(levels, others, events - _added(own, share, levels.size))
-        answer[inside] = fitted[own]
+        answer[inside] = _isotonic(levels, others, events - np.bincount(own, share, levels.size))[own]
     return answer
 
 
@@ -320,19 +318,15 @@ def rates_as_happened(pair: Pair) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(pair.predicted, return_inverse=True)
     first = np.ones(pair.rows) if pair.first is None else pair.first
-    mass = _added(places, first, levels.size)
-    size = mass if pair.second is None or pair.weight is None else mass**2 / _added(places, pair.second, levels.size)
-    rates = _isotonic(levels, mass, _added(places, first * pair.observed, levels.size))
+    mass = np.bincount(places, first, levels.size)
+    size = mass if pair.second is None or pair.weight is None else mass**2 / np.bincount(places, pair.second)
+    rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))
     step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
     trials = np.bincount(step, size)[step]
     return np.asarray(np.clip((trials * rates + 0.5 * levels) / (trials + 0.5), 0.0, 1.0)[places])
 
 
-def _added(places: Integers, values: Floats, size: int) -> Floats:
-    return np.asarray(np.bincount(places, values, size), dtype=np.float64)
-
-
-def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
+def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
     """Fit at the scores that have weight and read the fit at all of them."""
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():

@@ -122,18 +122,15 @@ def of_variable(pieces: "Pieces", *, missing: bool, binary: bool = True) -> dict
     """
     known = pieces.sums.rows.size - missing
     scale = _scale(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
-    largest: dict[str, Statistic] = {
-        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0)
-    }
-    if not known:
-        return largest
     place = np.cumsum(pieces.sums.variance[:known])
     place = (place - 0.5 * pieces.sums.variance[:known]) / max(float(place[-1]), 1e-300)
     directions = np.zeros((min(max(SMOOTH.values()), known), pieces.sums.rows.size))
     directions[:, :known] = np.polynomial.legendre.legvander(2.0 * place - 1.0, len(directions) - 1).T
     smooth = Quadratic.of(pieces.sums, directions)
-    nested = {name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()}
-    return nested | largest
+    return {
+        **{name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()},
+        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
+    }
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,10 @@ from miscal.data.checks import one_of
 from miscal.data.libraries import special
 from miscal.data.responses import Units
 from miscal.data.vectors import Floats, Integers
-from miscal.inference.sums import (
-    EFFECTIVE_EVENTS,
-    CellRows,
-    Judging,
-    KeptInPart,
-    Null,
-    Spread,
-    Sums,
-    effective_events,
-    floored,
-    seed_of,
-)
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Judging, KeptInPart, Null, Spread, Sums, effective_events
 from miscal.kernels.simulate import flipped_cell_exceedances
 from miscal.pairs import Pair
+from miscal.pooling.cells import Ranges
 
 STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
@@ -92,12 +82,11 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
             # Weights that depend on the outcome say nothing of how many events there are: count them.
             events = np.where(at_hand, rows.rarer_events(), events)
         small |= events < EFFECTIVE_EVENTS
-    if blocks is not None and (few & ~small).any():
-        chosen = np.flatnonzero(few & ~small)
+    chosen = np.flatnonzero(few & ~small)
+    if blocks is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
         counts = np.zeros((chosen.size, 2), dtype=np.int64)
-        seed = seed_of(how.random_state)
-        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, seed, counts)
+        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, how.seed, counts)
         p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
         method[chosen] = "sign flips"
     p_value[small] = np.nan
@@ -170,9 +159,8 @@ def _constant(outcomes: Floats) -> bool:
     if trials.min() < 2.0:
         return False
     mean = weight / trials
-    if np.any(square / trials - mean**2 > 1e-9 * mean**2):
-        return False
-    return bool(mean.max() > mean.min() * (1.0 + 1e-6))
+    constant = np.all(square / trials - mean**2 <= 1e-9 * mean**2)
+    return bool(constant and mean.max() > mean.min() * (1.0 + 1e-6))
 
 
 # ---- which null a call uses ------------------------------------------------------------------------------------------
@@ -197,9 +185,13 @@ class Noise:
         known = {name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")}
         return Judging(**known, usual=self.spread is not None, **cells)
 
-    def sums(self, made: Tally) -> Sums:
-        """Sums as inference reads them."""
-        return Sums.of(made) if self.spread is None else floored(made, self.spread)
+    def sums(self, made: Tally | Sums) -> Sums:
+        """Sums as inference reads them, with the variance that their predictions let expect."""
+        sums = Sums.of(made)
+        if self.spread is None:
+            return sums
+        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == "score"
+        return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
 
 
 OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
