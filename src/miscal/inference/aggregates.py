@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
 from miscal.engines.memory import DISTINCT, Walk
-from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
 from miscal.inference.residual import STOP, TOO_SMALL
@@ -124,6 +123,11 @@ def max_statistic_p(
         total += count
         hits += int(np.count_nonzero(~(values < observed - 1e-12 * abs(observed))))
     return summary_of_draws(float(observed), np.concatenate(made), method=method)
+
+
+def affordable(draws: int, rows: int) -> int:
+    """Fewer draws where there are too many rows for them, and a p-value that cannot be as small."""
+    return min(draws, max(FLOOR_DRAWS, int(ROW_DRAWS // rows)))
 
 
 def root(falling: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
@@ -363,15 +367,12 @@ def kuiper_p_value(
     deviation = math.sqrt(max(variance, 0.0)) / walk.weight
     clustered = how.null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
-    affordable = rows is not None and rows.rows * draws <= ROW_DRAWS
     if not clustered and enough and walk.distinct >= DISTINCT:
         return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and how.null == "bernoulli":
         return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
-    if rows is not None and (affordable or clustered):
-        if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
-            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
-        found = simulated_walk(value, rows, how, draws)
+    if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
+        found = simulated_walk(value, rows, how, affordable(draws, rows.rows))  # clusters have no other way
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
@@ -397,7 +398,7 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
     total = float(rows.rows if rows.weight is None else rows.weight.sum())
     every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
     walk = rows.codes().astype(np.float64), every, np.array([1.0 / total])
-    block = 4 * CLUSTER_CHUNK if words == ClusterDraws.words else 50
+    block = 64 if words == ClusterDraws.words else 50  # whole chunks of draws by cluster
     return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)
 
 

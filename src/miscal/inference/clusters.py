@@ -10,7 +10,7 @@ The bins of variation have draws of their ranks' frequencies.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, count, islice
 from typing import Any, ClassVar
 
@@ -54,10 +54,12 @@ _kept_normals = lru_cache(KEPT)(_normals)
 class Latent:
     """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone.
 
+    groups : number of clusters
     size, least : of the clusters' sums of residuals, the root of their squares added up, and what it is at least
     """
 
     cluster: Integers
+    groups: int
     alike: float
     seed: int
     size: float
@@ -73,12 +75,7 @@ class Latent:
         own = np.bincount(code, weight * (happened - predicted))
         squares = float(own @ own)
         alike = likeness(threshold, weight, code, squares - variance)
-        return cls(code, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
-
-    @cached_property
-    def groups(self) -> int:
-        """Number of clusters."""
-        return int(self.cluster.max(initial=-1)) + 1
+        return cls(code, own.size, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
 
     def chunk(self, number: int) -> NDArray[np.float32]:
         """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""

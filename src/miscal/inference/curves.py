@@ -184,7 +184,6 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
 def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     sums, plain, delta, degrees = _base(rows, own, how.degree)
     fit = fit_at(line_of(rows.x, sums), where, how.degree)
-    mass = sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
     if how.robust_iterations:
         robust, final, at_values = _robust_fit(rows, where, own, how)
@@ -194,7 +193,7 @@ def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smoot
     if how.band == "simultaneous":
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
         correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
-    error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
+    error = np.sqrt(powers_at(rows.x, sums[:1], where, fit, 2)) * sigma
     found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 

@@ -15,7 +15,6 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
-from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
 from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
@@ -107,21 +106,18 @@ def subpopulation_noise(
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
     flips, seed = how.null == "residual", how.seed
-    if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
-        draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
-    elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
+    if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
+    draws = aggregates.affordable(draws, rows.rows)  # flipped signs have no other way
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
     walked = partial(widest_walks, rows.signed, found.lists(), scale, ends_only=statistic == "mean")
     steps, drawn = steps_of(pair.take(rows.order), how, draws)
     summary = aggregates.max_statistic_p(float(values.max()), partial(walked, steps), draws, block=4 * LANES)
     if not flips:
-        happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
+        happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)).take(rows.order), flips, seed)
         own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
         summary = replace(summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own)))
-    words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
-    words += ", one sign a cluster" if flips and pair.cluster is not None else ""
-    words = drawn if drawn == ClusterDraws.words else words
+    words = {"simulation": "outcomes drawn from the predictions"}.get(drawn, drawn)
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
     return MaximumNoise(summary, reached_p(summary.drawn, values), method)

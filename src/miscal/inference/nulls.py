@@ -220,15 +220,14 @@ class Steps:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: Pair, order: Integers, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
-        """The rows of a pair in an order; weights are divided by `scale`."""
-        weight = (np.ones(order.size) if pair.weight is None else pair.weight[order]) / scale
-        residual = weight * (pair.observed[order] - pair.predicted[order])
-        trials = None if pair.count is None else pair.count[order]
-        unit = np.arange(order.size) if pair.cluster is None else pair.cluster[order]
+    def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+        """The rows of a pair; weights are divided by `scale`."""
+        weight = (np.ones(pair.rows) if pair.weight is None else pair.weight) / scale
+        residual = weight * (pair.observed - pair.predicted)
+        trials, unit = pair.count, np.arange(pair.rows) if pair.cluster is None else pair.cluster
         if pair.cluster is not None and trials is not None:
             residual, trials = residual * trials, None
-        return cls(pair.predicted[order], weight, residual, trials, unit, flips, seed)
+        return cls(pair.predicted, weight, residual, trials, unit, flips, seed)
 
     def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
@@ -258,7 +257,7 @@ def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
     flips, seed = how.null == "residual", how.seed
     if flips and how.model_variance and few_clusters(pair.cluster, pair.count, pair.rows * draws):
         return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
-    return Steps.of(pair, np.arange(pair.rows), flips, seed).block, "sign flips" if flips else "simulation"
+    return Steps.of(pair, flips, seed).block, "sign flips" if flips else "simulation"
 
 
 Listed = tuple[np.ndarray, np.ndarray]  # positions of the rows of all lists, and where each begins
@@ -274,8 +273,7 @@ def widest_walks(
 
     def work(start: int, stop: int) -> Floats:
         maxima = np.empty(stop - start)
-        drawn = steps(first + start, stop - start)
-        simulated_maxima(key, *lists, scale, ends_only, drawn, maxima)
+        simulated_maxima(key, *lists, scale, ends_only, steps(first + start, stop - start), maxima)
         return maxima
 
     return np.concatenate(over_blocks(count, work, LANES))

@@ -42,20 +42,14 @@ class Blocks(NamedTuple):
 
 def cluster_blocks(rows: CellRows) -> Blocks:
     """Sum residuals over each cluster within each cell; without clusters each row is its own."""
-    residual = rows.residuals()
-    if rows.count is not None:
-        # A row that stands for several alike trials: each is independent unless a cluster says otherwise.
-        if rows.cluster is None:
-            repeated = np.repeat(residual, rows.count)
-            ends = np.concatenate([[0], np.cumsum(rows.count)])
-            return Blocks(ends[rows.offsets].astype(np.int64), repeated, np.arange(repeated.size))
-        residual = residual * rows.count
-    if rows.cluster is None:
-        return Blocks(rows.offsets, residual, np.arange(residual.size))
+    residual, trials = rows.residuals(), rows.repeats()
+    if rows.cluster is None:  # of a row that stands for several alike trials each is independent
+        ends = np.append(0, np.cumsum(trials))
+        return Blocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))
     codes = rows.codes()
     new = np.ones(codes.size, bool)  # rows are sorted by cell and cluster: a block is a run of both
     new[1:] = (codes[1:] != codes[:-1]) | (rows.cluster[1:] != rows.cluster[:-1])
-    sums = np.bincount(np.cumsum(new) - 1, residual).astype(np.float64, copy=False)
+    sums = np.bincount(np.cumsum(new) - 1, residual * trials).astype(np.float64, copy=False)
     offsets = np.searchsorted(codes[new], np.arange(rows.cells + 1)).astype(np.int64)
     return Blocks(offsets, sums, rows.cluster[new])
 
@@ -218,11 +212,8 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 
 def by_kept_outcomes(sums: Sums) -> Noise:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
-    reason = (
-        "Sign-flip null, because the weights depend on the outcome; no cell is taken for quieter than is usual for its "
-        "predictions."
-    )
-    return replace(OUTCOME_WEIGHTS, reason=reason, spread=KeptInPart.of(sums))
+    quiet = "no cell is taken for quieter than is usual for its predictions"
+    return replace(OUTCOME_WEIGHTS, reason=f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}.", spread=KeptInPart.of(sums))
 
 
 def _sums_of_rows(pair: Pair) -> Sums:

@@ -195,8 +195,8 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
 
     Sums are those of exp((reference - distance) * scale).
     """
-    worth = device == "auto" and problem.pairs() * problem.points.shape[1] >= DEVICE_WORK
-    if (device == "cuda" or worth) and device_available():
+    least = DEVICE_WORK if device == "auto" else 1.0
+    if device != "cpu" and problem.pairs() * problem.points.shape[1] >= least and device_available():
         from miscal.kernels.pairs_device import device_sums
 
         return device_sums(problem, scales, square)

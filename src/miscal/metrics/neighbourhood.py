@@ -150,9 +150,7 @@ def by_neighbourhood(
     problem = Neighbourhoods(compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    residuals = Steps.of(
-        compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
-    )
+    residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale())
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
