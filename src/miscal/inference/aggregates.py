@@ -294,7 +294,6 @@ RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)  # of the range: 1.5957691216
 # What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it.
 RANGE_QUANTILE = 2.4976721610486496
 
-_SWITCH = 2.0
 _TERMS = 10
 
 
@@ -313,7 +312,7 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     [1.0, 0.0]
     """
     values = np.asarray(x, dtype=np.float64)
-    below = values < _SWITCH
+    below = values < 2.0
     k, far = np.arange(_TERMS, 0.0, -1.0), np.where(below, 4.0, values)[..., np.newaxis]
     high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
     j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2

@@ -142,8 +142,7 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     p_value, method = np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object)
     filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
     if how.null == "residual":
-        found = residual_p_values(sums, how, draws)
-        p_value[filled], method[filled] = (part[filled] for part in found)
+        p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
     method[certain] = "certain predictions"

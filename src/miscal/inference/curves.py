@@ -81,10 +81,8 @@ def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing)
     parts = [rows]
     if how.robust_iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
-    if how.se == "constant":
-        done = [_constant(part, where, own, how) for part in parts]
-    else:
-        done = [_sandwich(part, codes, where, own, how) for part in parts]
+    fitted = _constant if how.se == "constant" else _sandwich
+    done = [fitted(part, codes, where, own, how) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
     joined: Any = {name: np.hstack([getattr(part, name) for part in done]) for name in names}
     return replace(done[0], **joined, correlations=[each for part in done for each in part.correlations])
@@ -181,7 +179,8 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
     return sums, fit, delta, freedom
 
 
-def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smooth:
+def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
+    """One variance for all rows: clusters are of no use to it."""
     sums, plain, delta, degrees = _base(rows, own, how.degree)
     fit = fit_at(line_of(rows.x, sums), where, how.degree)
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]

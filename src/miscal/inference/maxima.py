@@ -223,9 +223,9 @@ def _centres(local: LocalGaps, random_state: Any) -> tuple[np.ndarray, np.ndarra
     rows = np.arange(local.judged.size)
     if rows.size <= TESTED + NOISIEST:
         return rows, local.judged
-    random = np.random.default_rng(random_state)
-    able = rows[local.judged]
-    tested = able if able.size <= TESTED else np.sort(random.choice(able, TESTED, replace=False))
+    tested = rows[local.judged]
+    if tested.size > TESTED:
+        tested = np.sort(np.random.default_rng(random_state).choice(tested, TESTED, replace=False))
     noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
     chosen = np.union1d(tested, noisy)
     return chosen, np.isin(chosen, tested)

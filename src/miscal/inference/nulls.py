@@ -19,8 +19,6 @@ from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
-BAND_DRAWS = 999
-CLUSTER_BAND = 199  # draws of every row take longer than draws of sums
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
 LANES = 16  # draws that walk together
@@ -162,8 +160,7 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
     # One weight above all others is there in every draw: random weights would have it in few of them.
     even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
-    if sparse.any():
-        _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
+    _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
     inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
     return Draws("simulation", partial(simulate.draw_cells, *inputs, start=0, seed=seed, wide=WIDE), sums.predicted)
 
@@ -199,7 +196,8 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
             low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
         else:
             stream = cell_draws(sums, how if residual else replace(how, rows=None))
-            block = stream.block(0, CLUSTER_BAND if isinstance(stream, ClusterDraws) else BAND_DRAWS)
+            # Draws of every row take longer than draws of sums.
+            block = stream.block(0, 199 if isinstance(stream, ClusterDraws) else 999)
             low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 

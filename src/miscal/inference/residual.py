@@ -316,14 +316,12 @@ def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tup
     >>> form_of(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
     ('too extreme', ((1, 1), (0, 0)))
     """
-    total = float(off.sum())
-    plain = "too high" if total >= 0 else "too low"
+    plain = "too high" if float(off.sum()) >= 0 else "too low"
     if not shape or off.size < 2:
         return plain, ()
     walk = bridge(off, variance)[:-1]
     low, high = int(np.argmin(walk)), int(np.argmax(walk))
     turns = max(-float(walk[low]), 0.0), max(float(walk[high]), 0.0)
-    last = off.size - 1
     if min(turns) >= OTHER * max(turns):
         return "uneven", _uneven(off, min(low, high), max(low, high))
     cut = low if turns[0] > turns[1] else high
@@ -332,7 +330,7 @@ def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tup
     apart = below * above < 0 and bool((np.abs([below, above]) >= BOTH_SIDES * noise).all())
     if not apart and average:
         return plain, ()
-    return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, last), (0, cut))
+    return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, off.size - 1), (0, cut))
 
 
 def _uneven(off: Floats, first: int, last: int) -> tuple[tuple[int, int], ...]:

@@ -204,11 +204,6 @@ class Spread:
         mean = _mean_predicted(sums)
         return self.at(mean, sums.weight, sums.weight2) * (1.0 if narrow else self.mixed)
 
-    def of_rows(self, pair: Pair) -> Floats:
-        """Variance of each row's weighted residual."""
-        first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
-        return self.at(pair.predicted, first, second)
-
 
 @dataclass(frozen=True)
 class KeptInPart:
@@ -243,11 +238,6 @@ class KeptInPart:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
         mean = _mean_predicted(sums)
         return np.asarray(self.scale * sums.rows * mean * (1.0 - mean) * (1.0 if narrow else self.mixed))
-
-    def of_rows(self, pair: Pair) -> Floats:
-        """Variance of each row's weighted residual."""
-        trials = np.ones(pair.rows) if pair.count is None else pair.count
-        return np.asarray(self.scale * trials * pair.predicted * (1.0 - pair.predicted))
 
 
 def _mean_predicted(sums: Sums) -> Floats:

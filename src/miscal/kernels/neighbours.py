@@ -220,12 +220,8 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
         over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
         return
     shares = max(1, min(SHARES, BUDGET // max(1, sums.nbytes), len(tiles)))
-    parts = np.zeros((shares, *sums.shape))
-
-    def work(i: int, _: int) -> None:
-        add_tiles(*given, np.ascontiguousarray(tiles[i::shares]), True, reference, parts[i])
-
-    over_blocks(shares, work, block=1)
+    parts, own = np.zeros((shares, *sums.shape)), [np.ascontiguousarray(tiles[i::shares]) for i in range(shares)]
+    over_blocks(shares, lambda i, _: add_tiles(*given, own[i], True, reference, parts[i]), block=1)
     sums += parts.sum(axis=0) + problem.values
 
 
