@@ -177,8 +177,7 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     if pair.cluster is None:
         noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
         return adjusted_z(1) * math.sqrt(noise)
-    if pair.first is not None:
-        residual = residual * pair.first
+    residual = residual * (1.0 if pair.first is None else pair.first)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))

@@ -178,9 +178,7 @@ def clustered_ranks(
     latent = Latent.of(cluster, first, rank == 0, weight, threshold[0], seed)
     made = np.empty((draws, bins, ranks))
     for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
-        drawn = np.zeros(rank.size, np.int64)
-        for border in threshold:
-            drawn += value > border
+        drawn = np.sum(value > threshold, axis=0)
         own = np.bincount(latent.cluster, weight * ((drawn == 0) - first))
         factor = latent.size / max(math.sqrt(float(own @ own)), latent.least, 1e-300)
         share = np.bincount(place * ranks + drawn, weight, bins * ranks).reshape(bins, ranks) / total

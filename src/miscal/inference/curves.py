@@ -121,10 +121,7 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
     scale = weight / np.where(reproduced, 1.0, left)
-    fitted = at_values.values.T
-    scores = np.stack([
-        scale * (y - np.where(reproduced, 0.0, rows.per_row(value))) for y, value in zip(rows.y, fitted, strict=True)
-    ])  # fmt: skip
+    scores = scale * (rows.y - np.where(reproduced, 0.0, rows.per_row(at_values.values.T)))
     squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
     spread = powers_at(rows.x, rows.per_value(rows.count * squares), where, fit, 2)
     if codes is None:
@@ -183,11 +180,11 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
     """One variance for all rows: clusters are of no use to it."""
     sums, plain, delta, degrees = _base(rows, own, how.degree)
     fit = fit_at(line_of(rows.x, sums), where, how.degree)
-    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
+    final, residual = fit, rows.y - rows.per_row(plain.values.T)
     if how.robust_iterations:
         robust, final, at_values = _robust_fit(rows, where, own, how)
-        residual = [_pseudo_residuals(rows, robust, at_values, own, how.degree)]
-    sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
+        residual = _pseudo_residuals(rows, robust, at_values, own, how.degree)
+    sigma = np.sqrt((rows.weight * rows.count * residual**2).sum(axis=1) / delta)
     correlations = []
     if how.band == "simultaneous":
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
@@ -199,16 +196,16 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
 
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
     """Residuals of the pseudo-values (netlib's `lowesp`), smoothed without robustness weights."""
-    residual = rows.y[0] - rows.per_row(fit.values[:, 0])
-    every = np.repeat(np.abs(residual) * np.sqrt(rows.weight), rows.count.astype(np.int64))
+    residual = rows.y - rows.per_row(fit.values.T)
+    every = np.repeat(np.abs(residual[0]) * np.sqrt(rows.weight), rows.count.astype(np.int64))
     scale = (6.0 * float(np.median(every))) ** 2 / 5.0
     if not scale > 0.0:
         return np.zeros_like(residual)
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
-    pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
+    pseudo = replace(rows, y=rows.y - residual + stretch * robust * residual)
     again = fit_at(line_of(rows.x, pseudo.sums()), own, degree)
-    return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
+    return np.asarray(pseudo.y - rows.per_row(again.values.T))
 
 
 # ---- bands -----------------------------------------------------------------------------------------------------------

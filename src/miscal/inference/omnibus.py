@@ -41,8 +41,7 @@ class Omnibus:
     def words(self) -> str:
         """How it was made."""
         *others, last = (name for name, _ in self.parts)
-        names = f"{', '.join(others)} and {last}" if others else last
-        return f"p-value: {names} combined, on {self.draws} common draws."
+        return f"p-value: {', '.join(others)} and {last} combined, on {self.draws} common draws."
 
 
 def drawn_tests(sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int) -> Floats:
