@@ -78,7 +78,8 @@ def binomial_tail(
     units = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean), fit.poisson, trials
     made = np.empty_like(mean)
     for tail, other, cells in ((_above, size, swapped != upper), (_below, fit.complement, swapped == upper)):
-        made[cells] = tail(*(values[cells] for values in (*units, other)))
+        if cells.any():
+            made[cells] = tail(*(values[cells] for values in (*units, other)))
     return made
 
 
