@@ -109,7 +109,7 @@ def _searched(sums, draws):
     """Draws of matched binomials by looking through all of their distribution."""
     stream = cell_draws(sums, Judging())
     found = np.empty((draws, sums.rows.size))
-    mean_of, _, trials_of, _, _, limit, swapped, *_ = stream.inputs
+    mean_of, _, trials_of, _, _, limit, swapped, *_ = stream.draw.args
     for cell, (mean, trials) in enumerate(zip(mean_of, trials_of, strict=True)):
         under, over = math.floor(trials), math.ceil(trials)
         share = 0.0
@@ -118,7 +118,7 @@ def _searched(sums, draws):
         numbers = np.arange(over + 1)
         below = (1.0 - share) * binom.cdf(numbers, over, min(mean / over, 1.0))
         below += share * binom.cdf(numbers, under, mean / under) if share else 0.0
-        own = _mixed(stream.seed, cell)
+        own = _mixed(stream.draw.keywords["seed"], cell)
         levels = [(_mixed(own, draw) >> 11) / 2**53 for draw in range(draws)]
         number = np.searchsorted(below, levels, side="right")
         found[:, cell] = limit[cell] - number if swapped[cell] else number
@@ -136,7 +136,7 @@ def _cells(count):
 
 def test_guided_draws_are_those_of_a_plain_search():
     stream, naive = _searched(_cells(40), 150)
-    assert np.array_equal(stream.block(0, 150), np.clip(naive, 0.0, stream.inputs[5]))
+    assert np.array_equal(stream.block(0, 150), np.clip(naive, 0.0, stream.draw.args[5]))
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
@@ -152,7 +152,7 @@ def test_an_error_of_more_draws_than_a_block(monkeypatch, norm):
     value = plain.max() if math.isinf(norm) else (share @ plain**norm) ** (1.0 / norm)
     assert found.value == pytest.approx(value, rel=1e-13)
     drawn = cell_draws(sums, Judging(), draws=50).block(0, 50)
-    assert module.summary_of_draws(found.value, PooledError(norm)(sums.predicted, drawn, sums.weight), method="") == (
+    assert module.summary_of_draws(found.value, PooledError(norm)(drawn - sums.predicted, sums.weight), method="") == (
         replace(found, method="")
     )
 

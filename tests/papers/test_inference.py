@@ -275,7 +275,7 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
 
 def test_walk_range_of_cells_is_the_walk_over_tied_rows():
     predicted, observed = np.array([1.0, 2.0, 0.5]), np.array([[3.0, 0.0, 1.0], [1.0, 2.0, 0.5]])
-    assert walk_range(predicted, observed, np.full(3, 10.0)).tolist() == [2.0 / 30, 0.0]
+    assert walk_range(observed - predicted, np.full(3, 10.0)).tolist() == [2.0 / 30, 0.0]
 
 
 # --------------------------------------------------------------------------------------------- beyond the score

@@ -98,7 +98,7 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
     compared = pair(p)
     rows = ordered(compared)
-    steps = Steps.of(compared, rows.order, False, seed_of(0)).block(0, 20)
+    steps = Steps.of(compared.take(rows.order), False, seed_of(0)).block(0, 20)
     score = np.abs(rows.signed)
     values = []
     columns = p.columns.take(rows.order)

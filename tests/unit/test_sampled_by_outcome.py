@@ -29,7 +29,7 @@ def test_the_usual_noise_is_the_product_of_both_weights(kept, scale):
     found = [pair(study.sample(seed, kept, "as sampled")) for seed in range(60)]
     spreads = [choose_null(each, "bernoulli").spread for each in found]
     assert np.mean([each.scale for each in spreads]) == pytest.approx(scale, rel=0.05)
-    usual = [each.of_rows(rows).sum() for each, rows in zip(spreads, found, strict=True)]
+    usual = [each.at(rows.predicted, rows.first, rows.second).sum() for each, rows in zip(spreads, found, strict=True)]
     off = [float(np.sum(rows.weight * (rows.observed - rows.predicted))) for rows in found]
     assert np.mean(np.square(off)) == pytest.approx(np.mean(usual), rel=0.6)  # 60 squares of a normal: ± 18%
 

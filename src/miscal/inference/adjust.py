@@ -49,8 +49,6 @@ def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArra
     >>> step_down(np.array([9.0, 0.0]), np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])).tolist()
     [0.25, 1.0]
     """
-    if values.size == 0:
-        return np.empty(0)
     together = np.vstack([drawn, values])
     spread = together.std(axis=0)
     together = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -161,21 +159,16 @@ def cell_gap_intervals(
     """
     filled = sums.weight > 0.0
     number = max(int(filled.sum()), 1) if tests is None else tests
-    low, high = np.full(filled.size, np.nan), np.full(filled.size, np.nan)
-    if how.null == "residual":
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if how.null == "bernoulli":
+            least, most = _mean_events(sums, filled, weighted=how.weighted, tests=number, level=level)
+            return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
         own = None if how.rows is None else cluster_blocks(how.rows)
         noise, blocks = cell_noise(sums, own, model_variance=how.model_variance or how.usual)
-        gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
-        z = student_reach(blocks[filled], level / number)
-        with np.errstate(invalid="ignore"):  # one row or cluster whose residual is 0 says nothing of the others
-            reach = np.nan_to_num(z * np.sqrt(noise[filled]) / sums.weight[filled], nan=np.inf)
-        mean = sums.predicted[filled] / sums.weight[filled]
-        low[filled], high[filled] = np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
-        return low, high
-    least, most = _mean_events(sums, filled, weighted=how.weighted, tests=number, level=level)
-    low[filled] = (sums.predicted[filled] - most) / sums.weight[filled]
-    high[filled] = (sums.predicted[filled] - least) / sums.weight[filled]
-    return low, high
+        mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
+        reach = student_reach(blocks, level / number) * np.sqrt(noise) / sums.weight
+        reach = np.nan_to_num(reach, nan=np.inf)  # one row or cluster whose residual is 0 says nothing of the others
+        return np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
 
 
 def total_reach(pair: Pair, expected: Floats) -> float:
@@ -184,8 +177,7 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     if pair.cluster is None:
         noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
         return adjusted_z(1) * math.sqrt(noise)
-    if pair.first is not None:
-        residual = residual * pair.first
+    residual = residual * (1.0 if pair.first is None else pair.first)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
@@ -215,25 +207,20 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
 def _mean_events(
     sums: Sums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
 ) -> tuple[Floats, Floats]:
-    """Give bounds of the expected Σw·y of the filled cells."""
-    scale = sums.weight2[filled] / sums.weight[filled] if weighted else np.ones(int(filled.sum()))
-    size, mean = sums.weight[filled] / scale, sums.predicted[filled] / scale
-    events = np.clip(sums.observed[filled] / scale, 0.0, size)
+    """Give bounds of the expected Σw·y of cells; those of empty ones mean nothing."""
+    scale = sums.weight2 / sums.weight if weighted else np.ones(filled.size)
+    size, mean = sums.weight / scale, sums.predicted / scale
+    events = np.clip(sums.observed / scale, 0.0, size)
     if not weighted or equal_weights(sums)[filled].all():
         events, size = np.rint(events), np.rint(size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (sums.variance[filled] / scale**2) / (mean * (1.0 - mean / size))
+    ratio = (sums.variance / scale**2) / (mean * (1.0 - mean / size))
     # Certain predictions say nothing of the noise once they are wrong: take the binomial's.
     ratio = np.where(np.isfinite(ratio) & (ratio > 1e-6), ratio, 1.0)
     ratio = ratio if weighted else np.minimum(ratio, 1.0)
-    z = adjusted_z(tests, level)
-    least, most = _wilson(events, size, ratio, z)
-    small = np.minimum(events, size - events) <= NORMAL_EVENTS
-    small &= ratio <= 1.0 + 1e-9
-    if small.any():
-        half = 0.5 * level / tests
-        parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
-        least[small], most[small] = _inverted(*parts, half, (least[small], most[small]))
+    least, most = _wilson(events, size, ratio, adjusted_z(tests, level))
+    small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
+    parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
+    least[small], most[small] = _inverted(*parts, 0.5 * level / tests, (least[small], most[small]))
     return least * scale, most * scale
 
 

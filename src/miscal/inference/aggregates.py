@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
 from miscal.engines.memory import DISTINCT, Walk
-from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
 from miscal.inference.residual import STOP, TOO_SMALL
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, effective_events_of
 from miscal.pairs import Pair
 
-# metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,).
-Metric = Callable[[Floats, Floats, Floats], Any]
+# metric(Σw(y - p) (draws, cells), Σw (cells,)) -> (draws,).
+Metric = Callable[[Floats, Floats], Floats]
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
@@ -126,6 +125,11 @@ def max_statistic_p(
     return summary_of_draws(float(observed), np.concatenate(made), method=method)
 
 
+def affordable(draws: int, rows: int) -> int:
+    """Fewer draws where there are too many rows for them, and a p-value that cannot be as small."""
+    return min(draws, max(FLOOR_DRAWS, int(ROW_DRAWS // rows)))
+
+
 def root(falling: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
     """Where a function that falls is 0, between two positive ends, within `tolerance` of itself; else the nearer end.
 
@@ -171,7 +175,7 @@ def aggregate_null(
     sums
         Sums per cell; empty cells have weight 0 and the metric must pass over them.
     metric
-        ``metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
+        ``metric(residual (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
     draws
         How many; they are made in blocks of at most 32 MiB.
     how
@@ -195,30 +199,35 @@ def aggregate_null(
     (0.25, 0.001, 0.03)
     """
     stream = cell_draws(sums, how, draws)
-    values = _values(stream, metric, sums, draws, drawn)
-    actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
+    test = [lambda residual: metric(residual, sums.weight)]
+    values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
+    if isinstance(stream, Draws) and stream.together is not None:
+        values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
+    actual = float(metric(-sums.off[np.newaxis], sums.weight)[0])
     found = summary_of_draws(actual, values, method=stream.words)
     if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
     happened, again = as_happened(sums, weighted=how.weighted), replace(how, rows=None)
-    own = _values(cell_draws(happened, again, FLOOR_DRAWS), metric, happened, FLOOR_DRAWS)
+    own = drawn_values(cell_draws(happened, again, FLOOR_DRAWS), happened, test, FLOOR_DRAWS)[:, 0]
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
-def _values(
-    stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int, drawn: Floats | None = None
+def drawn_values(
+    stream: Draws | ClusterDraws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int
 ) -> Floats:
-    """The metric of each draw, as wide as the draws together are."""
-    predicted, weight = sums.predicted, sums.weight
-    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-    values = np.empty(draws) if drawn is None else drawn
-    for first in range(0, draws if drawn is None else 0, step):
-        count = min(step, draws - first)
-        values[first : first + count] = metric(predicted, stream.block(first, count), weight)
-    if isinstance(stream, Draws) and stream.together is not None:
-        values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
+    """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
+
+    Draws are looked at so few at a time that what is made of them stays in the processor's cache.
+    """
+    block, few = (max(1, held // max(sums.rows.size, 1)) for held in (BLOCK_VALUES, CACHED_VALUES))
+    values = np.empty((draws, len(tests)))
+    for start in range(0, draws, block):
+        made = stream.block(start, min(block, draws - start))
+        for first in range(0, len(made), few):
+            residual = made[first : first + few] - sums.predicted
+            values[start + first :][: len(residual)] = np.stack([test(residual) for test in tests], axis=1)
     return values
 
 
@@ -254,32 +263,21 @@ class PooledError:
 
     norm: float
 
-    def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
+    def __call__(self, residual: Floats, weight: Floats) -> Floats:
         """Of draws (draws, cells); empty cells count for nothing."""
         filled = np.flatnonzero(weight > 0.0)
-        size, share = weight[filled], weight[filled] / weight.sum()
-        values = np.empty(len(observed))
-        for some in few_at_a_time(observed):
-            gap = observed[some][:, filled] - predicted[filled]
-            np.abs(gap, out=gap)
-            gap /= size
-            if math.isinf(self.norm):
-                values[some] = gap.max(axis=1, initial=0.0)
-                continue
-            # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-            values[some] = ((gap if self.norm == 1.0 else gap**self.norm) * share).sum(axis=1)
-        return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
+        gap = np.abs(residual[:, filled])
+        gap /= weight[filled]
+        if math.isinf(self.norm):
+            return np.asarray(gap.max(axis=1, initial=0.0))
+        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+        total = (gap**self.norm * (weight[filled] / weight.sum())).sum(axis=1)
+        return np.asarray(total ** (1.0 / self.norm))
 
 
-def few_at_a_time(draws: Floats) -> Iterator[slice]:
-    """Draws (draws, cells) so few at a time that what is made of them stays in the processor's cache."""
-    step = max(1, CACHED_VALUES // max(draws.shape[1], 1))
-    return (slice(first, min(first + step, len(draws))) for first in range(0, len(draws), step))
-
-
-def walk_range(predicted: Floats, observed: Floats, weight: Floats) -> Floats:
+def walk_range(residual: Floats, weight: Floats) -> Floats:
     """Give the range of the partial sums of y - p over cells in order, over Σw: Kuiper, cells being tied keys."""
-    return np.asarray(walk_spans(observed - predicted) / weight.sum())
+    return np.asarray(walk_spans(residual) / weight.sum())
 
 
 def walk_spans(residual: Floats) -> Floats:
@@ -296,7 +294,6 @@ RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)  # of the range: 1.5957691216
 # What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it.
 RANGE_QUANTILE = 2.4976721610486496
 
-_SWITCH = 2.0
 _TERMS = 10
 
 
@@ -315,28 +312,21 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     [1.0, 0.0]
     """
     values = np.asarray(x, dtype=np.float64)
-    below = values < _SWITCH
-    low, high = _lower_series(np.where(below, values, 1.0)), _upper_series(np.where(below, 4.0, values))
+    below = values < 2.0
+    k, far = np.arange(_TERMS, 0.0, -1.0), np.where(below, 4.0, values)[..., np.newaxis]
+    high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
+    j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2
+    near2 = np.where(below & (values > 0.0), values, 1.0)[..., np.newaxis] ** 2
+    with np.errstate(all="ignore"):
+        terms = (1.0 / near2 + 1.0 / j2) * np.exp(-0.5 * j2 / near2)
+    low = np.where(values > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
     answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)
-    answer = np.where(np.isnan(values), np.nan, answer)
     return float(answer) if answer.ndim == 0 else answer
 
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
     return root(lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14)
-
-
-def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    k = np.arange(_TERMS, 0.0, -1.0)
-    return np.asarray(8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * x[..., np.newaxis]), axis=-1))
-
-
-def _lower_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    squared, safe = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2, np.where(x > 0.0, x, 1.0)[..., np.newaxis] ** 2
-    with np.errstate(all="ignore"):
-        terms = (1.0 / safe + 1.0 / squared) * np.exp(-0.5 * squared / safe)
-    return np.where(x > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
 
 
 def kuiper_p_value(
@@ -376,15 +366,12 @@ def kuiper_p_value(
     deviation = math.sqrt(max(variance, 0.0)) / walk.weight
     clustered = how.null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
-    affordable = rows is not None and rows.rows * draws <= ROW_DRAWS
     if not clustered and enough and walk.distinct >= DISTINCT:
         return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and how.null == "bernoulli":
         return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
-    if rows is not None and (affordable or clustered):
-        if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
-            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
-        found = simulated_walk(value, rows, how, draws)
+    if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
+        found = simulated_walk(value, rows, how, affordable(draws, rows.rows))  # clusters have no other way
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
@@ -410,7 +397,7 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
     total = float(rows.rows if rows.weight is None else rows.weight.sum())
     every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
     walk = rows.codes().astype(np.float64), every, np.array([1.0 / total])
-    block = 4 * CLUSTER_CHUNK if words == ClusterDraws.words else 50
+    block = 64 if words == ClusterDraws.words else 50  # whole chunks of draws by cluster
     return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)
 
 

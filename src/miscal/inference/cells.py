@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from miscal.data.libraries import special
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
 from miscal.kernels.simulate import exact_tails, simulated_cell_tails
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
@@ -143,8 +143,7 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     p_value, method = np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object)
     filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
     if how.null == "residual":
-        found = residual_p_values(sums, how, draws)
-        p_value[filled], method[filled] = (part[filled] for part in found)
+        p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
     method[certain] = "certain predictions"
@@ -157,8 +156,7 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
     p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
-        seed = seed_of(how.random_state)
-        p_value[small] = _simulated(rows, small, sums.observed[small], sums.weight[small], draws, seed)
+        p_value[small] = _simulated(rows, small, sums.observed[small], sums.weight[small], draws, how.seed)
     return CellPValues(p_value, method)
 
 
@@ -201,8 +199,7 @@ def _simulated(
     weights = rows.weight if rows.weight is not None else np.ones(rows.rows)
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
-    most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
-    most = np.minimum(most, draws)
+    most = np.minimum(np.maximum(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99), draws)
     sorted_rows = rows.offsets, rows.predicted, weights, rows.repeats()
     simulated_cell_tails(*sorted_rows, observed, 1e-12 * weight, cells, most, STOP, seed, counts)
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))

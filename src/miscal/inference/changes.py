@@ -80,19 +80,15 @@ def changes(
         number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
     if not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
-    if wider is not None:
-        noise = noise * wider
-    large = _large(sums, how)
-    many = number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
-    large &= many[1:] & many[:-1]
+    fewer = np.minimum(number[1:], number[:-1])
+    large = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = (sums.predicted - sums.observed) / sums.weight
-        own = noise / sums.weight**2
+        own = noise * (1.0 if wider is None else wider) / sums.weight**2
         both = shared[1:] / (sums.weight[1:] * sums.weight[:-1])
         error = np.sqrt(np.maximum(own[1:] + own[:-1] - 2.0 * both, 0.0))
         mirrored = np.sqrt(np.maximum(own[1:] + own[:-1] + 2.0 * both, 0.0))
-        least = np.minimum(number[1:], number[:-1]) - 1.0
-        least = least if freedom is None else np.minimum(least, freedom)
+        least = np.minimum(fewer - 1.0, np.inf if freedom is None else freedom)
         possible = large & (error > 0) & (mirrored > 0)
         change = np.where(possible, gap[1:] - gap[:-1], np.nan)
         p_value = 2.0 * special.stdtr(least, -np.abs(change) / error)
@@ -116,8 +112,7 @@ def _shared(blocks: Blocks) -> Floats:
 
 def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
-    filled = np.asarray(sums.weight > 0)
-    both = filled[1:] & filled[:-1]
+    both = np.asarray(np.minimum(sums.weight[1:], sums.weight[:-1]) > 0)
     if not how.binary:
         return both
     expected = effective_events(sums)
@@ -128,8 +123,7 @@ def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_
         return np.asarray(both & (events >= PLAIN_EVENTS))
     if how.outcome_weights and how.rows is not None:
         expected = how.rows.rarer_events()
-    enough = expected >= EFFECTIVE_EVENTS
-    return np.asarray(both & enough[1:] & enough[:-1])
+    return np.asarray(both & (np.minimum(expected[1:], expected[:-1]) >= EFFECTIVE_EVENTS))
 
 
 # ---- the noise of days -----------------------------------------------------------------------------------------------

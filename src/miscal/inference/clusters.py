@@ -10,7 +10,7 @@ The bins of variation have draws of their ranks' frequencies.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, count, islice
 from typing import Any, ClassVar
 
@@ -33,13 +33,8 @@ GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
 NOTHING, NO_ROWS = np.empty(0), np.empty(0, np.int64)
 
 
-def drawn_by_cluster(rows: Pair, draws: int) -> bool:
-    """Whether there are clusters, few enough to matter, of rows few enough to be drawn one by one."""
-    return few_clusters(rows.cluster, rows.count, rows.rows * draws)
-
-
 def few_clusters(cluster: Integers | None, count: Integers | None, values: float) -> bool:
-    """The same of clusters, repetitions and how many values would be drawn."""
+    """Whether there are clusters, few enough to matter, of rows few enough that so many values can be drawn."""
     if cluster is None or count is not None or values > LIMIT:
         return False
     return bool(np.unique(cluster).size <= MOST_CLUSTERS)
@@ -59,10 +54,12 @@ _kept_normals = lru_cache(KEPT)(_normals)
 class Latent:
     """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone.
 
+    groups : number of clusters
     size, least : of the clusters' sums of residuals, the root of their squares added up, and what it is at least
     """
 
     cluster: Integers
+    groups: int
     alike: float
     seed: int
     size: float
@@ -78,12 +75,7 @@ class Latent:
         own = np.bincount(code, weight * (happened - predicted))
         squares = float(own @ own)
         alike = likeness(threshold, weight, code, squares - variance)
-        return cls(code, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
-
-    @cached_property
-    def groups(self) -> int:
-        """Number of clusters."""
-        return int(self.cluster.max(initial=-1)) + 1
+        return cls(code, own.size, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
 
     def chunk(self, number: int) -> NDArray[np.float32]:
         """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""
@@ -186,9 +178,7 @@ def clustered_ranks(
     latent = Latent.of(cluster, first, rank == 0, weight, threshold[0], seed)
     made = np.empty((draws, bins, ranks))
     for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
-        drawn = np.zeros(rank.size, np.int64)
-        for border in threshold:
-            drawn += value > border
+        drawn = np.sum(value > threshold, axis=0)
         own = np.bincount(latent.cluster, weight * ((drawn == 0) - first))
         factor = latent.size / max(math.sqrt(float(own @ own)), latent.least, 1e-300)
         share = np.bincount(place * ranks + drawn, weight, bins * ranks).reshape(bins, ranks) / total

@@ -81,29 +81,18 @@ def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing)
     parts = [rows]
     if how.robust_iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
-    if how.se == "constant":
-        done = [_constant(part, where, own, how) for part in parts]
-    else:
-        done = [_sandwich(part, codes, where, own, how) for part in parts]
+    fitted = _constant if how.se == "constant" else _sandwich
+    done = [fitted(part, codes, where, own, how) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
     joined: Any = {name: np.hstack([getattr(part, name) for part in done]) for name in names}
     return replace(done[0], **joined, correlations=[each for part in done for each in part.correlations])
 
 
 # ---- weights against outliers ----------------------------------------------------------------------------------------
-def _median(values: Floats, count: Floats) -> float:
-    if not count.ndim:
-        return float(np.median(values))
-    order = np.argsort(values)
-    reached = np.cumsum(count[order])
-    middle = [(reached[-1] - 1) // 2, reached[-1] // 2]
-    return float(values[order[np.searchsorted(reached, middle, side="right")]].mean())
-
-
 def _bisquare(residual: Floats, count: Floats) -> Floats:
     """(1 - (r / 6 median |r|)^2)^2, 1 for the smallest residuals and 0 beyond, with the cuts of netlib's `lowesw`."""
     size = np.abs(residual)
-    scale = 6.0 * _median(size, count)
+    scale = 6.0 * float(np.median(np.repeat(size, count.astype(np.int64))))
     if scale < np.finfo(np.float64).tiny:
         return np.ones(size.size)
     out = (1.0 - (size / scale) ** 2) ** 2
@@ -132,10 +121,7 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
     scale = weight / np.where(reproduced, 1.0, left)
-    fitted = at_values.values.T
-    scores = np.stack([
-        scale * (y - np.where(reproduced, 0.0, rows.per_row(value))) for y, value in zip(rows.y, fitted, strict=True)
-    ])  # fmt: skip
+    scores = scale * (rows.y - np.where(reproduced, 0.0, rows.per_row(at_values.values.T)))
     squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
     spread = powers_at(rows.x, rows.per_value(rows.count * squares), where, fit, 2)
     if codes is None:
@@ -190,35 +176,36 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
     return sums, fit, delta, freedom
 
 
-def _constant(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> Smooth:
+def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
+    """One variance for all rows: clusters are of no use to it."""
     sums, plain, delta, degrees = _base(rows, own, how.degree)
     fit = fit_at(line_of(rows.x, sums), where, how.degree)
-    mass = sums[:1]
-    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
+    final, residual = fit, rows.y - rows.per_row(plain.values.T)
     if how.robust_iterations:
         robust, final, at_values = _robust_fit(rows, where, own, how)
-        residual = [_pseudo_residuals(rows, robust, at_values, own, how.degree)]
-    sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
+        residual = _pseudo_residuals(rows, robust, at_values, own, how.degree)
+    sigma = np.sqrt((rows.weight * rows.count * residual**2).sum(axis=1) / delta)
     correlations = []
     if how.band == "simultaneous":
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
         correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
-    error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
+    error = np.sqrt(powers_at(rows.x, sums[:1], where, fit, 2)) * sigma
     found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 
 
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
     """Residuals of the pseudo-values (netlib's `lowesp`), smoothed without robustness weights."""
-    residual = rows.y[0] - rows.per_row(fit.values[:, 0])
-    scale = (6.0 * _median(np.abs(residual) * np.sqrt(rows.weight), rows.count)) ** 2 / 5.0
+    residual = rows.y - rows.per_row(fit.values.T)
+    every = np.repeat(np.abs(residual[0]) * np.sqrt(rows.weight), rows.count.astype(np.int64))
+    scale = (6.0 * float(np.median(every))) ** 2 / 5.0
     if not scale > 0.0:
         return np.zeros_like(residual)
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
-    pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
+    pseudo = replace(rows, y=rows.y - residual + stretch * robust * residual)
     again = fit_at(line_of(rows.x, pseudo.sums()), own, degree)
-    return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
+    return np.asarray(pseudo.y - rows.per_row(again.values.T))
 
 
 # ---- bands -----------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Rows:
     def sums(self, robust: Floats | float = 1.0) -> Floats:
         """Weight (first row) and weighted responses of each distinct value."""
         own = np.asarray(self.weight * robust * self.count)
-        return np.vstack([self.per_value(own), *(self.per_value(own * response) for response in self.y)])
+        return np.vstack([self.per_value(own), self.per_value(own * self.y)])
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     weight, count = (values[order] if values.ndim else values for values in (weight, count))
     ends = np.append(starts[1:], x.size) if not count.ndim else np.cumsum(np.add.reduceat(count, starts))
     own = np.broadcast_to(weight * count, x.shape)
-    responses = np.stack([response[order] for response in y.T])
+    responses = np.ascontiguousarray(y[order].T)
     middle = responses @ own / own.sum()
     responses -= middle[:, np.newaxis]
     distinct = ordered[starts]

@@ -15,9 +15,8 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
-from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
-from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.pairs import Pair
 
@@ -106,22 +105,19 @@ def subpopulation_noise(
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = how.null == "residual", seed_of(how.random_state)
-    if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
-        draws = max(aggregates.FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
-    elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
+    flips, seed = how.null == "residual", how.seed
+    if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values, statistic)
+    draws = aggregates.affordable(draws, rows.rows)  # flipped signs have no other way
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
     walked = partial(widest_walks, rows.signed, found.lists(), scale, ends_only=statistic == "mean")
     steps, drawn = steps_of(pair.take(rows.order), how, draws)
     summary = aggregates.max_statistic_p(float(values.max()), partial(walked, steps), draws, block=4 * LANES)
     if not flips:
-        happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
+        happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)).take(rows.order), flips, seed)
         own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
         summary = replace(summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own)))
-    words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
-    words += ", one sign a cluster" if flips and pair.cluster is not None else ""
-    words = drawn if drawn == ClusterDraws.words else words
+    words = {"simulation": "outcomes drawn from the predictions"}.get(drawn, drawn)
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
     return MaximumNoise(summary, reached_p(summary.drawn, values), method)
@@ -227,9 +223,9 @@ def _centres(local: LocalGaps, random_state: Any) -> tuple[np.ndarray, np.ndarra
     rows = np.arange(local.judged.size)
     if rows.size <= TESTED + NOISIEST:
         return rows, local.judged
-    random = np.random.default_rng(random_state)
-    able = rows[local.judged]
-    tested = able if able.size <= TESTED else np.sort(random.choice(able, TESTED, replace=False))
+    tested = rows[local.judged]
+    if tested.size > TESTED:
+        tested = np.sort(np.random.default_rng(random_state).choice(tested, TESTED, replace=False))
     noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
     chosen = np.union1d(tested, noisy)
     return chosen, np.isin(chosen, tested)
@@ -256,11 +252,7 @@ def neighbourhood_noise(
         return highest
 
     z = np.abs(local.z[centres])
-    if centres.size:
-        tested = aggregates.max_statistic_p(float(z.max()), simulate, draws, block=TOGETHER)
-    else:
-        simulate(0, min(draws, TOGETHER))
-        tested = aggregates.NullSummary.unknown(float("nan"), "none")
+    tested = aggregates.max_statistic_p(float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER)
     found = aggregates.summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 

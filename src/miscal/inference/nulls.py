@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.inference.cells import equal_weights, match
-from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
+from miscal.inference.clusters import ClusterDraws, few_clusters
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation import random_steps, simulated_maxima
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
-BAND_DRAWS = 999
-CLUSTER_BAND = 199  # draws of every row take longer than draws of sums
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
 LANES = 16  # draws that walk together
@@ -35,24 +33,21 @@ Block = Callable[[int, int], Floats]
 class Draws:
     """Draws of the cells' Σw·y* that a kernel makes: of matched binomials, Bernoulli rows, normals or flipped signs.
 
-    inputs : of the kernel;  mean : Σw·p
+    draw : the kernel, which fills `out` with draws from the `first` on;  mean : Σw·p
     changed : what is made of draws from the first of them on
     together : what a statistic of the draws is spread by
     """
 
     words: str
-    kernel: str
-    inputs: tuple[Any, ...]
+    draw: partial[None]
     mean: Floats
-    seed: np.uint64
     changed: Callable[[int, Floats], Floats] | None = None
     together: float | None = None
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
         out = np.empty((count, self.mean.size))
-        start, wide = ((0,), (WIDE,)) if self.kernel == "draw_cells" else ((), ())
-        getattr(simulate, self.kernel)(*self.inputs, *start, first, count, self.seed, *wide, out)
+        self.draw(first=first, count=count, out=out)
         return out if self.changed is None else self.changed(first, out)
 
 
@@ -86,7 +81,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
     >>> bool(abs(cell_draws(sums, Judging()).block(0, 4000).mean() - 5) < 0.15)
     True
     """
-    rows, seed, stretch = how.rows, seed_of(how.random_state), how.stretch
+    rows, seed, stretch = how.rows, how.seed, how.stretch
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
     if how.null == "bernoulli":
@@ -96,9 +91,9 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
             # By content: the order of the table moves no draw.
             order = np.lexsort((repeats, weight, rows.predicted, codes))
             inputs = (rows.cells, codes[order], rows.predicted[order], weight[order], repeats[order])
-            return Draws("simulation", "draw_rows", inputs, sums.predicted, seed)
+            return Draws("simulation", partial(simulate.draw_rows, *inputs, seed=seed), sums.predicted)
         return _matched_draws(sums, weighted=how.weighted, seed=seed)
-    if how.model_variance and rows is not None and drawn_by_cluster(rows, draws):
+    if how.model_variance and rows is not None and few_clusters(rows.cluster, rows.count, rows.rows * draws):
         return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
@@ -140,9 +135,9 @@ def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> Dr
     mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         deviation = np.sqrt(sums.residual2 if blocks is None else blocks.squares())
-        return Draws("residuals", "draw_normal", (mean, deviation), mean, seed)
+        return Draws("residuals", partial(simulate.draw_normal, mean, deviation, seed=seed), mean)
     inputs = (mean, blocks.cells(), blocks.cluster, blocks.residual)
-    return Draws("sign flips", "draw_flips", inputs, mean, seed)
+    return Draws("sign flips", partial(simulate.draw_flips, *inputs, seed=seed), mean)
 
 
 def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
@@ -165,10 +160,9 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
     # One weight above all others is there in every draw: random weights would have it in few of them.
     even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
-    if sparse.any():
-        _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
+    _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
     inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
-    return Draws("simulation", "draw_cells", inputs, sums.predicted, seed)
+    return Draws("simulation", partial(simulate.draw_cells, *inputs, start=0, seed=seed, wide=WIDE), sums.predicted)
 
 
 def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
@@ -202,7 +196,8 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
             low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
         else:
             stream = cell_draws(sums, how if residual else replace(how, rows=None))
-            block = stream.block(0, CLUSTER_BAND if isinstance(stream, ClusterDraws) else BAND_DRAWS)
+            # Draws of every row take longer than draws of sums.
+            block = stream.block(0, 199 if isinstance(stream, ClusterDraws) else 999)
             low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
@@ -223,15 +218,14 @@ class Steps:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: Pair, order: Integers, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
-        """The rows of a pair in an order; weights are divided by `scale`."""
-        weight = (np.ones(order.size) if pair.weight is None else pair.weight[order]) / scale
-        residual = weight * (pair.observed[order] - pair.predicted[order])
-        trials = None if pair.count is None else pair.count[order]
-        unit = np.arange(order.size) if pair.cluster is None else pair.cluster[order]
+    def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+        """The rows of a pair; weights are divided by `scale`."""
+        weight = (np.ones(pair.rows) if pair.weight is None else pair.weight) / scale
+        residual = weight * (pair.observed - pair.predicted)
+        trials, unit = pair.count, np.arange(pair.rows) if pair.cluster is None else pair.cluster
         if pair.cluster is not None and trials is not None:
             residual, trials = residual * trials, None
-        return cls(pair.predicted[order], weight, residual, trials, unit, flips, seed)
+        return cls(pair.predicted, weight, residual, trials, unit, flips, seed)
 
     def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
@@ -258,10 +252,10 @@ class Steps:
 
 def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
     """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and in words which null it is."""
-    flips, seed = how.null == "residual", seed_of(how.random_state)
-    if flips and how.model_variance and drawn_by_cluster(pair, draws):
+    flips, seed = how.null == "residual", how.seed
+    if flips and how.model_variance and few_clusters(pair.cluster, pair.count, pair.rows * draws):
         return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
-    return Steps.of(pair, np.arange(pair.rows), flips, seed).block, "sign flips" if flips else "simulation"
+    return Steps.of(pair, flips, seed).block, "sign flips" if flips else "simulation"
 
 
 Listed = tuple[np.ndarray, np.ndarray]  # positions of the rows of all lists, and where each begins
@@ -277,8 +271,7 @@ def widest_walks(
 
     def work(start: int, stop: int) -> Floats:
         maxima = np.empty(stop - start)
-        drawn = steps(first + start, stop - start)
-        simulated_maxima(key, *lists, scale, ends_only, drawn, maxima)
+        simulated_maxima(key, *lists, scale, ends_only, steps(first + start, stop - start), maxima)
         return maxima
 
     return np.concatenate(over_blocks(count, work, LANES))
@@ -307,15 +300,13 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
     answer = pair.predicted.copy()
     levels, places = np.unique(pair.predicted, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
-    mass = _added(places, weights, levels.size)
-    events = _added(places, weights * pair.observed, levels.size)
+    mass, events = (np.bincount(places, each, levels.size) for each in (weights, weights * pair.observed))
     for index in range(FOLDS):
         inside = np.flatnonzero(fold == index)
         own, share = places[inside], weights[inside]
-        others = mass - _added(own, share, levels.size)
+        others = mass - np.bincount(own, share, levels.size)
         share *= pair.observed[inside]
-        fitted = _isotonic(levels, others, events - _added(own, share, levels.size))
-        answer[inside] = fitted[own]
+        answer[inside] = _isotonic(levels, others, events - np.bincount(own, share, levels.size))[own]
     return answer
 
 
@@ -323,19 +314,15 @@ def rates_as_happened(pair: Pair) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(pair.predicted, return_inverse=True)
     first = np.ones(pair.rows) if pair.first is None else pair.first
-    mass = _added(places, first, levels.size)
-    size = mass if pair.second is None or pair.weight is None else mass**2 / _added(places, pair.second, levels.size)
-    rates = _isotonic(levels, mass, _added(places, first * pair.observed, levels.size))
+    mass = np.bincount(places, first, levels.size)
+    size = mass if pair.second is None or pair.weight is None else mass**2 / np.bincount(places, pair.second)
+    rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))
     step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
     trials = np.bincount(step, size)[step]
     return np.asarray(np.clip((trials * rates + 0.5 * levels) / (trials + 0.5), 0.0, 1.0)[places])
 
 
-def _added(places: Integers, values: Floats, size: int) -> Floats:
-    return np.asarray(np.bincount(places, values, size), dtype=np.float64)
-
-
-def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
+def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
     """Fit at the scores that have weight and read the fit at all of them."""
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():
@@ -358,12 +345,7 @@ def fold_of_rows(
     random_state: int | np.random.Generator | None = 0,
 ) -> Integers:
     """Give each row one of `folds` folds, the same for all rows of a cluster."""
-    generator = np.random.default_rng(random_state)
-    if cluster is None:
-        units, count = np.arange(rows), rows
-    else:
-        names, units = np.unique(np.asarray(cluster), return_inverse=True)
-        count = names.size
-    assigned = np.empty(count, dtype=np.int64)
-    assigned[generator.permutation(count)] = np.arange(count) % folds
+    names, units = np.unique(np.arange(rows) if cluster is None else np.asarray(cluster), return_inverse=True)
+    assigned = np.empty(names.size, dtype=np.int64)
+    assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
     return np.asarray(assigned[units])

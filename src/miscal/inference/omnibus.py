@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from miscal.data.libraries import special
-from miscal.inference.aggregates import BLOCK_VALUES, PooledError, few_at_a_time, walk_spans
+from miscal.inference.aggregates import PooledError, drawn_values, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Judging, Sums
 
@@ -41,23 +41,14 @@ class Omnibus:
     def words(self) -> str:
         """How it was made."""
         *others, last = (name for name, _ in self.parts)
-        names = f"{', '.join(others)} and {last}" if others else last
-        return f"p-value: {names} combined, on {self.draws} common draws."
+        return f"p-value: {', '.join(others)} and {last} combined, on {self.draws} common draws."
 
 
 def drawn_tests(sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
-    stream = cell_draws(sums, how, draws)
-    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-    values = np.empty((draws + 1, len(tests)))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
-        values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
-        for first in range(0, draws, step):
-            made = stream.block(first, min(step, draws - first))
-            for some in few_at_a_time(made):
-                residual = made[some] - sums.predicted
-                values[first:][some] = np.stack([test(residual) for test in tests.values()], axis=1)
-    return values
+        actual = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
+        return np.vstack([drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws), actual])
 
 
 def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) -> Omnibus:
@@ -104,7 +95,7 @@ def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[st
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
     scale = _once(_scale(sums, binary=binary))
     return {
-        "average error": lambda residual: error(0.0 * sums.weight, residual, sums.weight),
+        "average error": lambda residual: error(residual, sums.weight),
         "chi-square": lambda residual: scale(residual).sum(axis=1),
         "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
         "sum of all levels": Quadratic.of(sums, np.ones((1, sums.rows.size))),
@@ -117,7 +108,7 @@ def of_score(pieces: "Pieces", error: PooledError, *, binary: bool = True) -> di
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
     weight = np.add.reduceat(pieces.sums.weight, pieces.starts)
     return {
-        "expected error": lambda residual: error(0.0 * weight, pieces.by_cell(residual), weight),
+        "expected error": lambda residual: error(pieces.by_cell(residual), weight),
         "Kuiper": walk_spans,
         "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones(odds.size), odds])),
     }
@@ -130,18 +121,15 @@ def of_variable(pieces: "Pieces", *, missing: bool, binary: bool = True) -> dict
     """
     known = pieces.sums.rows.size - missing
     scale = _scale(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
-    largest: dict[str, Statistic] = {
-        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0)
-    }
-    if not known:
-        return largest
     place = np.cumsum(pieces.sums.variance[:known])
     place = (place - 0.5 * pieces.sums.variance[:known]) / max(float(place[-1]), 1e-300)
     directions = np.zeros((min(max(SMOOTH.values()), known), pieces.sums.rows.size))
     directions[:, :known] = np.polynomial.legendre.legvander(2.0 * place - 1.0, len(directions) - 1).T
     smooth = Quadratic.of(pieces.sums, directions)
-    nested = {name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()}
-    return nested | largest
+    return {
+        **{name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()},
+        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
+    }
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,10 @@ from miscal.data.checks import one_of
 from miscal.data.libraries import special
 from miscal.data.responses import Units
 from miscal.data.vectors import Floats, Integers
-from miscal.inference.sums import (
-    EFFECTIVE_EVENTS,
-    CellRows,
-    Judging,
-    KeptInPart,
-    Null,
-    Spread,
-    Sums,
-    effective_events,
-    floored,
-    seed_of,
-)
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Judging, KeptInPart, Null, Spread, Sums, effective_events
 from miscal.kernels.simulate import flipped_cell_exceedances
 from miscal.pairs import Pair
+from miscal.pooling.cells import Ranges
 
 STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
@@ -52,20 +42,14 @@ class Blocks(NamedTuple):
 
 def cluster_blocks(rows: CellRows) -> Blocks:
     """Sum residuals over each cluster within each cell; without clusters each row is its own."""
-    residual = rows.residuals()
-    if rows.count is not None:
-        # A row that stands for several alike trials: each is independent unless a cluster says otherwise.
-        if rows.cluster is None:
-            repeated = np.repeat(residual, rows.count)
-            ends = np.concatenate([[0], np.cumsum(rows.count)])
-            return Blocks(ends[rows.offsets].astype(np.int64), repeated, np.arange(repeated.size))
-        residual = residual * rows.count
-    if rows.cluster is None:
-        return Blocks(rows.offsets, residual, np.arange(residual.size))
+    residual, trials = rows.residuals(), rows.repeats()
+    if rows.cluster is None:  # of a row that stands for several alike trials each is independent
+        ends = np.append(0, np.cumsum(trials))
+        return Blocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))
     codes = rows.codes()
     new = np.ones(codes.size, bool)  # rows are sorted by cell and cluster: a block is a run of both
     new[1:] = (codes[1:] != codes[:-1]) | (rows.cluster[1:] != rows.cluster[:-1])
-    sums = np.bincount(np.cumsum(new) - 1, residual).astype(np.float64, copy=False)
+    sums = np.bincount(np.cumsum(new) - 1, residual * trials).astype(np.float64, copy=False)
     offsets = np.searchsorted(codes[new], np.arange(rows.cells + 1)).astype(np.int64)
     return Blocks(offsets, sums, rows.cluster[new])
 
@@ -92,12 +76,11 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
             # Weights that depend on the outcome say nothing of how many events there are: count them.
             events = np.where(at_hand, rows.rarer_events(), events)
         small |= events < EFFECTIVE_EVENTS
-    if blocks is not None and (few & ~small).any():
-        chosen = np.flatnonzero(few & ~small)
+    chosen = np.flatnonzero(few & ~small)
+    if blocks is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
         counts = np.zeros((chosen.size, 2), dtype=np.int64)
-        seed = seed_of(how.random_state)
-        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, seed, counts)
+        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, how.seed, counts)
         p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
         method[chosen] = "sign flips"
     p_value[small] = np.nan
@@ -170,9 +153,8 @@ def _constant(outcomes: Floats) -> bool:
     if trials.min() < 2.0:
         return False
     mean = weight / trials
-    if np.any(square / trials - mean**2 > 1e-9 * mean**2):
-        return False
-    return bool(mean.max() > mean.min() * (1.0 + 1e-6))
+    constant = np.all(square / trials - mean**2 <= 1e-9 * mean**2)
+    return bool(constant and mean.max() > mean.min() * (1.0 + 1e-6))
 
 
 # ---- which null a call uses ------------------------------------------------------------------------------------------
@@ -197,9 +179,13 @@ class Noise:
         known = {name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")}
         return Judging(**known, usual=self.spread is not None, **cells)
 
-    def sums(self, made: Tally) -> Sums:
-        """Sums as inference reads them."""
-        return Sums.of(made) if self.spread is None else floored(made, self.spread)
+    def sums(self, made: Tally | Sums) -> Sums:
+        """Sums as inference reads them, with the variance that their predictions let expect."""
+        sums = Sums.of(made)
+        if self.spread is None:
+            return sums
+        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == "score"
+        return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
 
 
 OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
@@ -226,11 +212,8 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 
 def by_kept_outcomes(sums: Sums) -> Noise:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
-    reason = (
-        "Sign-flip null, because the weights depend on the outcome; no cell is taken for quieter than is usual for its "
-        "predictions."
-    )
-    return replace(OUTCOME_WEIGHTS, reason=reason, spread=KeptInPart.of(sums))
+    quiet = "no cell is taken for quieter than is usual for its predictions"
+    return replace(OUTCOME_WEIGHTS, reason=f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}.", spread=KeptInPart.of(sums))
 
 
 def _sums_of_rows(pair: Pair) -> Sums:
@@ -333,14 +316,12 @@ def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tup
     >>> form_of(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
     ('too extreme', ((1, 1), (0, 0)))
     """
-    total = float(off.sum())
-    plain = "too high" if total >= 0 else "too low"
+    plain = "too high" if float(off.sum()) >= 0 else "too low"
     if not shape or off.size < 2:
         return plain, ()
     walk = bridge(off, variance)[:-1]
     low, high = int(np.argmin(walk)), int(np.argmax(walk))
     turns = max(-float(walk[low]), 0.0), max(float(walk[high]), 0.0)
-    last = off.size - 1
     if min(turns) >= OTHER * max(turns):
         return "uneven", _uneven(off, min(low, high), max(low, high))
     cut = low if turns[0] > turns[1] else high
@@ -349,7 +330,7 @@ def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tup
     apart = below * above < 0 and bool((np.abs([below, above]) >= BOTH_SIDES * noise).all())
     if not apart and average:
         return plain, ()
-    return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, last), (0, cut))
+    return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, off.size - 1), (0, cut))
 
 
 def _uneven(off: Floats, first: int, last: int) -> tuple[tuple[int, int], ...]:

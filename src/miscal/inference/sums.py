@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
 from miscal.pairs import Pair
-from miscal.pooling.cells import Ranges
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -35,7 +34,7 @@ class Sums:
     residual2: Floats
 
     @classmethod
-    def of(cls, sums: Tally) -> Sums:
+    def of(cls, sums: Tally | Sums) -> Sums:
         """The sums of a tally as plain arrays."""
         return cls(*[np.asarray(getattr(sums, name), dtype=np.float64) for name in cls.__annotations__])
 
@@ -114,6 +113,11 @@ class Judging:
     stretch: Floats | None = None
     random_state: int | np.random.Generator | None = 0
 
+    @property
+    def seed(self) -> np.uint64:
+        """That of a counter-based stream."""
+        return seed_of(self.random_state)
+
 
 def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     """Sort rows by cell (by cluster within it, where there is one); rows with a negative code are left out.
@@ -128,8 +132,7 @@ def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
     taken = pair.take(order[: offsets[-1]])
-    given: Any = {name: getattr(taken, name) for name in Pair.__dataclass_fields__}
-    return CellRows(**given, offsets=offsets)
+    return CellRows(**vars(taken), offsets=offsets)
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
@@ -201,11 +204,6 @@ class Spread:
         mean = _mean_predicted(sums)
         return self.at(mean, sums.weight, sums.weight2) * (1.0 if narrow else self.mixed)
 
-    def of_rows(self, pair: Pair) -> Floats:
-        """Variance of each row's weighted residual."""
-        first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
-        return self.at(pair.predicted, first, second)
-
 
 @dataclass(frozen=True)
 class KeptInPart:
@@ -241,23 +239,11 @@ class KeptInPart:
         mean = _mean_predicted(sums)
         return np.asarray(self.scale * sums.rows * mean * (1.0 - mean) * (1.0 if narrow else self.mixed))
 
-    def of_rows(self, pair: Pair) -> Floats:
-        """Variance of each row's weighted residual."""
-        trials = np.ones(pair.rows) if pair.count is None else pair.count
-        return np.asarray(self.scale * trials * pair.predicted * (1.0 - pair.predicted))
-
 
 def _mean_predicted(sums: Sums) -> Floats:
     """The mean prediction of each cell, 0 where it is empty."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.nan_to_num(sums.predicted / sums.weight))
-
-
-def floored(made: Sums | Tally, spread: Spread | KeptInPart) -> Sums:
-    """The sums of cells, with the variance that their predictions let expect."""
-    sums = made if isinstance(made, Sums) else Sums.of(made)
-    narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == "score"
-    return replace(sums, variance=spread.floor(sums, narrow=narrow))
 
 
 def _units(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:

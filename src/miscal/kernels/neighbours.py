@@ -6,7 +6,7 @@ pays, in O(n log^(d-1) n) (`laplacian`), pairs otherwise, tile by tile (`tiles`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import pairwise
@@ -20,7 +20,6 @@ from miscal.kernels.pairs import add_tiles, sweep
 Array = np.ndarray[Any, Any]
 Weigh = Callable[[Array, Array], Any]
 Kernel = str | Weigh
-Span = tuple[int, int]
 
 # Mean points of a cell, the cells weighted by their points, from which divide and conquer is quicker than pairs, by
 # dimension: measured on one thread with two columns.
@@ -56,10 +55,6 @@ class Problem:
     def own_place(self) -> Array:
         """The place of each query among the sources when it is to be left out, else -1."""
         return np.arange(len(self.points)) if self.same and not self.own else np.full(len(self.queries), -1)
-
-    def cells(self) -> Iterator[tuple[Span, Span]]:
-        """Where the sources and where the queries of each cell lie."""
-        return zip(pairwise(self.starts.tolist()), pairwise(self.query_starts.tolist()), strict=True)
 
     def pairs(self) -> float:
         """How many there are."""
@@ -199,8 +194,8 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
 
     Sums are those of exp((reference - distance) * scale).
     """
-    worth = device == "auto" and problem.pairs() * problem.points.shape[1] >= DEVICE_WORK
-    if (device == "cuda" or worth) and device_available():
+    least = DEVICE_WORK if device == "auto" else 1.0
+    if device != "cpu" and problem.pairs() * problem.points.shape[1] >= least and device_available():
         from miscal.kernels.pairs_device import device_sums
 
         return device_sums(problem, scales, square)
@@ -224,12 +219,8 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
         over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
         return
     shares = max(1, min(SHARES, BUDGET // max(1, sums.nbytes), len(tiles)))
-    parts = np.zeros((shares, *sums.shape))
-
-    def work(i: int, _: int) -> None:
-        add_tiles(*given, np.ascontiguousarray(tiles[i::shares]), True, reference, parts[i])
-
-    over_blocks(shares, work, block=1)
+    parts, own = np.zeros((shares, *sums.shape)), [np.ascontiguousarray(tiles[i::shares]) for i in range(shares)]
+    over_blocks(shares, lambda i, _: add_tiles(*given, own[i], True, reference, parts[i]), block=1)
     sums += parts.sum(axis=0) + problem.values
 
 
@@ -250,26 +241,20 @@ def _tiles(problem: Problem) -> Array:
 def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
     """Sum given(queries, points) * values over each query's cell, in blocks -> (q, m); no threads: it is not ours."""
     sums = np.zeros((len(problem.queries), problem.values.shape[1]))
-    for (low, high), (start, stop) in problem.cells():
+    cells = zip(pairwise(problem.starts.tolist()), pairwise(problem.query_starts.tolist()), strict=True)
+    for (low, high), (start, stop) in cells:
         size = max(1, ENTRIES // max(1, high - low))
         for first in range(start, stop if high > low else 0, size):
             last = min(first + size, stop)
-            made = given(problem.queries[first:last], problem.points[low:high])
-            weights = _checked(made, (last - first, high - low))
+            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
+            if weights.shape != (last - first, high - low):
+                raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
+            if not ((weights >= 0) & (weights < np.inf)).all():
+                raise ValueError("it gave a weight that is negative, infinite or not a number")
             if problem.same and not problem.own:
-                weights = weights.copy()
                 weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
             sums[first:last] = weights @ problem.values[low:high]
     return sums
-
-
-def _checked(weights: Any, shape: tuple[int, int]) -> Array:
-    array = np.asarray(weights, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"it gave the shape {array.shape} for {shape[0]} and {shape[1]} points")
-    if not (array >= 0).all() or np.isinf(array).any():
-        raise ValueError("it gave a weight that is negative, infinite or not a number")
-    return array
 
 
 # ------------------------------------------------------------------------------------------------- divide and conquer

@@ -76,8 +76,6 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     interpreter.
     """
     asked, given = len(problem.queries), problem.values.shape[1]
-    if not asked or not len(problem.points):
-        return np.zeros((scales.size, asked, given)), np.full(asked, FAR)
     points, queries, size = _scaled(problem.points, problem.queries, square)
     columns = given + given % 2
     values = np.zeros((columns, len(points)), np.float32)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from miscal.kernels.order import bucket_codes
-from miscal.kernels.order import read_digits, scatter_digits
+from miscal.kernels.order import bucket_codes, read_digits, scatter_digits
 from miscal.kernels.threads import BLOCK, over_blocks
 
 DIGITS = 6  # of eleven bits each
@@ -99,21 +98,14 @@ def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
     if values.size > FEW:
         codes = BucketMap(values, BUCKETS).codes(values)
-        rows, ranks = rows_at(codes, _bucket_totals(codes, count), ranks)
+        several = count.size > 0
+        parts = over_blocks(codes.size, lambda i, j: np.bincount(codes[i:j], count[i:j] if several else None, BUCKETS))
+        rows, ranks = rows_at(codes, np.sum(parts, axis=0).astype(np.int64), ranks)
         values, count = values[rows], count[rows] if count.size else count
     if not count.size:
         return np.sort(values)[ranks]
     order = np.argsort(values, kind="stable")
     return np.asarray(values[order[np.searchsorted(np.cumsum(count[order]), ranks, side="right")]])
-
-
-def _bucket_totals(codes: np.ndarray, count: np.ndarray) -> np.ndarray:
-    if count.size:
-        totals = np.zeros(BUCKETS, np.int64)
-        np.add.at(totals, codes, count)
-        return totals
-    parts = over_blocks(codes.size, lambda start, stop: np.bincount(codes[start:stop], minlength=BUCKETS))
-    return np.asarray(np.sum(parts, axis=0))
 
 
 def rows_at(codes: np.ndarray, totals: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -144,9 +144,7 @@ def by_neighbourhood(
     problem = Neighbourhoods(compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    residuals = Steps.of(
-        compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
-    )
+    residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale())
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
@@ -197,7 +195,8 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     squares = _squared(problem).sums((noise * own**2,))[0, :, 0]
     usual = stretch = None
     if chosen.spread is not None:
-        usual = chosen.spread.of_rows(compared) / problem.scale() ** 2
+        first, second = (np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second))
+        usual = chosen.spread.at(compared.predicted, first, second) / problem.scale() ** 2
         usual = np.maximum(squares, _squared(problem).sums((usual,))[0, :, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     fourth, masses = noise * own**4, squares

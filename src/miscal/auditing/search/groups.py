@@ -15,7 +15,7 @@ from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
 from miscal.inference.residual import Noise
-from miscal.inference.sums import Floats, Judging, Sums, floored
+from miscal.inference.sums import Floats, Judging, Sums
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
@@ -119,7 +119,7 @@ class Rows:
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
         if self.noise.spread is not None:
-            sums = floored(sums, self.noise.spread)
+            sums = self.noise.sums(sums)
             sums = replace(sums, variance=sums.variance * self.spread)
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 
