@@ -13,9 +13,9 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, best_boxes, cluster_sums
-from miscal.auditing.search.looking import Looked, real_places
+from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
-from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
+from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.residual import form_of, normal_z, shape_test
@@ -27,6 +27,7 @@ MOST = 40  # places taken; what is left is counted
 INSIDE = 0.5  # of a place that a simpler one must hold
 CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
 MOST_KINDS = 15  # columns and combinations of columns that they may belong to
+ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
 LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
 Ordered = list[tuple[float, Finding]]
 
@@ -249,6 +250,33 @@ class Explainer:
 def _one_way(one: Place, other: Place) -> bool:
     """Whether two places do not err in opposite ways: those that are off on average, by sign."""
     return not (one.average and other.average) or one.off * other.off > 0
+
+
+def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
+    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
+
+    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
+    (a level, and a pair of columns one of which tells the other) the simplest is kept.
+    """
+    most = ALL * float(looked.whole.raw.weight[0])
+    once: dict[tuple[float, ...], Place] = {}
+    for place in looked.places:
+        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
+            place.adjusted = tests.bonferroni(place.family, place.p_value)
+        if not place.adjusted <= tests.level or float(place.raw.weight[0]) >= most:
+            continue
+        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
+        other = once.setdefault(sums, place)
+        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
+        kept.adjusted = min(other.adjusted, place.adjusted)
+        once[sums] = kept
+    real = list(once.values())
+    see_along(real, looked.rows)
+    for place in real:
+        mark_tests(tests, place, looked.rows, looked.total)
+    mark_decided(real, looked.rows, tests)
+    looked.decided = [place for place in real if place.deciding is not None]
+    return [place for place in real if place.deciding is None]
 
 
 def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import asked_for
-from miscal.auditing.search.along import CELLS, Both, along_of, along_of_tally, alongs, score_grid, tested
 from miscal.auditing.search.extremes import extreme_places, fine_sums
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, sums_of
+from miscal.auditing.search.groups import Both, Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import AVERAGE, Family, Multiplicity, Own, Place, add_walk
-from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along, shapes_of
+from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
@@ -39,8 +38,7 @@ MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this
 POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
-KEPT = 1 << 16  # cells of a column and the score that are kept
-ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
+KEPT = 1 << 11  # cells of a column whose sums along the score are kept
 SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")  # p-values that cannot be as small as need be
 
 
@@ -166,7 +164,7 @@ def look(
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
         group = group_of([part], result.kind, rows, p_value)
         group.walk = walk_of(result, part)
-        if group.count * CELLS <= KEPT:  # the sums of a small one are kept
+        if group.count <= KEPT:  # the sums of a small one are kept
             group.along = alongs(group, rows)
         shapes_of(group, rows, "columns")
         looked.columns.append((column, result, group))
@@ -218,7 +216,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     kuiper = looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
     whole = "score" if kuiper["method"] in SIMULATED else family
-    along = _whole_along(looked)
+    along = whole_along(looked.rows, looked.groups, looked.score.extra["tally"])
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole, along)
     chance = float(np.nan_to_num(tested(along.raw, looked.rows).p_value, nan=1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
@@ -261,45 +259,6 @@ def _whole(looked: Looked, p_value: float, family: str, along: Both) -> Place:
     words = "the whole table" if not looked.name else f"class {looked.name}"
     bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
     return Place(Own("score", every, words), (), p_value, family, raw, beyond, along=along, bound=bound)
-
-
-def _whole_along(looked: Looked) -> Both:
-    """The sums of all rows along the score, in the cells in which places have theirs."""
-    rows, bins = looked.rows, looked.score.extra["tally"]
-    for group in looked.groups:  # of a field with very many levels the largest alone are added along the score
-        if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
-            return group.along.map(lambda values: values.sum(axis=0))
-    if rows.grid is None or rows.sample:
-        made = along_of_tally(bins, rows, (bins.counts.size,))
-        return Both(made, made)
-    return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
-
-
-def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
-    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
-
-    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
-    (a level, and a pair of columns one of which tells the other) the simplest is kept.
-    """
-    most = ALL * float(looked.whole.raw.weight[0])
-    once: dict[tuple[float, ...], Place] = {}
-    for place in looked.places:
-        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
-            place.adjusted = tests.bonferroni(place.family, place.p_value)
-        if not place.adjusted <= tests.level or float(place.raw.weight[0]) >= most:
-            continue
-        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
-        other = once.setdefault(sums, place)
-        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
-        kept.adjusted = min(other.adjusted, place.adjusted)
-        once[sums] = kept
-    real = list(once.values())
-    see_along(real, looked.rows)
-    for place in real:
-        mark_tests(tests, place, looked.rows, looked.total)
-    mark_decided(real, looked.rows, tests)
-    looked.decided = [place for place in real if place.deciding is not None]
-    return [place for place in real if place.deciding is None]
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:

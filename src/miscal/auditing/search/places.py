@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.along import Both
-from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, crossed_codes, reachable_p, stretches
+from miscal.auditing.search.groups import Best, Both, Box, Group, Rows, best_boxes, crossed_codes, stretches
 from miscal.auditing.search.parts import Part
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
@@ -213,7 +212,7 @@ class Multiplicity:
 
     def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-        reachable = [reachable_p(group.raw, rows) for group in groups]
+        reachable = [rows.reachable_p(group.raw) for group in groups]
         every = np.sort(np.concatenate([*reachable, np.empty(0)]))
         # The largest number of tests k such that k cells can reach self.level / k.
         number = np.arange(1, every.size + 1)

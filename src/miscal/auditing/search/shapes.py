@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, testable, tested, tested_boxes
-from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, furthest
+from miscal.auditing.search.groups import WHOLE, Along, Best, Both, Box, Group, Rows, cluster_p, crossed_codes, furthest
 from miscal.auditing.search.places import (
     Family,
     Multiplicity,
@@ -21,11 +22,76 @@ from miscal.auditing.search.places import (
     noise_left,
     plain_chance,
 )
+from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
+from miscal.engines.memory import mean_tally, tally
+from miscal.inference.residual import LEAST_EVENTS, Shape
 from miscal.inference.sums import Floats, Sums
+from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
+from miscal.pooling.cells import LevelPooling, Numbered
 
 LEAST = 1e-300
+
+
+def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
+    """Sums of all rows in cells of place and score, (places, cells of the score)."""
+    grid = rows.grid
+    assert grid is not None
+    crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
+    pooling = LevelPooling(crossed, Numbered(places * grid.cells))
+
+    def added(pair: Pair) -> Along:
+        plain = pair.plain and pair.binary and rows.noise.null == "bernoulli"
+        made = mean_tally(pair, pooling) if plain else tally(pair, pooling)
+        return along_of_tally(made, rows, (places, grid.cells))
+
+    return Both(added(rows.raw), added(rows.beyond))
+
+
+def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
+    """The sums of a tally of places and cells of the score."""
+    sums = [np.asarray(values, dtype=np.float64) for values in (made.rows, made.weight, made.predicted, made.observed)]
+    if "variance" in made.columns:
+        noise = made.residual2 if rows.noise.null == "residual" else made.variance
+    else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
+        noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
+    spread = rows.noise.spread
+    usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
+    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
+
+
+def alongs(group: Group, rows: Rows) -> Both:
+    """How the cells of a group err along the score, those of `seen` where it says so."""
+    if group.along is not None:
+        return group.along
+    codes, count = crossed_codes(group.parts), group.count
+    if group.seen is not None:
+        count = group.seen.size
+        table = np.full(group.count + 1, count)
+        table[group.seen] = np.arange(count)
+        codes = table[codes]
+    return along_of(rows, codes, count + 1).map(lambda values: values[:count])
+
+
+def tested(along: Along, rows: Rows) -> Shape:
+    """The test of places, NaN where too few events are expected on either side."""
+    found = along.test
+    count, weight, predicted = (values.sum(axis=-1) for values in (along.rows, along.weight, along.predicted))
+    rate = predicted / np.maximum(weight, 1e-300) if rows.noise.binary else 0.5
+    enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
+    return Shape(np.where(enough, found.p_value, np.nan), found.moment)
+
+
+def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
+    """The sums of all rows along the score, in the cells in which places have theirs."""
+    for group in groups:  # of a field with very many levels the largest alone are added along the score
+        if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
+            return group.along.map(lambda values: values.sum(axis=0))
+    if rows.grid is None or rows.sample:
+        made = along_of_tally(bins, rows, (bins.counts.size,))
+        return Both(made, made)
+    return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
 def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
@@ -41,9 +107,8 @@ def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place
 
 
 def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
-    some = testable(group)
-    cells = np.arange(group.count) if some is None else some
-    p_values = tested(alongs(group, rows, some).raw, rows).p_value
+    cells = np.arange(group.count) if group.seen is None else group.seen
+    p_values = tested(alongs(group, rows).raw, rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
         group.suspect = min(group.suspect, float(p_values[known].min() * known.size))
@@ -51,10 +116,8 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
 
 
 def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequence[float]]:
-    if 0 in group.shape:
-        return [], []
     both = alongs(group, rows)
-    found = tested_boxes(both[beyond], rows, group).p_value
+    found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST))), group)
     chances = [math.exp(-item.z) for item in best]
     if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
@@ -67,9 +130,9 @@ def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Row
     """The place of a box of cells that was tested along the score."""
     place = Place(group, box, p_value, family, *group.joined(box), searched)
     if rows.raw.cluster is not None:
-        own = alongs(group, rows).raw.map(lambda values: group.summed(values, box))
-        place.p_value = max(p_value, rows.moment_p(rows.raw, place.rows, own))
-    place.p_value = min(1.0, place.p_value * searched)
+        see_along([place], rows)
+        p_value = max(p_value, _shape(place, rows)[0])
+    place.p_value = min(1.0, p_value * searched)
     return place
 
 
@@ -80,30 +143,20 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
     """Give places their sums along the score, one look at the rows for all places of a group."""
     if rows.grid is None:
         return
-    by_group: dict[int, list[Place]] = {}
-    for place in places:
-        by_group.setdefault(id(place.group), []).append(place)
-    for own in by_group.values():
-        group = own[0].group
-        if rows.sample and not (isinstance(group, Group) and group.along is not None):
+    for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
+        if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
-        if isinstance(group, Group):
-            _see_cells(group, own, rows)
-            continue
+        both = alongs(group, rows) if isinstance(group, Group) else None
         for place in own:
-            inside = np.zeros(rows.raw.rows, np.int32)
-            inside[place.rows] = 1
-            place.along = along_of(rows, inside, 2).map(lambda values: values[1])
-
-
-def _see_cells(group: Group, places: Sequence[Place], rows: Rows) -> None:
-    cells = None
-    if testable(group) is not None and all(first == last for place in places for first, last in place.box):
-        cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
-    both = alongs(group, rows, cells)
-    for i, place in enumerate(places):
-        own = (lambda values, i=i: values[i]) if cells is not None else partial(group.summed, box=place.box)
-        place.along = both.map(own)
+            if both is None:
+                inside = np.zeros(rows.raw.rows, np.int32)
+                inside[place.rows] = 1
+                place.along = along_of(rows, inside, 2).map(itemgetter(1))
+            elif group.seen is None:
+                place.along = both.map(partial(group.summed, box=place.box))
+            else:  # a level: one with too few rows is known by its average alone
+                at = np.flatnonzero(group.seen == place.box[0][0])
+                place.along = both.map(itemgetter(at[0])) if at.size else None
 
 
 def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
@@ -153,7 +206,7 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     """P-value of the average beyond the score."""
     after = place.beyond
     if rows.raw.cluster is not None:
-        return rows.exact_p(rows.beyond, place.rows, 0.0)
+        return cluster_p(rows.beyond, place.rows)
     if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
     return 2.0 * float(

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange, flat
-from miscal.auditing.search.along import along_of_tally
 from miscal.auditing.search.groups import Rows, cluster_sums, residuals
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Own, Place
+from miscal.auditing.search.shapes import along_of_tally
 from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.residual import form_of
