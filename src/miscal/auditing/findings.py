@@ -3,6 +3,8 @@
 Did an earlier audit have a finding? Ranges are cut at quantiles, so their ends differ from table to table: `same`.
 """
 
+from __future__ import annotations  # the records are read by what their annotations say
+
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -110,7 +112,7 @@ class Finding:
     definition: str | None = None
     form: str = ""
     score_ranges: tuple[ScoreRange, ...] = ()
-    explained: "tuple[Finding, ...]" = ()
+    explained: tuple[Finding, ...] = ()
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
     bound: bool = False
@@ -230,7 +232,7 @@ class Finding:
         return str(import_module("miscal.page.html").finding_html(parts(self.response, findings=[own])))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Finding":
+    def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
         return read_record(cls, {"real": True, **values})
 

@@ -4,6 +4,8 @@ Results come from JSON as often as from memory, and may be damaged or somebody e
 says becomes nothing here (NaN, no text, no rows), so that nobody need check again.
 """
 
+from __future__ import annotations  # the records are read by what their annotations say
+
 import math
 import re
 from collections.abc import Mapping
@@ -55,7 +57,7 @@ class Cells:
         """Weight, or rows where there is none."""
         return np.where(np.isnan(self.weight), self.rows, self.weight)
 
-    def take(self, index: NDArray[np.intp]) -> "Cells":
+    def take(self, index: NDArray[np.intp]) -> Cells:
         """Keep some cells, in the order given."""
         return Cells([self.label[i] for i in index], *(getattr(self, key)[index] for key in _NUMBERS))
 

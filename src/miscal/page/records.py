@@ -4,6 +4,8 @@ As with results, what is not what the schema says becomes nothing here, so that 
 computed that the dictionary does not hold, apart from sums over its own tables.
 """
 
+from __future__ import annotations  # the records are read by what their annotations say
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
