@@ -169,7 +169,7 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
         "target": str(wanted.target), "tests": tests.total,
-        "families": {name: tests.size(name) for name in tests.names}, **seen.settings,
+        "families": {name: tests.families[name].size for name in tests.names}, **seen.settings,
     }  # fmt: skip
     document = document_of(seen, found, tests, data=described, settings=settings)
     document["along_score"] = curves_of(looks, found)

@@ -110,7 +110,9 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
     many = stretches(group.ordered) if group.ordered else 1
     tested = error if group.ordered else error[~np.isnan(group.p_value)]
-    detectable = minimum_detectable_gap(tested, max(tests.size("columns"), 1) * tests.factor * many, tests.level)
+    detectable = minimum_detectable_gap(
+        tested, max(tests.families["columns"].size, 1) * tests.factor * many, tests.level
+    )
     return {
         "where": column.name,
         "value": result.value,

@@ -120,19 +120,16 @@ class Explainer:
         if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
-        if best[0].z < adjusted_z(self.tests.severity(place), self.tests.level):
-            return None
         place.specific = True
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
         left = float(group.summed(off, best[0].box))
-        if left * place.off <= 0 or not place.adjusted <= self.tests.level:
+        too_near = best[0].z < adjusted_z(self.tests.severity(place), self.tests.level)
+        if too_near or left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
         mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
-        if place.deciding is not None:
-            return None
         self._measure(place, left)
-        return place
+        return place if place.deciding is None else None
 
     def _choose(self, candidates: list[Place]) -> tuple[Place, float]:
         """The largest bound, or the place among those about the same rows that describes it best.

@@ -16,7 +16,6 @@ from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import AVERAGE, Family, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
-from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.nulls import beyond_score
@@ -222,7 +221,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
     looked.extremes = extreme_places(looked, family)
     for place in (looked.whole, looked.bent, *looked.extremes):
-        tests.add(place)
+        tests.families[place.family].add([place.p_value], {0: place})
     _judge_groups(looked, tests, looked.groups, family)
 
 
@@ -274,17 +273,15 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     known = np.flatnonzero(~np.isnan(values))
     if known.size < LEAST_ROWS:
         return result
-    # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
+    # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different, or so far
+    # apart that there is no number between them.
     grid = np.unique(np.quantile(values[known], np.linspace(0.025, 0.975, POINTS)))
-    if grid.size < LEAST_POINTS:
+    if grid.size < LEAST_POINTS or not np.isfinite(grid).all():
         return result
     rows = known if chosen is None else chosen[known]
     taken = compared if rows.size == compared.rows else compared.take(rows)
     seed = int(result.settings["random_state"])
-    try:
-        smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
-    except MiscalError:  # values that cannot carry a curve: the ranges stay
-        return result
+    smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
     said = {} if chosen is None else {"curve_rows": int(known.size)}
     density = density_of(values[known], taken, integer=column.integer)
     return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})

@@ -167,14 +167,6 @@ class Multiplicity:
     level: float
     families: defaultdict[str, Family] = field(default_factory=lambda: defaultdict(Family))
 
-    def add(self, place: Place) -> None:
-        """Add the one test of a place."""
-        self.families[place.family].add([place.p_value], {0: place})
-
-    def size(self, family: str) -> int:
-        """Number of tests in a family."""
-        return self.families[family].size
-
     @property
     def factor(self) -> int:
         """How many families share the level."""
@@ -188,7 +180,7 @@ class Multiplicity:
     @property
     def total(self) -> int:
         """Number of tests, for intervals that hold all at once."""
-        return max(sum(self.size(family) for family in self.names), 1)
+        return max(sum(self.families[name].size for name in self.names), 1)
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
@@ -197,7 +189,7 @@ class Multiplicity:
 
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
-        return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
+        return max(self.families[place.family].size, 1) * self.factor * max(place.searched, 1)
 
     def severity_beyond(self, place: Place) -> float:
         """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
@@ -208,7 +200,7 @@ class Multiplicity:
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
-        return min(1.0, p_value * max(self.size(family), 1) * self.factor)
+        return min(1.0, p_value * max(self.families[family].size, 1) * self.factor)
 
     def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""

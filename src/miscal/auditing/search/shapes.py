@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -223,7 +224,7 @@ def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> No
     if rows.noise.binary or not places:
         return
     for place, row in zip(places, rows.largest(places), strict=True):
-        before, after = (_chance(place, rows, one) for one in (None, row))
+        before, after = (_chance(place, rows, row, times) for times in (0.0, 1.0))
         severity = float(tests.severity(place))
         if before * severity > tests.level:
             severity = 0.0 if place.bound else place.adjusted / max(before, 1e-300)
@@ -231,24 +232,21 @@ def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> No
             place.deciding = float(row[1]), float(row[2])
 
 
-def _chance(place: Place, rows: Rows, row: np.ndarray | None) -> float:
-    """The smaller of the p-values by which a place was judged, without a row (its weight, prediction, outcome)."""
+def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
+    """The smaller of the p-values by which a place was judged, with a row taken out of it so many times."""
     found = []
     if place.average:
-        found.append(rows.p_values(place.raw if row is None else _without(place.raw, row))[0])
+        found.append(rows.p_values(_less(place.raw, row, times))[0])
     if place.shape and place.along is not None and rows.grid is not None:
-        along = place.along[0]
-        if row is not None:
-            weight, predicted, observed = row
-            given = (1.0, weight, weight * predicted, weight * observed, (weight * (observed - predicted)) ** 2, 0.0)
-            own = np.arange(rows.grid.cells) == bin_index(np.array([predicted]), rows.grid.edges)
-            along = Along(*(values - own * less for values, less in zip(vars(along).values(), given, strict=True)))
-        found.append(tested(along, rows).p_value)
+        own = np.arange(rows.grid.cells) == bin_index(row[1:2], rows.grid.edges)
+        found.append(tested(_less(place.along[0], row, times * own), rows).p_value)
     return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))
 
 
-def _without(sums: Sums, row: np.ndarray) -> Sums:
+def _less(sums: Any, row: np.ndarray, times: Any) -> Any:
+    """Sums without a row, of its weight, prediction and outcome."""
     weight, predicted, observed = row
-    residual = (weight * (observed - predicted)) ** 2
-    given = (1.0, weight, weight**2, weight * predicted, weight * observed, 0.0, residual)
-    return Sums(*(values - less for values, less in zip(vars(sums).values(), given, strict=True)))
+    squared = (weight * (observed - predicted)) ** 2
+    less = {"rows": 1.0, "weight": weight, "weight2": weight**2, "predicted": weight * predicted}
+    less |= {"observed": weight * observed, "residual2": squared, "noise": squared}
+    return type(sums)(*(values - times * less.get(name, 0.0) for name, values in vars(sums).items()))
