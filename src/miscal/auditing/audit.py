@@ -17,8 +17,9 @@ from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Looked, Seen, Wanted, judge, leave_out_by_effort, look
+from miscal.auditing.search.looking import Seen, Wanted, judge, leave_out_by_effort, look
 from miscal.auditing.search.parts import Part
+from miscal.auditing.search.places import Looked
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally

@@ -15,8 +15,8 @@ from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, stretches
-from miscal.auditing.search.looking import Looked, Seen, left_out_list
-from miscal.auditing.search.places import Multiplicity
+from miscal.auditing.search.looking import Seen, left_out_list
+from miscal.auditing.search.places import Looked, Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions

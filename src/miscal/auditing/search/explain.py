@@ -12,9 +12,8 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.groups import Group, best_boxes, cluster_sums
-from miscal.auditing.search.looking import Looked
-from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
+from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
+from miscal.auditing.search.places import Looked, Multiplicity, Overlap, Place, box_place, effects
 from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
@@ -61,7 +60,7 @@ class Explainer:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
             total = self.total if self.beyond else math.inf
-            place.deviation = deviation_beyond(float(self.rows.variance(self.of(place))[0]), total)
+            place.deviation = self.rows.deviation(self.of(place), total)
         if place.along is not None:
             variance = place.along[self.beyond].variance
             place.noise = variance * (noise_left(float(variance.sum()), self.total) if self.beyond else 1.0)
@@ -142,16 +141,13 @@ class Explainer:
         top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
         near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
         near = [p for p in near if p is top or _one_way(p, top)]
-        self._overlap(top).know(near)
-        same = [p for p in near if p is top or self._about_as(p, top)]
+        overlap = self._overlap(top)
+        overlap.know(near)
+        # Those that are about the same rows.
+        same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
         chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
         chosen = self._simpler(chosen, candidates, bounds)
         return chosen, bounds[chosen]
-
-    def _about_as(self, place: Place, other: Place) -> bool:
-        """Whether two places are about the same rows."""
-        smaller = min(float(place.raw.weight[0]), float(other.raw.weight[0]))
-        return bool(self._overlap(other).weight(place).sum() >= SHARED * smaller)
 
     def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[Place, float]) -> Place:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
@@ -159,13 +155,12 @@ class Explainer:
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
         names, overlap = set(chosen.group.names), self._overlap(chosen)
-        size = float(chosen.raw.weight[0])
         alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
-            share = float(overlap.weight(wider).sum()) / size
-            if share < INSIDE or float(wider.raw.weight[0]) <= share * size:
+            share = float(overlap.weight(wider).sum()) / chosen.size
+            if share < INSIDE or wider.size <= share * chosen.size:
                 continue
             own, other = effects(chosen, wider, share, beyond=self.beyond)
             apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
@@ -190,7 +185,9 @@ class Explainer:
             return plain
         if math.isnan(place.bent_off):
             raw = place.along[0]
-            place.bent_off = self._disagreeing(raw.off, raw.variance, float(normal_z(raw.test.p_value)))
+            place.bent_off = self._disagreeing(
+                raw.off, raw.variance, float(normal_z(shape_test(raw.off, raw.variance).p_value))
+            )
         left = self._disagreeing(place.left, place.along[self.beyond].variance, place.bent)
         return max(plain, min(left, place.bent_off))
 
@@ -238,7 +235,7 @@ class Explainer:
         for other, before, by_this, share in zip(others, was, alone, shares, strict=True):
             if before and self._still_off(other):
                 still.append(other)
-            elif by_this and share >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
+            elif by_this and share >= SHARED * other.size and _one_way(other, place):
                 explained.append(other)
         self.open = still
         return explained
@@ -255,12 +252,12 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
     (a level, and a pair of columns one of which tells the other) the simplest is kept.
     """
-    most = ALL * float(looked.whole.raw.weight[0])
+    most = ALL * looked.whole.size
     once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place.family, place.p_value)
-        if not place.adjusted <= tests.level or float(place.raw.weight[0]) >= most:
+        if not place.adjusted <= tests.level or place.size >= most:
             continue
         sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
         other = once.setdefault(sums, place)
@@ -310,18 +307,14 @@ def _own_off(place: Place) -> np.ndarray:
         return place.raw.off
     if place.shape:
         return place.along[0].off
-    return place.along[0].weight * float(place.raw.off[0] / place.raw.weight[0])
+    return place.along[0].weight * (place.off / place.size)
 
 
 def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
     known = {name for place in taken for name in place.group.names}
-    most = SHARED * float(looked.whole.raw.weight[0])
-    left = [
-        place
-        for place in looked.decided
-        if place is looked.whole or (known.isdisjoint(place.group.names) and float(place.raw.weight[0]) <= most)
-    ]
+    whole, most = looked.whole, SHARED * looked.whole.size
+    left = [p for p in looked.decided if p is whole or (known.isdisjoint(p.group.names) and p.size <= most)]
     return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
 
 
@@ -347,7 +340,7 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
         return None
     shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
     most = int(np.argmax(shares))
-    return most if shares[most] >= SHARED * float(end.raw.weight[0]) else None
+    return most if shares[most] >= SHARED * end.size else None
 
 
 def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:

@@ -13,7 +13,7 @@ from miscal.data.libraries import special
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
-from miscal.inference.residual import LEAST_EVENTS, Noise, Shape, shape_test
+from miscal.inference.residual import LEAST_EVENTS, Noise
 from miscal.inference.sums import Floats, Judging, Sums, floored
 from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair
@@ -74,11 +74,6 @@ class Along:
         """Σw(p - y)."""
         return self.predicted - self.observed
 
-    @property
-    def test(self) -> Shape:
-        """Whether they err along the score."""
-        return shape_test(self.off, self.variance)
-
     def map(self, change: Any) -> "Along":
         """The same change made to each of the sums."""
         return Along(*map(change, vars(self).values()))
@@ -118,12 +113,10 @@ class Rows:
         """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
         if self.lookup is not None:
             return self.lookup([place.conjunction for place in places])
-        first, made = self.raw.first, []
-        for members in (place.rows for place in places):
-            weight = np.ones(members.size) if first is None else first[members]
-            values = np.stack([weight, self.raw.predicted[members], self.raw.observed[members]])
-            made.append(values[:, int(np.argmax(np.abs(weight * (values[2] - values[1]))))])
-        return np.array(made)
+        every, raw = (place.rows for place in places), self.raw
+        at = [members[np.argmax(np.abs(residuals(raw, members)))] for members in every]
+        weight = np.ones(len(at)) if raw.first is None else raw.first[at]
+        return np.stack([weight, raw.predicted[at], raw.observed[at]], axis=1)
 
     @property
     def sample(self) -> bool:
@@ -152,6 +145,11 @@ class Rows:
         if self.noise.spread is not None:
             own = np.maximum(own, self.noise.spread.floor(sums))
         return np.asarray(own * self.spread)
+
+    def deviation(self, sums: Sums, total: float) -> float:
+        """Standard deviation of the sum of one cell when the score was put right on rows of this total variance."""
+        variance = float(self.variance(sums)[0])
+        return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
 
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
@@ -201,6 +199,14 @@ class Rows:
             sums = floored(sums, self.noise.spread)
             sums = replace(sums, variance=sums.variance * self.spread)
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
+
+
+def noise_left(variance: float, total: float) -> float:
+    """The share of a place's variance that is left when the score was put right on the same rows.
+
+    What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
+    """
+    return 1.0 - min(variance / max(total, 1e-300), 0.99)
 
 
 def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:

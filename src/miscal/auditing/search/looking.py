@@ -13,14 +13,13 @@ from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Both, Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
-from miscal.auditing.search.places import AVERAGE, Family, Multiplicity, Own, Place, add_walk
+from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.nulls import beyond_score
 from miscal.inference.residual import LEAST_EVENTS, choose_null
-from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
 from miscal.metrics.score import by_score
@@ -55,57 +54,6 @@ class Wanted:
     every: str | None
     max_levels: int
     score: str | None = None  # the column that is the score as it stands
-
-
-@dataclass(eq=False)
-class Looked:
-    """What was seen for one target.
-
-    name : the class, where there are several targets;  columns : each with its result and group
-    score, columns : without results where nothing was judged yet
-    skipped : families and numbers of tests that a first look left out, which count all the same
-    searched : families whose p-values are those of their whole search: how many places, and the worst of them
-    whole, bent : all rows, by their walk and by their walk less its drift
-    all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
-    left : places still off when the list of findings was stopped;  decided : places that one row decides
-    scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
-    column : the column that holds the very score, if one does
-    left_out : what was not looked at, by its kind, the reason and how to ask for it
-    """
-
-    target: str | int
-    name: str
-    rows: Rows
-    score: Any
-    scores: Sums
-    column: str | None = None
-    whole: Place = field(init=False)
-    bent: Place = field(init=False)
-    columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
-    pairs: list[Group] = field(default_factory=list)
-    skipped: list[tuple[str, int]] = field(default_factory=list)
-    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
-    places: list[Place] = field(default_factory=list)
-    further: list[Result] = field(default_factory=list)
-    all: tuple[Sums, Sums] | None = None
-    left: int = 0
-    decided: list[Place] = field(default_factory=list)
-    extremes: list[Place] = field(default_factory=list)
-    left_out: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
-
-    def leave_out(self, what: str, where: str, reason: str, ask: str) -> None:
-        """Note what is not looked at, why, and how to ask for it."""
-        self.left_out.setdefault((what, reason, ask), []).append(where)
-
-    @property
-    def groups(self) -> list[Group]:
-        return [group for _, _, group in self.columns]
-
-    @property
-    def total(self) -> float:
-        """Variance of the sum of all residuals."""
-        groups = self.groups
-        return float(self.rows.variance(groups[0].beyond).sum()) if groups else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,22 +98,20 @@ def look(
         say(column.name)
         if column.name not in parts:
             parts[column.name] = fine_part(column, compared.weight, compared.count)
-        part, p_value = parts[column.name], None
-        if not judged:
-            kind = "field" if column.nominal else "variable"
-            looked.columns.append((column, None, group_of([part], kind, rows, np.full(part.count, np.nan))))
-            continue
-        if column.nominal:
+        part = parts[column.name]
+        result, p_value = None, None
+        if judged and column.nominal:
             result = by_field(predictions, column.name, **options)
             p_value = np.asarray(result.table["p_value"], dtype=float)
-        else:
+        elif judged:
             result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
-        group = group_of([part], result.kind, rows, p_value)
-        group.walk = walk_of(result, part)
-        if group.count <= KEPT:  # the sums of a small one are kept
-            group.along = alongs(group, rows)
-        shapes_of(group, rows, "columns")
+        group = group_of([part], "field" if column.nominal else "variable", rows, p_value)
+        if result is not None:
+            group.walk = walk_of(result, part)
+            if group.count <= KEPT:  # the sums of a small one are kept
+                group.along = alongs(group, rows)
+            shapes_of(group, rows, "columns")
         looked.columns.append((column, result, group))
     return looked
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
-from miscal.auditing.search.looking import Looked, Say, Wanted, suspicion
+from miscal.auditing.search.looking import Say, Wanted, suspicion
 from miscal.auditing.search.parts import Part, coarse_part, some_levels
-from miscal.auditing.search.places import Own, Place
+from miscal.auditing.search.places import Looked, Own, Place
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back

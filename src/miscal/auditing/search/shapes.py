@@ -13,20 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.groups import WHOLE, Along, Best, Both, Box, Group, Rows, cluster_p, crossed_codes, furthest
-from miscal.auditing.search.places import (
-    Family,
-    Multiplicity,
-    Place,
-    Reading,
-    deviation_beyond,
-    noise_left,
-    plain_chance,
-)
+from miscal.auditing.search.groups import WHOLE, Along, Both, Box, Group, Rows, crossed_codes, furthest, noise_left
+from miscal.auditing.search.places import Boxes, Family, Multiplicity, Place, Reading, plain_chance
 from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
-from miscal.inference.residual import LEAST_EVENTS, Shape
+from miscal.inference.residual import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
@@ -77,7 +69,7 @@ def alongs(group: Group, rows: Rows) -> Both:
 
 def tested(along: Along, rows: Rows) -> Shape:
     """The test of places, NaN where too few events are expected on either side."""
-    found = along.test
+    found = shape_test(along.off, along.variance)
     count, weight, predicted = (values.sum(axis=-1) for values in (along.rows, along.weight, along.predicted))
     rate = predicted / np.maximum(weight, 1e-300) if rows.noise.binary else 0.5
     enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
@@ -116,7 +108,7 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequence[float]]:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     both = alongs(group, rows)
     found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST))), group)
@@ -186,7 +178,9 @@ def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
     """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
     place.average = plain_chance(place, rows) <= tests.level
     # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
-    place.shape = not place.average or bool(place.along and place.along[0].test.p_value <= tests.level)
+    place.shape = not place.average or bool(
+        place.along and shape_test(place.along[0].off, place.along[0].variance).p_value <= tests.level
+    )
 
 
 def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
@@ -207,12 +201,10 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     """P-value of the average beyond the score."""
     after = place.beyond
     if rows.raw.cluster is not None:
-        return cluster_p(rows.beyond, place.rows)
+        return rows.exact_p(rows.beyond, place.rows, 0.0)
     if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
-    return 2.0 * float(
-        special.ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total))
-    )
+    return 2.0 * float(special.ndtr(-abs(float(after.off[0])) / rows.deviation(after, total)))
 
 
 def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
