@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
-from miscal.auditing.search.groups import Both, Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
@@ -157,13 +157,16 @@ def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
 
 def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
-    family = "columns"
-    kuiper = looked.score.extra["kuiper_noise"]
+    family, rows, kuiper = "columns", looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    whole = "score" if kuiper["method"] in SIMULATED else family
-    along = whole_along(looked.rows, looked.groups, looked.score.extra["tally"])
-    looked.whole = _whole(looked, float(kuiper["p_value"]), whole, along)
-    chance = float(np.nan_to_num(tested(along.raw, looked.rows).p_value, nan=1.0))
+    whole, p_value = "score" if kuiper["method"] in SIMULATED else family, float(kuiper["p_value"])
+    along = whole_along(rows, looked.groups, looked.score.extra["tally"])
+    every = np.arange(rows.raw.rows, dtype=np.int32)
+    raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
+    own = Own("score", every, f"class {looked.name}" if looked.name else "the whole table")
+    bound = p_value <= kuiper.get("least", 0.0)
+    looked.whole = Place(own, (), p_value, whole, raw, beyond, along=along, bound=bound)
+    chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
     looked.extremes = extreme_places(looked, family)
     for place in (looked.whole, looked.bent, *looked.extremes):
@@ -196,14 +199,6 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places
-
-
-def _whole(looked: Looked, p_value: float, family: str, along: Both) -> Place:
-    every = np.arange(looked.rows.raw.rows, dtype=np.int32)
-    raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
-    words = "the whole table" if not looked.name else f"class {looked.name}"
-    bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
-    return Place(Own("score", every, words), (), p_value, family, raw, beyond, along=along, bound=bound)
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:

@@ -159,7 +159,6 @@ MANY_PAIRS = f"{MOST_PAIRS} pairs of numbers are mapped, and the others are more
 SAMPLE_ROWS = "audit a sample of the rows"
 MANY_MAPPED = f"there are more than {MOST_MAPPED:,} rows"
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
-WHOLE_SCORE = (0.0, 1.0)
 
 
 def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
@@ -260,7 +259,7 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         names = [*one.names, *two.names]
         say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
-            predictions, names, bins=looked.rows.noise.units.back(np.array(WHOLE_SCORE)), bandwidth=BANDWIDTH,
+            predictions, names, bins=looked.rows.noise.units.back(np.array([0.0, 1.0])), bandwidth=BANDWIDTH,
             simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):

@@ -24,8 +24,6 @@ from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
-LEAST = 1e-300
-
 
 def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
     """Sums of all rows in cells of place and score, (places, cells of the score)."""
@@ -111,7 +109,7 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
 def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     both = alongs(group, rows)
     found = tested(both[beyond].map(group.boxes), rows).p_value
-    best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST))), group)
+    best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
     chances = [math.exp(-item.z) for item in best]
     if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
         own = both.raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
