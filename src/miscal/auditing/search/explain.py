@@ -41,7 +41,7 @@ class Explainer:
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
         self.needed: dict[Place, list[float]] = {}
-        self.total = looked.total
+        self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [group for group in looked.groups if group.ordered and beyond]
         self.off = {group: group.beyond.off for group in self.searched}
@@ -59,11 +59,10 @@ class Explainer:
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
-            total = self.total if self.beyond else math.inf
-            place.deviation = self.rows.deviation(self.of(place), total)
+            place.deviation = self.rows.deviation(self.of(place), self.total)
         if place.along is not None:
             variance = place.along[self.beyond].variance
-            place.noise = variance * (noise_left(float(variance.sum()), self.total) if self.beyond else 1.0)
+            place.noise = variance * noise_left(float(variance.sum()), self.total)
 
     def _bend(self, places: Sequence[Place]) -> None:
         """Note how far off what is left of places is along the score, as standard deviations of a normal."""

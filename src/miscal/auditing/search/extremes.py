@@ -99,8 +99,6 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
     inside = slice(1, -1)
     rows = sums.rows[inside][::-1] if upper else sums.rows[inside]
     running = np.cumsum(rows)
-    if not running[-1]:
-        return []
     powers = GRID.size - 1 - np.searchsorted(GRID, 1.0 - TAILS) if upper else np.searchsorted(GRID, TAILS)
     # Edge 1 is 0 itself, and at the other end one cell is of 1 alone: after so many edges so many cells less one.
     shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
@@ -140,7 +138,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, fl
 
 def _tail(size: float, rare: float, mean: float, variance: float) -> float:
     """Twice the chance of at least so many rare outcomes."""
-    if rare <= mean or size <= 0:
+    if rare <= mean:
         return 1.0
     if variance <= 0:
         return 0.0

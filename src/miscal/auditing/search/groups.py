@@ -282,11 +282,6 @@ class Group:
         return raw.reshape(-1, *self.shape), beyond.reshape(-1, *self.shape)
 
     @property
-    def some(self) -> bool:
-        """Whether some rows are in none of its cells; their code is `count`."""
-        return any(part.some for part in self.parts)
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The columns."""
         return tuple(part.name for part in self.parts)

@@ -1,4 +1,4 @@
-"""Places that were tested, and which of them are beyond noise.
+"""What was looked at, the places in it that were tested, and which of them are beyond noise.
 
 Tests fall into families (columns, pairs, subpopulations, neighbourhoods) that share the level equally, so that a wide
 search does not blunt the narrow one; within a family Holm's rule. A stretch of a variable counts as one test: its
@@ -397,8 +397,7 @@ class Overlap:
         codes = crossed_codes(group.parts, [self.codes[part] for part in group.parts])
         codes *= self.cells_of_score
         codes += self.scores
-        room = (group.count + group.some) * self.cells_of_score
-        counted = np.bincount(codes, self.own, room)
+        counted = np.bincount(codes, self.own, (group.count + 1) * self.cells_of_score)  # the last are in no cell of it
         return counted.reshape(-1, self.cells_of_score)[: group.count]
 
     def _expected(self, group: Group) -> np.ndarray:

@@ -104,7 +104,7 @@ def _cross(looked: Looked, one: _Side, two: _Side) -> None:
         looked.leave_out("pairs", _names(one, two), MUCH_THE_SAME, JOIN_THEM)
         return
     looked.pairs.append(group)
-    if group.some:
+    if any(part.some for part in parts):
         looked.skipped.append((family_of(parts), _tests(one.part, two.part) - _tests(*parts)))
 
 

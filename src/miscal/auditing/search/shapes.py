@@ -1,5 +1,7 @@
 """Places tested along the score as well as on average: the tests, what each place is by both, and by how many rows.
 
+The tests read sums in cells of place and score. These add, so that they are the same in memory, in parts and on a
+cluster.
 Does one row decide a place? An amount of a million can put any place beyond noise that holds it.
 """
 
@@ -20,7 +22,6 @@ from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.residual import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
-from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
@@ -31,13 +32,9 @@ def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
     assert grid is not None
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(places * grid.cells))
-
-    def added(pair: Pair) -> Along:
-        plain = pair.plain and pair.binary and rows.noise.null == "bernoulli"
-        made = mean_tally(pair, pooling) if plain else tally(pair, pooling)
-        return along_of_tally(made, rows, (places, grid.cells))
-
-    return Both(added(rows.raw), added(rows.beyond))
+    plain = rows.raw.plain and rows.raw.binary and rows.noise.null == "bernoulli"
+    sums = ((mean_tally if plain else tally)(pair, pooling) for pair in (rows.raw, rows.beyond))
+    return Both(*(along_of_tally(made, rows, (places, grid.cells)) for made in sums))
 
 
 def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
