@@ -168,3 +168,17 @@ def test_of_many_levels_some_are_walked_but_the_whole_table_has_all_rows(tmp_pat
     assert looked.whole.along.raw.rows.sum() == n
     assert looked.whole.along.raw.off.sum() == pytest.approx(looked.whole.off, rel=1e-9)
     assert found.findings[0].where.split()[0] in {"age", "pay"}  # the same column twice, in other units
+
+
+def test_a_level_that_is_not_walked_is_found_by_its_average(tmp_path, monkeypatch):
+    """Levels beyond those that are added along the score were taken for levels without any error."""
+    rng = np.random.default_rng(4)
+    n = 40_000
+    p, level = rng.beta(2.0, 12.0, n), (600 * rng.random(n) ** 1.5).astype(int)
+    truth = np.where(level == 560, 0.9, p)  # among the smaller ones, a tenth of the rows of the first
+    table = pa.table({"y": (rng.random(n) < truth).astype(np.uint8), "p": p, "who": level.astype(str)})
+    pq.write_table(table, tmp_path / "table.parquet")
+    monkeypatch.setattr("miscal.auditing.all_rows.MOST_CELLS", 2048)  # 64 levels of the 600
+    _held(monkeypatch, 20_000)
+    found = miscal.audit(tmp_path / "table.parquet", outcome="y", probability="p", effort="quick")
+    assert [one.where for one in found.findings if one.real][:1] == ["who 560"]

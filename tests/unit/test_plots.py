@@ -99,7 +99,7 @@ def test_what_cannot_be_drawn_is_refused(table):
     result = miscal.by_score(miscal.Predictions(y, p))
     with pytest.raises(MiscalError, match="must be of by_field; its kind is score"):
         plots.FieldDisplay(result)
-    with pytest.raises(MiscalError, match="'kind' must be 'reliability' or 'cumulative'; it is 'pie'"):
+    with pytest.raises(MiscalError, match="'kind' must be 'reliability' or 'cumulative'; got 'pie'"):
         plots.ScoreDisplay(result, "pie")
     with pytest.raises(MiscalError, match="VariableDisplay needs the columns that rows are pooled by"):
         plots.VariableDisplay.from_predictions(y, p)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.search.along import Both, along_of_tally
-from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Looked, leave_out_shapes, shown_edges, walk_of
+from miscal.auditing.search.groups import Both, Group, Rows
+from miscal.auditing.search.looking import leave_out_shapes, shown_edges, walk_of
 from miscal.auditing.search.parts import Part
-from miscal.auditing.search.places import Place
+from miscal.auditing.search.places import Looked, Place
+from miscal.auditing.search.shapes import along_of_tally
 from miscal.carriers.summary import ColumnSums, Summary, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column

@@ -17,8 +17,9 @@ from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Looked, Seen, Wanted, judge, leave_out_by_effort, look
+from miscal.auditing.search.looking import Seen, Wanted, judge, leave_out_by_effort, look
 from miscal.auditing.search.parts import Part
+from miscal.auditing.search.places import Looked
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
@@ -166,7 +167,7 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
         "target": str(wanted.target), "tests": tests.total,
-        "families": {name: tests.size(name) for name in tests.names}, **seen.settings,
+        "families": {name: tests.families[name].size for name in tests.names}, **seen.settings,
     }  # fmt: skip
     document = document_of(seen, found, tests, data=described, settings=settings)
     document["along_score"] = curves_of(looks, found)

@@ -15,8 +15,8 @@ from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, stretches
-from miscal.auditing.search.looking import Looked, Seen, left_out_list
-from miscal.auditing.search.places import Multiplicity
+from miscal.auditing.search.looking import Seen, left_out_list
+from miscal.auditing.search.places import Looked, Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -107,7 +107,9 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
     many = stretches(group.ordered) if group.ordered else 1
     tested = error if group.ordered else error[~np.isnan(group.p_value)]
-    detectable = minimum_detectable_gap(tested, max(tests.size("columns"), 1) * tests.factor * many, tests.level)
+    detectable = minimum_detectable_gap(
+        tested, max(tests.families["columns"].size, 1) * tests.factor * many, tests.level
+    )
     return {
         "where": column.name,
         "value": result.value,

@@ -4,22 +4,18 @@ A display holds what is drawn (`frame()` returns it), `plot(ax=None)` draws it a
 `figure_`; nothing is computed while drawing.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from miscal.data.checks import one_of
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import frame_of
 from miscal.results import Result, Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.
 OVER = "#c2571a"  # predicted more than happened
@@ -40,11 +36,9 @@ def pyplot() -> Any:
     return plt
 
 
-class View(ABC):
+class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
-    ax_: "Axes"
-    figure_: "Figure"
     columns: ClassVar[tuple[str, ...]] = ()
     size: ClassVar[tuple[float, float]]
     a_row: ClassVar[float]
@@ -59,7 +53,7 @@ class View(ABC):
         self.most = self.most if most is None else most
         self.check()
 
-    def check(self) -> None:  # noqa: B027  # most can show any
+    def check(self) -> None:
         """Refuse a result that this view cannot show."""
 
     def frame(self) -> Table:
@@ -87,7 +81,6 @@ class View(ABC):
             self.open(ax)
         return axes
 
-    @abstractmethod
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw what `frame` gives on some axes."""
 
@@ -207,18 +200,13 @@ class Display:
     word: ClassVar[str]
     views: ClassVar[Mapping[str, type[View]]]
     pools: ClassVar[bool] = True  # whether columns say which rows belong together
-    ax_: "Axes"
-    figure_: "Figure"
 
     def __init__(self, result: Result, kind: str | None = None, **choices: Any) -> None:
         if result.kind != self.word:
             raise refusal(f"must be of by_{self.word}", where="the result", got=f"its kind is {result.kind}")
-        kind = kind or self.usual(result)
-        if kind not in self.views:
-            known = " or ".join(f"'{name}'" for name in self.views)
-            raise refusal(f"must be {known}", where="'kind'", got=f"it is {kind!r}")
-        self.result, self.kind = result, kind
-        self.view = self.views[kind](result, **choices)
+        self.result, self.kind = result, kind or self.usual(result)
+        one_of("kind", self.kind, tuple(self.views))
+        self.view = self.views[self.kind](result, **choices)
 
     @classmethod
     def usual(cls, result: Result) -> str:  # noqa: ARG003  # some words look at it

@@ -12,10 +12,9 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.groups import Group, best_boxes, cluster_sums
-from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
-from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
+from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
+from miscal.auditing.search.places import Looked, Multiplicity, Overlap, Place, box_place, effects
+from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.residual import form_of, normal_z, shape_test
@@ -27,6 +26,7 @@ MOST = 40  # places taken; what is left is counted
 INSIDE = 0.5  # of a place that a simpler one must hold
 CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
 MOST_KINDS = 15  # columns and combinations of columns that they may belong to
+ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
 LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
 Ordered = list[tuple[float, Finding]]
 
@@ -41,7 +41,7 @@ class Explainer:
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
         self.needed: dict[Place, list[float]] = {}
-        self.total = looked.total
+        self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [group for group in looked.groups if group.ordered and beyond]
         self.off = {group: group.beyond.off for group in self.searched}
@@ -59,11 +59,10 @@ class Explainer:
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
-            total = self.total if self.beyond else math.inf
-            place.deviation = deviation_beyond(float(self.rows.variance(self.of(place))[0]), total)
+            place.deviation = self.rows.deviation(self.of(place), self.total)
         if place.along is not None:
             variance = place.along[self.beyond].variance
-            place.noise = variance * (noise_left(float(variance.sum()), self.total) if self.beyond else 1.0)
+            place.noise = variance * noise_left(float(variance.sum()), self.total)
 
     def _bend(self, places: Sequence[Place]) -> None:
         """Note how far off what is left of places is along the score, as standard deviations of a normal."""
@@ -119,19 +118,16 @@ class Explainer:
         if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
-        if best[0].z < adjusted_z(self.tests.severity(place), self.tests.level):
-            return None
         place.specific = True
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
         left = float(group.summed(off, best[0].box))
-        if left * place.off <= 0 or not place.adjusted <= self.tests.level:
+        too_near = best[0].z < adjusted_z(self.tests.severity(place), self.tests.level)
+        if too_near or left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
         mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
-        if place.deciding is not None:
-            return None
         self._measure(place, left)
-        return place
+        return place if place.deciding is None else None
 
     def _choose(self, candidates: list[Place]) -> tuple[Place, float]:
         """The largest bound, or the place among those about the same rows that describes it best.
@@ -144,16 +140,13 @@ class Explainer:
         top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
         near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
         near = [p for p in near if p is top or _one_way(p, top)]
-        self._overlap(top).know(near)
-        same = [p for p in near if p is top or self._about_as(p, top)]
+        overlap = self._overlap(top)
+        overlap.know(near)
+        # Those that are about the same rows.
+        same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
         chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
         chosen = self._simpler(chosen, candidates, bounds)
         return chosen, bounds[chosen]
-
-    def _about_as(self, place: Place, other: Place) -> bool:
-        """Whether two places are about the same rows."""
-        smaller = min(float(place.raw.weight[0]), float(other.raw.weight[0]))
-        return bool(self._overlap(other).weight(place).sum() >= SHARED * smaller)
 
     def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[Place, float]) -> Place:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
@@ -161,13 +154,12 @@ class Explainer:
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
         names, overlap = set(chosen.group.names), self._overlap(chosen)
-        size = float(chosen.raw.weight[0])
         alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
-            share = float(overlap.weight(wider).sum()) / size
-            if share < INSIDE or float(wider.raw.weight[0]) <= share * size:
+            share = float(overlap.weight(wider).sum()) / chosen.size
+            if share < INSIDE or wider.size <= share * chosen.size:
                 continue
             own, other = effects(chosen, wider, share, beyond=self.beyond)
             apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
@@ -192,7 +184,9 @@ class Explainer:
             return plain
         if math.isnan(place.bent_off):
             raw = place.along[0]
-            place.bent_off = self._disagreeing(raw.off, raw.variance, float(normal_z(raw.test.p_value)))
+            place.bent_off = self._disagreeing(
+                raw.off, raw.variance, float(normal_z(shape_test(raw.off, raw.variance).p_value))
+            )
         left = self._disagreeing(place.left, place.along[self.beyond].variance, place.bent)
         return max(plain, min(left, place.bent_off))
 
@@ -240,7 +234,7 @@ class Explainer:
         for other, before, by_this, share in zip(others, was, alone, shares, strict=True):
             if before and self._still_off(other):
                 still.append(other)
-            elif by_this and share >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
+            elif by_this and share >= SHARED * other.size and _one_way(other, place):
                 explained.append(other)
         self.open = still
         return explained
@@ -249,6 +243,33 @@ class Explainer:
 def _one_way(one: Place, other: Place) -> bool:
     """Whether two places do not err in opposite ways: those that are off on average, by sign."""
     return not (one.average and other.average) or one.off * other.off > 0
+
+
+def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
+    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
+
+    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
+    (a level, and a pair of columns one of which tells the other) the simplest is kept.
+    """
+    most = ALL * looked.whole.size
+    once: dict[tuple[float, ...], Place] = {}
+    for place in looked.places:
+        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
+            place.adjusted = tests.bonferroni(place.family, place.p_value)
+        if not place.adjusted <= tests.level or place.size >= most:
+            continue
+        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
+        other = once.setdefault(sums, place)
+        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
+        kept.adjusted = min(other.adjusted, place.adjusted)
+        once[sums] = kept
+    real = list(once.values())
+    see_along(real, looked.rows)
+    for place in real:
+        mark_tests(tests, place, looked.rows, looked.total)
+    mark_decided(real, looked.rows, tests)
+    looked.decided = [place for place in real if place.deciding is not None]
+    return [place for place in real if place.deciding is None]
 
 
 def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
@@ -285,18 +306,14 @@ def _own_off(place: Place) -> np.ndarray:
         return place.raw.off
     if place.shape:
         return place.along[0].off
-    return place.along[0].weight * float(place.raw.off[0] / place.raw.weight[0])
+    return place.along[0].weight * (place.off / place.size)
 
 
 def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
     known = {name for place in taken for name in place.group.names}
-    most = SHARED * float(looked.whole.raw.weight[0])
-    left = [
-        place
-        for place in looked.decided
-        if place is looked.whole or (known.isdisjoint(place.group.names) and float(place.raw.weight[0]) <= most)
-    ]
+    whole, most = looked.whole, SHARED * looked.whole.size
+    left = [p for p in looked.decided if p is whole or (known.isdisjoint(p.group.names) and p.size <= most)]
     return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
 
 
@@ -322,7 +339,7 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
         return None
     shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
     most = int(np.argmax(shares))
-    return most if shares[most] >= SHARED * float(end.raw.weight[0]) else None
+    return most if shares[most] >= SHARED * end.size else None
 
 
 def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:

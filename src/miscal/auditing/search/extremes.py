@@ -7,11 +7,11 @@ chance. Each end is one test of the audit: whether more of what was called rare 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.places import Own, Place
+from miscal.auditing.search.places import Looked, Own, Place
 from miscal.carriers.summary import GRID, TAILS
 from miscal.engines.memory import tally
 from miscal.inference.cells import binomial_tail
@@ -20,13 +20,9 @@ from miscal.pairs import Pair
 from miscal.pooling.cells import BinPooling, Ranges
 from miscal.pooling.condition import Condition, Conjunction, just_below
 
-if TYPE_CHECKING:
-    from miscal.auditing.search.looking import Looked
-
 SHARES = (0.001, 0.01)  # of the rows: ends that are looked at wherever the scores lie
 STEPS = (0.01, 0.001, 0.0001)  # to which scores are often rounded
 COARSEST = 20  # values from which scores of such a step are rounded ones
-CODE = "MC102"
 SCORE = "score"  # what a condition calls the score that no column holds as it stands
 
 
@@ -58,7 +54,7 @@ def rounding_step(predicted: np.ndarray) -> float:
     return 0.0
 
 
-def extreme_places(looked: "Looked", family: str) -> list[Place]:
+def extreme_places(looked: Looked, family: str) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
     rows = looked.rows
     if not rows.raw.binary:
@@ -77,7 +73,7 @@ ONE = End(upper=True, certain=True, cells=slice(GRID.size - 2, GRID.size - 1), l
 Found = tuple[End, float, int]
 
 
-def _certain(looked: "Looked", end: End, tested: Sums, step: float) -> Found | None:
+def _certain(looked: Looked, end: End, tested: Sums, step: float) -> Found | None:
     """Rows said to be certain: one that went the other way contradicts them, unless scores were rounded."""
     size, rare, *_ = _rare(tested, end)
     if not size:
@@ -89,7 +85,7 @@ def _certain(looked: "Looked", end: End, tested: Sums, step: float) -> Found | N
     return end, _tail(*numbers), 1
 
 
-def _worst(looked: "Looked", ends: Sequence[End], tested: Sums) -> Found | None:
+def _worst(looked: Looked, ends: Sequence[End], tested: Sums) -> Found | None:
     """Of nested ends of the scale the one that is hardest to explain, with how many there were."""
     chances = [_tail(*_by_cluster(looked.rows.raw, end) or _rare(tested, end)) for end in ends]
     if not chances:
@@ -103,8 +99,6 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
     inside = slice(1, -1)
     rows = sums.rows[inside][::-1] if upper else sums.rows[inside]
     running = np.cumsum(rows)
-    if not running[-1]:
-        return []
     powers = GRID.size - 1 - np.searchsorted(GRID, 1.0 - TAILS) if upper else np.searchsorted(GRID, TAILS)
     # Edge 1 is 0 itself, and at the other end one cell is of 1 alone: after so many edges so many cells less one.
     shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
@@ -144,7 +138,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, fl
 
 def _tail(size: float, rare: float, mean: float, variance: float) -> float:
     """Twice the chance of at least so many rare outcomes."""
-    if rare <= mean or size <= 0:
+    if rare <= mean:
         return 1.0
     if variance <= 0:
         return 0.0
@@ -156,14 +150,14 @@ def _inside(compared: Pair, end: End) -> np.ndarray:
     return np.flatnonzero((compared.predicted > end.low) & (compared.predicted <= end.high)).astype(np.int32)
 
 
-def _place(looked: "Looked", end: End, p_value: float, searched: int, family: str) -> Place:
+def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
     level = ("100%" if end.upper else "0%") if end.certain else _said(end)
     column, value = looked.column or SCORE, (1.0 if end.upper else 0.0,)
     names = () if looked.column is None else (looked.column,)
     one = Condition(column, levels=value) if end.certain else Condition(column, low=end.low, high=end.high)
     words = f"rows said {level}" + (f" (class {looked.name})" if looked.name else "")
-    own = Own("score", _inside(looked.rows.raw, end), words, names, (level,), Conjunction((one,)), CODE)
+    own = Own("score", _inside(looked.rows.raw, end), words, names, (level,), Conjunction((one,)), "MC102")
     return Place(own, (), p_value, family, raw, raw, searched)
 
 

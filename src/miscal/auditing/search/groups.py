@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, Both, ScoreGrid, over_stretches
 from miscal.auditing.search.parts import Part
 from miscal.data.libraries import special
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
-from miscal.inference.residual import Noise
+from miscal.inference.residual import LEAST_EVENTS, Noise
 from miscal.inference.sums import Floats, Judging, Sums
+from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair
+from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
 
@@ -25,6 +26,68 @@ CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum o
 WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
 EVERY = slice(None)
 LARGE = "large fields"  # the family of pairs of which not all levels are crossed
+CELLS = 32  # of the score, of about equal weight
+MOST_ALONG = 1 << 15  # cells tested along the score; beyond, only those that have enough rows for it
+
+
+class ScoreGrid(NamedTuple):
+    """Cells of the score: their edges, and the cell of each row."""
+
+    edges: np.ndarray
+    codes: np.ndarray
+
+    @property
+    def cells(self) -> int:
+        return self.edges.size - 1
+
+
+def score_grid(compared: Pair) -> ScoreGrid:
+    """Cells of about equal weight; tied scores are never split."""
+    share = np.linspace(0.0, 1.0, CELLS + 1)[1:-1]
+    inner = np.unique(np.quantile(compared.predicted, share))
+    inner = inner[(inner > 0.0) & (inner < 1.0)]
+    edges = np.concatenate([[0.0], inner, [1.0]])
+    return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """Sums of places in cells of the score, arrays (..., cells of the score).
+
+    noise : variance of Σw(y - p);  usual : its least, where outcomes are no events, else 0
+    """
+
+    rows: Floats
+    weight: Floats
+    predicted: Floats
+    observed: Floats
+    noise: Floats
+    usual: Floats
+
+    @property
+    def variance(self) -> Floats:
+        """Variance of Σw(y - p)."""
+        return np.maximum(self.noise, self.usual)
+
+    @property
+    def off(self) -> Floats:
+        """Σw(p - y)."""
+        return self.predicted - self.observed
+
+    def map(self, change: Any) -> "Along":
+        """The same change made to each of the sums."""
+        return Along(*map(change, vars(self).values()))
+
+
+class Both(NamedTuple):
+    """Sums along the score, as predicted and beyond the score."""
+
+    raw: Along
+    beyond: Along
+
+    def map(self, change: Any) -> "Both":
+        """The same change made to both."""
+        return Both(self.raw.map(change), self.beyond.map(change))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +113,10 @@ class Rows:
         """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
         if self.lookup is not None:
             return self.lookup([place.conjunction for place in places])
-        first, made = self.raw.first, []
-        for members in (place.rows for place in places):
-            weight = np.ones(members.size) if first is None else first[members]
-            values = np.stack([weight, self.raw.predicted[members], self.raw.observed[members]])
-            made.append(values[:, int(np.argmax(np.abs(weight * (values[2] - values[1]))))])
-        return np.array(made)
+        every, raw = (place.rows for place in places), self.raw
+        at = [members[np.argmax(np.abs(residuals(raw, members)))] for members in every]
+        weight = np.ones(len(at)) if raw.first is None else raw.first[at]
+        return np.stack([weight, raw.predicted[at], raw.observed[at]], axis=1)
 
     @property
     def sample(self) -> bool:
@@ -85,9 +146,25 @@ class Rows:
             own = np.maximum(own, self.noise.spread.floor(sums))
         return np.asarray(own * self.spread)
 
+    def deviation(self, sums: Sums, total: float) -> float:
+        """Standard deviation of the sum of one cell when the score was put right on rows of this total variance."""
+        variance = float(self.variance(sums)[0])
+        return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
+
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
         return cell_p_values(self._spread_out(sums), self._how()).p_value
+
+    def reachable_p(self, sums: Sums) -> Floats:
+        """The smallest p-value that each cell could have shown: with no event at all, or nothing but events.
+
+        It depends on the predictions alone, so that cells which could never be significant may be left out before
+        anything is counted (Tarone).
+        """
+        if self.raw.weight is not None or self.noise.null == "residual":
+            return np.zeros(sums.rows.size)
+        none, every = (self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight))
+        return np.asarray(np.nan_to_num(np.fmin(none, every), nan=1.0))
 
     def _how(self) -> Judging:
         """From sums alone: of clusters it is not known how many there are in a cell."""
@@ -124,6 +201,14 @@ class Rows:
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 
 
+def noise_left(variance: float, total: float) -> float:
+    """The share of a place's variance that is left when the score was put right on the same rows.
+
+    What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
+    """
+    return 1.0 - min(variance / max(total, 1e-300), 0.99)
+
+
 def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
     """w(y - p) of some rows."""
     residual = pair.observed[rows] - pair.predicted[rows]
@@ -157,7 +242,7 @@ class Group:
     p_value : of each cell as predicted, NaN where it cannot be judged
     walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
     along : how its cells err along the score, as predicted and beyond the score, where that is kept
-    seen : the cells that are in `along`, where not all are
+    seen : the cells that are tested along the score, where not all are
     suspect : the smallest p-value of any of its cells or stretches along the score, corrected for their number
     shapes : the tests along the score, once they were made
     """
@@ -197,11 +282,6 @@ class Group:
         return raw.reshape(-1, *self.shape), beyond.reshape(-1, *self.shape)
 
     @property
-    def some(self) -> bool:
-        """Whether some rows are in none of its cells; their code is `count`."""
-        return any(part.some for part in self.parts)
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The columns."""
         return tuple(part.name for part in self.parts)
@@ -209,10 +289,6 @@ class Group:
     def box(self, cell: int) -> Box:
         """One cell, as the first and last cell of each part."""
         return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))
-
-    def codes(self) -> np.ndarray:
-        """The cell of each row."""
-        return self.parts[0].codes if len(self.parts) == 1 else crossed_codes(self.parts)
 
     def members(self, box: Box) -> np.ndarray:
         """Row numbers of a box of cells."""
@@ -224,6 +300,19 @@ class Group:
         """The values of a box of cells, added up; further axes stay."""
         cut = values.reshape(*self.shape, *values.shape[1:])[tuple(slice(first, last + 1) for first, last in box)]
         return np.asarray(cut.sum(axis=tuple(range(len(box)))))
+
+    def boxes(self, values: Floats) -> Floats:
+        """The values of every box of cells: sums over the stretches of each part that has an order."""
+        values = values.reshape(*self.shape, *values.shape[1:])
+        for axis, size in enumerate(self.runs):
+            if size:
+                before, after = values.shape[:axis], values.shape[axis + 1 :]
+                known = np.ascontiguousarray(values[(slice(None),) * axis + (slice(0, size),)])
+                made = np.empty((*before, stretches(size), *after))
+                flat = math.prod(before), -1, math.prod(after)
+                add_stretches(known.reshape(flat), made.reshape(flat))
+                values = made
+        return values
 
     def words(self, box: Box) -> str:
         """The place in words."""
@@ -279,25 +368,13 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
     count = math.prod(part.count for part in parts)
     pooling = LevelPooling(codes, Levels(("",) * (count + any(part.some for part in parts))))
     raw, beyond = (Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond))
-    return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value)
+    seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
+    return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen)
 
 
 def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     """The sums of some rows, as one cell."""
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Levels(("",)))))
-
-
-def reachable_p(sums: Sums, rows: Rows) -> Floats:
-    """The smallest p-value that each cell could have shown: with no event at all, or nothing but events.
-
-    It depends on the predictions alone, so that cells which could never be significant may be left out before
-    anything is counted (Tarone).
-    """
-    if rows.raw.weight is not None or rows.noise.null == "residual":
-        return np.zeros(sums.rows.size)
-    none = rows.p_values(replace(sums, observed=np.zeros_like(sums.observed)))
-    every = rows.p_values(replace(sums, observed=sums.weight.copy()))
-    return np.asarray(np.nan_to_num(np.fmin(none, every), nan=1.0))
 
 
 class Best(NamedTuple):
@@ -321,11 +398,11 @@ def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: floa
         variance; boxes that are nearly everything are passed over
     """
     sums = group.beyond if beyond else group.raw
-    off, variance = (each.reshape(group.shape) for each in (sums.off if left is None else left, rows.variance(sums)))
+    variance = rows.variance(sums)
     total = total or float(variance.sum())
-    if 0 in group.shape or total <= 0:
+    if total <= 0:
         return []
-    moved, spread = (over_stretches(values, group.runs) for values in (off, variance))
+    moved, spread = group.boxes(sums.off if left is None else left), group.boxes(variance)
     possible = spread > 0
     if beyond:
         possible &= spread < WHOLE * total

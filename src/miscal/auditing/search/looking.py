@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import asked_for
-from miscal.auditing.search.along import CELLS, Both, along_of, along_of_tally, alongs, score_grid, tested
 from miscal.auditing.search.extremes import extreme_places, fine_sums
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, sums_of
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
-from miscal.auditing.search.places import AVERAGE, Family, Multiplicity, Own, Place, add_walk
-from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along, shapes_of
+from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
+from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
-from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.nulls import beyond_score
 from miscal.inference.residual import LEAST_EVENTS, choose_null
-from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
 from miscal.metrics.score import by_score
@@ -39,8 +36,7 @@ MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this
 POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
-KEPT = 1 << 16  # cells of a column and the score that are kept
-ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
+KEPT = 1 << 11  # cells of a column whose sums along the score are kept
 SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")  # p-values that cannot be as small as need be
 
 
@@ -58,57 +54,6 @@ class Wanted:
     every: str | None
     max_levels: int
     score: str | None = None  # the column that is the score as it stands
-
-
-@dataclass(eq=False)
-class Looked:
-    """What was seen for one target.
-
-    name : the class, where there are several targets;  columns : each with its result and group
-    score, columns : without results where nothing was judged yet
-    skipped : families and numbers of tests that a first look left out, which count all the same
-    searched : families whose p-values are those of their whole search: how many places, and the worst of them
-    whole, bent : all rows, by their walk and by their walk less its drift
-    all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
-    left : places still off when the list of findings was stopped;  decided : places that one row decides
-    scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
-    column : the column that holds the very score, if one does
-    left_out : what was not looked at, by its kind, the reason and how to ask for it
-    """
-
-    target: str | int
-    name: str
-    rows: Rows
-    score: Any
-    scores: Sums
-    column: str | None = None
-    whole: Place = field(init=False)
-    bent: Place = field(init=False)
-    columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
-    pairs: list[Group] = field(default_factory=list)
-    skipped: list[tuple[str, int]] = field(default_factory=list)
-    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
-    places: list[Place] = field(default_factory=list)
-    further: list[Result] = field(default_factory=list)
-    all: tuple[Sums, Sums] | None = None
-    left: int = 0
-    decided: list[Place] = field(default_factory=list)
-    extremes: list[Place] = field(default_factory=list)
-    left_out: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
-
-    def leave_out(self, what: str, where: str, reason: str, ask: str) -> None:
-        """Note what is not looked at, why, and how to ask for it."""
-        self.left_out.setdefault((what, reason, ask), []).append(where)
-
-    @property
-    def groups(self) -> list[Group]:
-        return [group for _, _, group in self.columns]
-
-    @property
-    def total(self) -> float:
-        """Variance of the sum of all residuals."""
-        groups = self.groups
-        return float(self.rows.variance(groups[0].beyond).sum()) if groups else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,22 +98,20 @@ def look(
         say(column.name)
         if column.name not in parts:
             parts[column.name] = fine_part(column, compared.weight, compared.count)
-        part, p_value = parts[column.name], None
-        if not judged:
-            kind = "field" if column.nominal else "variable"
-            looked.columns.append((column, None, group_of([part], kind, rows, np.full(part.count, np.nan))))
-            continue
-        if column.nominal:
+        part = parts[column.name]
+        result, p_value = None, None
+        if judged and column.nominal:
             result = by_field(predictions, column.name, **options)
             p_value = np.asarray(result.table["p_value"], dtype=float)
-        else:
+        elif judged:
             result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
-        group = group_of([part], result.kind, rows, p_value)
-        group.walk = walk_of(result, part)
-        if group.count * CELLS <= KEPT:  # the sums of a small one are kept
-            group.along = alongs(group, rows)
-        shapes_of(group, rows, "columns")
+        group = group_of([part], "field" if column.nominal else "variable", rows, p_value)
+        if result is not None:
+            group.walk = walk_of(result, part)
+            if group.count <= KEPT:  # the sums of a small one are kept
+                group.along = alongs(group, rows)
+            shapes_of(group, rows, "columns")
         looked.columns.append((column, result, group))
     return looked
 
@@ -214,17 +157,20 @@ def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
 
 def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
-    family = "columns"
-    kuiper = looked.score.extra["kuiper_noise"]
+    family, rows, kuiper = "columns", looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    whole = "score" if kuiper["method"] in SIMULATED else family
-    along = _whole_along(looked)
-    looked.whole = _whole(looked, float(kuiper["p_value"]), whole, along)
-    chance = float(np.nan_to_num(tested(along.raw, looked.rows).p_value, nan=1.0))
+    whole, p_value = "score" if kuiper["method"] in SIMULATED else family, float(kuiper["p_value"])
+    along = whole_along(rows, looked.groups, looked.score.extra["tally"])
+    every = np.arange(rows.raw.rows, dtype=np.int32)
+    raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
+    own = Own("score", every, f"class {looked.name}" if looked.name else "the whole table")
+    bound = p_value <= kuiper.get("least", 0.0)
+    looked.whole = Place(own, (), p_value, whole, raw, beyond, along=along, bound=bound)
+    chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
     looked.extremes = extreme_places(looked, family)
     for place in (looked.whole, looked.bent, *looked.extremes):
-        tests.add(place)
+        tests.families[place.family].add([place.p_value], {0: place})
     _judge_groups(looked, tests, looked.groups, family)
 
 
@@ -255,53 +201,6 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
         looked.places += places
 
 
-def _whole(looked: Looked, p_value: float, family: str, along: Both) -> Place:
-    every = np.arange(looked.rows.raw.rows, dtype=np.int32)
-    raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
-    words = "the whole table" if not looked.name else f"class {looked.name}"
-    bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
-    return Place(Own("score", every, words), (), p_value, family, raw, beyond, along=along, bound=bound)
-
-
-def _whole_along(looked: Looked) -> Both:
-    """The sums of all rows along the score, in the cells in which places have theirs."""
-    rows, bins = looked.rows, looked.score.extra["tally"]
-    for group in looked.groups:  # of a field with very many levels the largest alone are added along the score
-        if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
-            return group.along.map(lambda values: values.sum(axis=0))
-    if rows.grid is None or rows.sample:
-        made = along_of_tally(bins, rows, (bins.counts.size,))
-        return Both(made, made)
-    return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
-
-
-def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
-    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
-
-    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
-    (a level, and a pair of columns one of which tells the other) the simplest is kept.
-    """
-    most = ALL * float(looked.whole.raw.weight[0])
-    once: dict[tuple[float, ...], Place] = {}
-    for place in looked.places:
-        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
-            place.adjusted = tests.bonferroni(place.family, place.p_value)
-        if not place.adjusted <= tests.level or float(place.raw.weight[0]) >= most:
-            continue
-        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
-        other = once.setdefault(sums, place)
-        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
-        kept.adjusted = min(other.adjusted, place.adjusted)
-        once[sums] = kept
-    real = list(once.values())
-    see_along(real, looked.rows)
-    for place in real:
-        mark_tests(tests, place, looked.rows, looked.total)
-    mark_decided(real, looked.rows, tests)
-    looked.decided = [place for place in real if place.deciding is not None]
-    return [place for place in real if place.deciding is None]
-
-
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
     """The rows that the curves are drawn from: all of them (None), or a sample that all columns share."""
     if rows <= MOST_ROWS:
@@ -315,17 +214,15 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     known = np.flatnonzero(~np.isnan(values))
     if known.size < LEAST_ROWS:
         return result
-    # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
+    # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different, or so far
+    # apart that there is no number between them.
     grid = np.unique(np.quantile(values[known], np.linspace(0.025, 0.975, POINTS)))
-    if grid.size < LEAST_POINTS:
+    if grid.size < LEAST_POINTS or not np.isfinite(grid).all():
         return result
     rows = known if chosen is None else chosen[known]
     taken = compared if rows.size == compared.rows else compared.take(rows)
     seed = int(result.settings["random_state"])
-    try:
-        smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
-    except MiscalError:  # values that cannot carry a curve: the ranges stay
-        return result
+    smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
     said = {} if chosen is None else {"curve_rows": int(known.size)}
     density = density_of(values[known], taken, integer=column.integer)
     return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})

@@ -90,12 +90,11 @@ def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarra
     if column.nominal:
         pooling, labels = level_pooling(column), tuple(map(str, column.as_levels().levels))
         return Part(column, _small(pooling.codes(), len(labels) + 1), labels, None, pooling.cells.missing)
-    bins: Any = date_edges(column.values) if column.kind == "date" else FINE
-    pooling = range_pooling(column, bins, weight=weight, count=count)
+    dated = column.kind == "date" and not column.missing.all()
+    pooling = range_pooling(column, date_edges(column.values) if dated else FINE, weight=weight, count=count)
     cells = pooling.cells
-    if not hasattr(cells, "edges"):  # nothing but missing values
-        return Part(column, np.zeros(len(column), np.int16), (), None, True)
-    return Part(column, _small(pooling.codes(), cells.count), (), cells.edges, cells.missing)
+    edges = getattr(cells, "edges", None)  # none where nothing but missing values
+    return Part(column, _small(pooling.codes(), cells.count), (), edges, cells.missing)
 
 
 def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
@@ -153,8 +152,6 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
 def date_edges(days: np.ndarray) -> np.ndarray:
     """Edges of calendar days, weeks or months, whichever are at most 62."""
     known = days[~np.isnan(days)]
-    if known.size == 0:
-        return np.array([0.0, 1.0])
     length = np.floor(known.max()) - np.floor(known.min())
     every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
     return calendar_edges(known, every, MANY_DAYS)

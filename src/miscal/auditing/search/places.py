@@ -1,4 +1,4 @@
-"""Places that were tested, and which of them are beyond noise.
+"""What was looked at, the places in it that were tested, and which of them are beyond noise.
 
 Tests fall into families (columns, pairs, subpopulations, neighbourhoods) that share the level equally, so that a wide
 search does not blunt the narrow one; within a family Holm's rule. A stretch of a variable counts as one test: its
@@ -10,17 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.along import Both
-from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, crossed_codes, reachable_p, stretches
+from miscal.auditing.search.groups import Best, Both, Box, Group, Rows, best_boxes, crossed_codes, stretches
 from miscal.auditing.search.parts import Part
+from miscal.data.columns import Column
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
+from miscal.results import Result
 
+Boxes = tuple[Sequence[Best], Sequence[float]]  # with their p-values
 SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely become places
 
 
@@ -109,8 +111,9 @@ class Place:
         return self.group.members(self.box)
 
     @property
-    def words(self) -> str:
-        return self.group.words(self.box)
+    def size(self) -> float:
+        """Weight of its rows."""
+        return float(self.raw.weight[0])
 
     @property
     def conjunction(self) -> Conjunction:
@@ -125,6 +128,56 @@ class Place:
     @property
     def key(self) -> tuple[int, Box]:
         return id(self.group), self.box
+
+
+@dataclass(eq=False)
+class Looked:
+    """What was seen for one target.
+
+    name : the class, where there are several targets;  columns : each with its result and group
+    score, columns : without results where nothing was judged yet
+    skipped : families and numbers of tests that a first look left out, which count all the same
+    searched : families whose p-values are those of their whole search: how many places, and the worst of them
+    whole, bent : all rows, by their walk and by their walk less its drift
+    all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
+    left : places still off when the list of findings was stopped;  decided : places that one row decides
+    scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
+    column : the column that holds the very score, if one does
+    left_out : what was not looked at, by its kind, the reason and how to ask for it
+    """
+
+    target: str | int
+    name: str
+    rows: Rows
+    score: Any
+    scores: Sums
+    column: str | None = None
+    whole: Place = field(init=False)
+    bent: Place = field(init=False)
+    columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
+    pairs: list[Group] = field(default_factory=list)
+    skipped: list[tuple[str, int]] = field(default_factory=list)
+    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+    further: list[Result] = field(default_factory=list)
+    all: tuple[Sums, Sums] | None = None
+    left: int = 0
+    decided: list[Place] = field(default_factory=list)
+    extremes: list[Place] = field(default_factory=list)
+    left_out: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+
+    def leave_out(self, what: str, where: str, reason: str, ask: str) -> None:
+        """Note what is not looked at, why, and how to ask for it."""
+        self.left_out.setdefault((what, reason, ask), []).append(where)
+
+    @property
+    def groups(self) -> list[Group]:
+        return [group for _, _, group in self.columns]
+
+    @property
+    def total(self) -> float:
+        """Variance of the sum of all residuals."""
+        return float(self.rows.variance(self.groups[0].beyond).sum()) if self.columns else math.inf
 
 
 @dataclass(eq=False)
@@ -168,14 +221,6 @@ class Multiplicity:
     level: float
     families: defaultdict[str, Family] = field(default_factory=lambda: defaultdict(Family))
 
-    def add(self, place: Place) -> None:
-        """Add the one test of a place."""
-        self.families[place.family].add([place.p_value], {0: place})
-
-    def size(self, family: str) -> int:
-        """Number of tests in a family."""
-        return self.families[family].size
-
     @property
     def factor(self) -> int:
         """How many families share the level."""
@@ -189,7 +234,7 @@ class Multiplicity:
     @property
     def total(self) -> int:
         """Number of tests, for intervals that hold all at once."""
-        return max(sum(self.size(family) for family in self.names), 1)
+        return max(sum(self.families[name].size for name in self.names), 1)
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
@@ -198,7 +243,7 @@ class Multiplicity:
 
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
-        return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
+        return max(self.families[place.family].size, 1) * self.factor * max(place.searched, 1)
 
     def severity_beyond(self, place: Place) -> float:
         """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
@@ -209,11 +254,11 @@ class Multiplicity:
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
-        return min(1.0, p_value * max(self.size(family), 1) * self.factor)
+        return min(1.0, p_value * max(self.families[family].size, 1) * self.factor)
 
     def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-        reachable = [reachable_p(group.raw, rows) for group in groups]
+        reachable = [rows.reachable_p(group.raw) for group in groups]
         every = np.sort(np.concatenate([*reachable, np.empty(0)]))
         # The largest number of tests k such that k cells can reach self.level / k.
         number = np.arange(1, every.size + 1)
@@ -232,7 +277,7 @@ class Reading(NamedTuple):
     """
 
     cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
-    boxes: Callable[[Group, Rows, bool], tuple[Sequence[Best], Sequence[float]]]
+    boxes: Callable[[Group, Rows, bool], Boxes]
     place: Callable[[Group, Box, float, int, Rows, str], Place]
 
     def add_boxes(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
@@ -271,7 +316,7 @@ def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
     return cells, group.p_value[cells]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequence[float]]:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     best = best_boxes(group, rows, beyond=beyond)
     sums = group.as_one([item.box for item in best]) if best else None
     return best, [] if sums is None else np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
@@ -280,13 +325,13 @@ def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequ
 AVERAGE = Reading(_cells, _boxes, box_place)
 
 
-def add_walk(held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+def add_walk(held: Family, group: Group, _: Rows, family: str) -> list[Place]:
     """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
     p, first, last = group.walk or (math.nan, 0, 0)
     if math.isnan(p):
         return []
-    place = box_place(group, ((first, last),), None, stretches(group.ordered), rows, family)
-    place.p_value = p
+    box = ((first, last),)
+    place = Place(group, box, p, family, *group.joined(box), stretches(group.ordered))
     held.add([p], {0: place})
     return [place]
 
@@ -297,26 +342,12 @@ def plain_chance(place: Place, rows: Rows, p_value: float | None = None) -> floa
     return p if rows.raw.cluster is None else rows.exact_p(rows.raw, place.rows, p)
 
 
-def noise_left(variance: float, total: float) -> float:
-    """The share of a place's variance that is left when the score was put right on the same rows.
-
-    What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
-    """
-    return 1.0 - min(variance / max(total, 1e-300), 0.99)
-
-
-def deviation_beyond(variance: float, total: float) -> float:
-    """Standard deviation of a place's sum when the score was put right on the same rows."""
-    return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
-
-
 def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> list[tuple[float, float]]:
     """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
 
     share : of the place that lies in the wider one, and so does as much of its error
     """
-    size = float(chosen.raw.weight[0])
-    sizes = size, float(wider.raw.weight[0]) - share * size
+    sizes = chosen.size, wider.size - share * chosen.size
     offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
     noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
     if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
@@ -366,8 +397,7 @@ class Overlap:
         codes = crossed_codes(group.parts, [self.codes[part] for part in group.parts])
         codes *= self.cells_of_score
         codes += self.scores
-        room = (group.count + group.some) * self.cells_of_score
-        counted = np.bincount(codes, self.own, room)
+        counted = np.bincount(codes, self.own, (group.count + 1) * self.cells_of_score)  # the last are in no cell of it
         return counted.reshape(-1, self.cells_of_score)[: group.count]
 
     def _expected(self, group: Group) -> np.ndarray:
@@ -376,7 +406,7 @@ class Overlap:
             inside = np.zeros(group.shape)
             inside[tuple(slice(first, last + 1) for first, last in own.box)] = 1.0
             return np.asarray((weight * inside.ravel())[:, None])
-        return np.asarray((weight * float(own.raw.weight[0]) / max(float(weight.sum()), 1e-300))[:, None])
+        return np.asarray((weight * own.size / max(float(weight.sum()), 1e-300))[:, None])
 
     def _weight(self, rows: np.ndarray) -> np.ndarray | None:
         return None if self.rows.weight is None else self.rows.weight[rows]
@@ -413,7 +443,7 @@ class Overlap:
         shared, rows = self.weight(place), self.rows
         if not rows.sample or math.isnan(rows.scale) or float(shared.sum()) <= 0.0:
             return shared
-        share, seen = min(float(shared.sum()) / float(place.raw.weight[0]), 1.0), float(place.raw.rows[0]) / rows.scale
+        share, seen = min(float(shared.sum()) / place.size, 1.0), float(place.raw.rows[0]) / rows.scale
         middle = (share * seen + 2.0) / (seen + 4.0)
         low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
         return shared * min(max(low / share, 0.0), 1.0)

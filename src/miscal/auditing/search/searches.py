@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
-from miscal.auditing.search.looking import Looked, Say, Wanted, suspicion
+from miscal.auditing.search.looking import Say, Wanted, suspicion
 from miscal.auditing.search.parts import Part, coarse_part, some_levels
-from miscal.auditing.search.places import Own, Place
+from miscal.auditing.search.places import Looked, Own, Place
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
@@ -77,8 +77,8 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         _Side(coarse_part(group.parts[0], looked.rows.weight), suspicion(result, group), group)
         for _, result, group in looked.columns
     ]
-    pairs = sorted(combinations(sides, 2), key=lambda two: (_least(*two), sum(side.suspicion for side in two)))
-    suspect = [bool(wanted.by) or _least(*two) <= SUSPECT for two in pairs]
+    pairs = sorted(combinations(sides, 2), key=lambda two: sorted(side.suspicion for side in two))
+    suspect = [bool(wanted.by) or min(one.suspicion, two.suspicion) <= SUSPECT for one, two in pairs]
     most = min(PAIRS[wanted.effort], sum(suspect))
     for done, (one, two) in enumerate(pairs[:most]):
         if done % 10 == 0:
@@ -104,12 +104,8 @@ def _cross(looked: Looked, one: _Side, two: _Side) -> None:
         looked.leave_out("pairs", _names(one, two), MUCH_THE_SAME, JOIN_THEM)
         return
     looked.pairs.append(group)
-    if group.some:
+    if any(part.some for part in parts):
         looked.skipped.append((family_of(parts), _tests(one.part, two.part) - _tests(*parts)))
-
-
-def _least(one: _Side, two: _Side) -> float:
-    return min(one.suspicion, two.suspicion)
 
 
 def _names(one: _Side, two: _Side) -> str:
@@ -148,7 +144,7 @@ LEAST_DRAWS = 199
 PLACES = 60  # worst subpopulations that become places
 INFORMATION, LEAST = 5.0, 10
 DRAWN, LOOKED_AT = 3, 40  # worst subpopulations drawn, among so many
-ALIKE = 0.5  # rows shared from which two are drawn once
+ALIKE = 0.5  # of the rows in either that are in both, from which two are drawn once
 POINTS = 200
 BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
 MOST_PAIRS = 15
@@ -163,7 +159,6 @@ MANY_PAIRS = f"{MOST_PAIRS} pairs of numbers are mapped, and the others are more
 SAMPLE_ROWS = "audit a sample of the rows"
 MANY_MAPPED = f"there are more than {MOST_MAPPED:,} rows"
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
-WHOLE_SCORE = (0.0, 1.0)
 
 
 def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
@@ -206,16 +201,10 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
     rows, kept = ordered(looked.rows.raw), [(FULL, np.ones(predictions.rows, bool))]
     for one in result.extra["definitions"].every[:LOOKED_AT]:
         own = one.rows(predictions.columns) if one.conditions and len(kept) <= DRAWN else None
-        if own is not None and all(_shared(own, other) < ALIKE for _, other in kept[1:]):
+        if own is not None and all(np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]):
             kept.append((one.name, own))
     drawn = [(name, subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)) for name, own in kept]
     return [{"label": name, **in_units(curve, looked.rows.noise.units)} for name, curve in drawn]
-
-
-def _shared(one: np.ndarray, two: np.ndarray) -> float:
-    """Rows in both over rows in either."""
-    both, either = (int(np.count_nonzero(rows)) for rows in (one & two, one | two))
-    return both / max(either, 1)
 
 
 def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
@@ -257,7 +246,7 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         for column, result, group in looked.columns
         if column.kind == "numeric" and group.ordered
     ]
-    pairs = sorted(combinations(numeric, 2), key=lambda two: (min(two[0][0], two[1][0]), two[0][0] + two[1][0]))
+    pairs = sorted(combinations(numeric, 2), key=lambda two: sorted(own for own, _ in two))
     many = predictions.rows > MOST_MAPPED
     for (_, one), (_, two) in pairs if many else pairs[MOST_PAIRS:]:
         where = " and ".join([*one.names, *two.names])
@@ -270,7 +259,7 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         names = [*one.names, *two.names]
         say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
-            predictions, names, bins=looked.rows.noise.units.back(np.array(WHOLE_SCORE)), bandwidth=BANDWIDTH,
+            predictions, names, bins=looked.rows.noise.units.back(np.array([0.0, 1.0])), bandwidth=BANDWIDTH,
             simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):

@@ -1,5 +1,7 @@
 """Places tested along the score as well as on average: the tests, what each place is by both, and by how many rows.
 
+The tests read sums in cells of place and score. These add, so that they are the same in memory, in parts and on a
+cluster.
 Does one row decide a place? An amount of a million can put any place beyond noise that holds it.
 """
 
@@ -7,25 +9,77 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, testable, tested, tested_boxes
-from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, furthest
-from miscal.auditing.search.places import (
-    Family,
-    Multiplicity,
-    Place,
-    Reading,
-    deviation_beyond,
-    noise_left,
-    plain_chance,
-)
+from miscal.auditing.search.groups import WHOLE, Along, Both, Box, Group, Rows, crossed_codes, furthest, noise_left
+from miscal.auditing.search.places import Boxes, Family, Multiplicity, Place, Reading, plain_chance
+from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
+from miscal.engines.memory import mean_tally, tally
+from miscal.inference.residual import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.bins import bin_index
+from miscal.pooling.cells import LevelPooling, Numbered
 
-LEAST = 1e-300
+
+def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
+    """Sums of all rows in cells of place and score, (places, cells of the score)."""
+    grid = rows.grid
+    assert grid is not None
+    crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
+    pooling = LevelPooling(crossed, Numbered(places * grid.cells))
+    plain = rows.raw.plain and rows.raw.binary and rows.noise.null == "bernoulli"
+    sums = ((mean_tally if plain else tally)(pair, pooling) for pair in (rows.raw, rows.beyond))
+    return Both(*(along_of_tally(made, rows, (places, grid.cells)) for made in sums))
+
+
+def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
+    """The sums of a tally of places and cells of the score."""
+    sums = [np.asarray(values, dtype=np.float64) for values in (made.rows, made.weight, made.predicted, made.observed)]
+    if "variance" in made.columns:
+        noise = made.residual2 if rows.noise.null == "residual" else made.variance
+    else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
+        noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
+    spread = rows.noise.spread
+    usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
+    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
+
+
+def alongs(group: Group, rows: Rows) -> Both:
+    """How the cells of a group err along the score, those of `seen` where it says so."""
+    if group.along is not None:
+        return group.along
+    codes, count = crossed_codes(group.parts), group.count
+    if group.seen is not None:
+        count = group.seen.size
+        table = np.full(group.count + 1, count)
+        table[group.seen] = np.arange(count)
+        codes = table[codes]
+    return along_of(rows, codes, count + 1).map(lambda values: values[:count])
+
+
+def tested(along: Along, rows: Rows) -> Shape:
+    """The test of places, NaN where too few events are expected on either side."""
+    found = shape_test(along.off, along.variance)
+    count, weight, predicted = (values.sum(axis=-1) for values in (along.rows, along.weight, along.predicted))
+    rate = predicted / np.maximum(weight, 1e-300) if rows.noise.binary else 0.5
+    enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
+    return Shape(np.where(enough, found.p_value, np.nan), found.moment)
+
+
+def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
+    """The sums of all rows along the score, in the cells in which places have theirs."""
+    for group in groups:  # of a field with very many levels the largest alone are added along the score
+        if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
+            return group.along.map(lambda values: values.sum(axis=0))
+    if rows.grid is None or rows.sample:
+        made = along_of_tally(bins, rows, (bins.counts.size,))
+        return Both(made, made)
+    return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
 def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
@@ -41,21 +95,18 @@ def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place
 
 
 def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
-    some = testable(group)
-    cells = np.arange(group.count) if some is None else some
-    p_values = tested(alongs(group, rows, some).raw, rows).p_value
+    cells = np.arange(group.count) if group.seen is None else group.seen
+    p_values = tested(alongs(group, rows).raw, rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
         group.suspect = min(group.suspect, float(p_values[known].min() * known.size))
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> tuple[Sequence[Best], Sequence[float]]:
-    if 0 in group.shape:
-        return [], []
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     both = alongs(group, rows)
-    found = tested_boxes(both[beyond], rows, group).p_value
-    best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, LEAST))), group)
+    found = tested(both[beyond].map(group.boxes), rows).p_value
+    best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
     chances = [math.exp(-item.z) for item in best]
     if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
         own = both.raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
@@ -67,9 +118,9 @@ def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Row
     """The place of a box of cells that was tested along the score."""
     place = Place(group, box, p_value, family, *group.joined(box), searched)
     if rows.raw.cluster is not None:
-        own = alongs(group, rows).raw.map(lambda values: group.summed(values, box))
-        place.p_value = max(p_value, rows.moment_p(rows.raw, place.rows, own))
-    place.p_value = min(1.0, place.p_value * searched)
+        see_along([place], rows)
+        p_value = max(p_value, _shape(place, rows)[0])
+    place.p_value = min(1.0, p_value * searched)
     return place
 
 
@@ -80,30 +131,20 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
     """Give places their sums along the score, one look at the rows for all places of a group."""
     if rows.grid is None:
         return
-    by_group: dict[int, list[Place]] = {}
-    for place in places:
-        by_group.setdefault(id(place.group), []).append(place)
-    for own in by_group.values():
-        group = own[0].group
-        if rows.sample and not (isinstance(group, Group) and group.along is not None):
+    for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
+        if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
-        if isinstance(group, Group):
-            _see_cells(group, own, rows)
-            continue
+        both = alongs(group, rows) if isinstance(group, Group) else None
         for place in own:
-            inside = np.zeros(rows.raw.rows, np.int32)
-            inside[place.rows] = 1
-            place.along = along_of(rows, inside, 2).map(lambda values: values[1])
-
-
-def _see_cells(group: Group, places: Sequence[Place], rows: Rows) -> None:
-    cells = None
-    if testable(group) is not None and all(first == last for place in places for first, last in place.box):
-        cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
-    both = alongs(group, rows, cells)
-    for i, place in enumerate(places):
-        own = (lambda values, i=i: values[i]) if cells is not None else partial(group.summed, box=place.box)
-        place.along = both.map(own)
+            if both is None:
+                inside = np.zeros(rows.raw.rows, np.int32)
+                inside[place.rows] = 1
+                place.along = along_of(rows, inside, 2).map(itemgetter(1))
+            elif group.seen is None:
+                place.along = both.map(partial(group.summed, box=place.box))
+            else:  # a level: one with too few rows is known by its average alone
+                at = np.flatnonzero(group.seen == place.box[0][0])
+                place.along = both.map(itemgetter(at[0])) if at.size else None
 
 
 def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
@@ -132,7 +173,9 @@ def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
     """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
     place.average = plain_chance(place, rows) <= tests.level
     # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
-    place.shape = not place.average or bool(place.along and place.along[0].test.p_value <= tests.level)
+    place.shape = not place.average or bool(
+        place.along and shape_test(place.along[0].off, place.along[0].variance).p_value <= tests.level
+    )
 
 
 def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
@@ -156,9 +199,7 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
         return rows.exact_p(rows.beyond, place.rows, 0.0)
     if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
-    return 2.0 * float(
-        special.ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total))
-    )
+    return 2.0 * float(special.ndtr(-abs(float(after.off[0])) / rows.deviation(after, total)))
 
 
 def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
@@ -170,7 +211,7 @@ def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> No
     if rows.noise.binary or not places:
         return
     for place, row in zip(places, rows.largest(places), strict=True):
-        before, after = (_chance(place, rows, one) for one in (None, row))
+        before, after = (_chance(place, rows, row, times) for times in (0.0, 1.0))
         severity = float(tests.severity(place))
         if before * severity > tests.level:
             severity = 0.0 if place.bound else place.adjusted / max(before, 1e-300)
@@ -178,24 +219,21 @@ def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> No
             place.deciding = float(row[1]), float(row[2])
 
 
-def _chance(place: Place, rows: Rows, row: np.ndarray | None) -> float:
-    """The smaller of the p-values by which a place was judged, without a row (its weight, prediction, outcome)."""
+def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
+    """The smaller of the p-values by which a place was judged, with a row taken out of it so many times."""
     found = []
     if place.average:
-        found.append(rows.p_values(place.raw if row is None else _without(place.raw, row))[0])
+        found.append(rows.p_values(_less(place.raw, row, times))[0])
     if place.shape and place.along is not None and rows.grid is not None:
-        along = place.along[0]
-        if row is not None:
-            weight, predicted, observed = row
-            given = (1.0, weight, weight * predicted, weight * observed, (weight * (observed - predicted)) ** 2, 0.0)
-            own = np.arange(rows.grid.cells) == bin_index(np.array([predicted]), rows.grid.edges)
-            along = Along(*(values - own * less for values, less in zip(vars(along).values(), given, strict=True)))
-        found.append(tested(along, rows).p_value)
+        own = np.arange(rows.grid.cells) == bin_index(row[1:2], rows.grid.edges)
+        found.append(tested(_less(place.along[0], row, times * own), rows).p_value)
     return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))
 
 
-def _without(sums: Sums, row: np.ndarray) -> Sums:
+def _less(sums: Any, row: np.ndarray, times: Any) -> Any:
+    """Sums without a row, of its weight, prediction and outcome."""
     weight, predicted, observed = row
-    residual = (weight * (observed - predicted)) ** 2
-    given = (1.0, weight, weight**2, weight * predicted, weight * observed, 0.0, residual)
-    return Sums(*(values - less for values, less in zip(vars(sums).values(), given, strict=True)))
+    squared = (weight * (observed - predicted)) ** 2
+    less = {"rows": 1.0, "weight": weight, "weight2": weight**2, "predicted": weight * predicted}
+    less |= {"observed": weight * observed, "residual2": squared, "noise": squared}
+    return type(sums)(*(values - times * less.get(name, 0.0) for name, values in vars(sums).items()))

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange, flat
-from miscal.auditing.search.along import along_of_tally
 from miscal.auditing.search.groups import Rows, cluster_sums, residuals
-from miscal.auditing.search.looking import Looked
-from miscal.auditing.search.places import Multiplicity, Own, Place
+from miscal.auditing.search.places import Looked, Multiplicity, Own, Place
+from miscal.auditing.search.shapes import along_of_tally
 from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.residual import form_of
@@ -38,14 +37,14 @@ def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> li
 def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float) -> Finding:
     rows, group = looked.rows, place.group
     told, units = rows.told(place.raw), rows.noise.units
-    own_class = bool(looked.name) and group.kind != "score"
+    own_class = f" (class {looked.name})" if looked.name and group.kind != "score" else ""
     real = _real(tests, place)
     form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
         code=getattr(group, "code", None) or CODES[group.kind],
         kind=group.kind,
-        where=f"{place.words} (class {looked.name})" if own_class else place.words,
+        where=group.words(place.box) + own_class,
         scope=f"class {looked.name}" if looked.name else "",
         columns=group.names,
         levels=group.levels(place.box),
@@ -72,9 +71,8 @@ def _interval(rows: Rows, tests: Multiplicity, place: Place) -> tuple[float, flo
     if rows.raw.cluster is None:
         low, high = (float(end[0]) for end in rows.gap_intervals(place.raw, number, tests.level))
     else:
-        weight = float(place.raw.weight[0])
         reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1])
-        low, high = (place.off - reach) / weight, (place.off + reach) / weight
+        low, high = (place.off - reach) / place.size, (place.off + reach) / place.size
     return low * rows.noise.units.scale, high * rows.noise.units.scale
 
 
@@ -84,7 +82,7 @@ def _real(tests: Multiplicity, place: Place) -> bool:
 
 def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
     """The gap of each place; of those beyond noise less the luck of having been picked."""
-    gaps = np.array([place.off / float(place.raw.weight[0]) for place in places])
+    gaps = np.array([place.off / place.size for place in places])
     real = np.flatnonzero([_real(tests, place) for place in places])
     if real.size:
         picked = [places[i] for i in real.tolist()]
