@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -23,6 +24,7 @@ SHOWN_LEVELS = 6
 SHORT = 7  # characters up to which a number is shown whole
 NOMINAL = ("category", "boolean")
 MICROSECONDS = 86_400_000_000  # of a day
+EPOCH, DAY = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)
 WORDS = {"in", "is", "and", "or", "not"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -97,18 +99,14 @@ class Condition:
     def words(self, shown: int | None = None) -> str:
         """The condition in words, read back by `parse`; with `shown` levels at most, and numbers of four digits."""
         name = quoted(self.column)
-        if self.levels is not None:
-            if not self.levels:
-                return f"{name} is missing"
-            return self._or_missing(f"{name} {self._set('=', 'in', self.levels, shown)}")
+        if self.levels == ():
+            return f"{name} is missing"
         if self.excluded is not None:
             text = f"{name} {self._set('!=', 'not in', self.excluded, shown)}"
             return text if self.missing else f"{text} and {name} is not missing"
-        if self.low is None and self.high is None:
+        if self.levels is self.low is self.high is None:
             return f"{name} is not missing"
-        return self._or_missing(self._range(name, shown))
-
-    def _or_missing(self, text: str) -> str:
+        text = f"{name} {self._set('=', 'in', self.levels, shown)}" if self.levels else self._range(name, shown)
         return f"({text} or missing)" if self.missing else text
 
     def _set(self, one: str, several: str, levels: tuple[Level, ...], shown: int | None) -> str:
@@ -244,7 +242,7 @@ def number_text(value: float, kind: str = "numeric") -> str:
 def moment_of(value: float) -> str | None:
     """A number of days as a date, with its time where it has one; None where no calendar has it."""
     try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(value * MICROSECONDS))
+        moment = EPOCH + timedelta(microseconds=round(value * MICROSECONDS))
     except (OverflowError, ValueError):
         return None
     return moment.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
@@ -252,18 +250,13 @@ def moment_of(value: float) -> str | None:
 
 def number_of(word: str) -> float | None:
     """A number or a date (in days) as a float; None where the word is neither."""
-    try:
+    with suppress(ValueError):
         return float(word)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         moment = datetime.fromisoformat(word)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    micros = int(np.datetime64(moment, "us").astype(np.int64))
-    whole = micros // MICROSECONDS
-    return whole + (micros - whole * MICROSECONDS) / MICROSECONDS
+        days, part = divmod((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH, DAY)
+        return days + part / DAY
+    return None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -281,12 +274,7 @@ def end_words(value: float, signs: tuple[str, str], kind: str, shown: int | None
 
 
 def _short(text: str, shown: int | None) -> str:
-    if shown is None or len(text) <= SHORT:
-        return text
-    try:
-        return f"{float(text):.4g}"
-    except ValueError:  # a date
-        return text
+    return text if shown is None or len(text) <= SHORT or _DATE.match(text) else f"{float(text):.4g}"
 
 
 @lru_cache(maxsize=1 << 14)
