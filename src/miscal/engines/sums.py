@@ -22,7 +22,7 @@ from miscal.pooling.cells import Cells, Numbered
 WORDS = 8
 BUCKETS = 8  # for each edge: hardly any holds two
 BLOCK = 4096
-RECALIBRATED = ALL_COLUMNS[:-1]  # nobody asks for the log loss of the recalibrated score
+COLUMNS = 8  # that the kernels fill: those of a tally, Σw(y-p)² and the log loss
 NAMES = ("rows", "impossible", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))
@@ -85,11 +85,11 @@ class CellSums:
     """
 
     def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
-        total, columns = sum(counts), len(ALL_COLUMNS)
+        total = sum(counts)
         self.rows, self.impossible = np.zeros(total, np.int64), np.zeros(total, np.int64)
-        self.limbs = np.zeros((total, columns, 2), np.int64)
-        self.after_limbs = np.zeros((total if recalibrated else 0, columns, 2), np.int64)
-        self.sums = self.after_sums = np.zeros((0, columns))  # stay empty while weights are whole numbers
+        self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
+        self.after_limbs = np.zeros((total if recalibrated else 0, COLUMNS, 2), np.int64)
+        self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
         self._room = _lines(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK)
         self._codes = Room(np.int32)
         self._place(list(counts))
@@ -140,7 +140,7 @@ class CellSums:
         if not pair.whole:
             kernel, name, weight = full_real, f"{prefix}sums", weight if weight.size else locked(np.ones(pair.rows))
             if not getattr(self, name).size:
-                setattr(self, name, np.zeros((sum(self.counts), len(ALL_COLUMNS))))
+                setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
         # The rows of the recalibrated score are the same, and nobody asks for its log loss.
         rows, impossible = np.zeros((2, self.rows.size), np.int64) if prefix else (self.rows, self.impossible)
         count = NO_COUNT if pair.count is None else pair.count
@@ -181,11 +181,9 @@ class CellSums:
         self.settle()
         first = int(self.firsts[column])
         own = slice(first, first + self.counts[column])
-        columns = RECALIBRATED if after else ALL_COLUMNS
         limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
-        impossible = None if after else self.impossible[own]
-        every = Numbered(self.counts[column])
-        made = Tally(every, self.rows[own], limbs[own, : len(columns)], None, columns, impossible, weighted)
+        width = len(ALL_COLUMNS)
+        made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own, :width], None, weighted=weighted)
         if real.size:
-            made = replace(made, limbs=None, sums=made.floats() + real[own, : len(columns)])
+            made = replace(made, limbs=None, sums=made.floats() + real[own, :width])
         return made.coarsen(groups, cells)

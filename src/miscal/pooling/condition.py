@@ -104,7 +104,7 @@ class Condition:
         if self.excluded is not None:
             text = f"{name} {self._set('!=', 'not in', self.excluded, shown)}"
             return text if self.missing else f"{text} and {name} is not missing"
-        if self.levels is self.low is self.high is None:
+        if self.levels is None and self.low is None and self.high is None:
             return f"{name} is not missing"
         text = f"{name} {self._set('=', 'in', self.levels, shown)}" if self.levels else self._range(name, shown)
         return f"({text} or missing)" if self.missing else text
