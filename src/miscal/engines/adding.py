@@ -127,16 +127,12 @@ class AddState:
         for start in range(0, rows, block):
             piece = chunk.table if rows <= block else chunk.table.slice(start, block)
             here = Chunk(piece, chunk.place, chunk.first + start, chunk.row + start)
-            batch = self.roles.open(here, self.target)
-            if batch is not None:
-                self.add_batch(batch)
+            self.add_batch(self.roles.open(here, self.target))
 
     def add_batch(self, batch: Batch) -> None:
         """Add the rows of a batch."""
         self.labels.add(tuple(map(str, batch.classes)))
         self.totals += [batch.chunk.table.num_rows, batch.ignored, 0]
-        if batch.rows == 0:
-            return
         pair = batch.pair
         if pair.weight is not None:
             self.totals[2] += 1
@@ -267,11 +263,9 @@ class LargestState:
 
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)
-        if batch is None or batch.rows == 0:
-            return
         pair = batch.pair
         values = [pair.units.back(each) for each in (pair.predicted, pair.observed)]
-        self._reach(min(each.min() for each in values), max(each.max() for each in values))
+        self._reach(min(each.min(initial=0.0) for each in values), max(each.max(initial=0.0) for each in values))
         weight = np.ones(pair.rows) if pair.first is None else pair.first
         size, inside = np.abs(weight * (pair.observed - pair.predicted)), np.empty(batch.rows, np.int32)
         for place, coder in enumerate(self.coders):

@@ -1,6 +1,7 @@
 """Every kind of table as parts that can be read again and again, each giving Arrow tables batch by batch."""
 
 import glob
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.data.columns import arrow_vector
-from miscal.data.errors import MiscalError, check_named, nearest, refusal
+from miscal.data.errors import check_named, nearest, refusal, refusing
 from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
@@ -17,6 +18,7 @@ from miscal.engines.source import Source, joined
 
 ENDINGS = (*SUFFIXES, ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
 ABSENT = "it is not in every file"
+HIDDEN = re.compile(r"(^|/)[._]")  # a file, or a folder that it is in
 
 
 def source_of(data: Any) -> Source:
@@ -38,20 +40,15 @@ def paths_of(source: str) -> list[Path]:
     path = Path(source)
     check_file(path)
     if path.is_dir():
-        shown = (
-            item
-            for item in path.rglob("*")
-            if not any(part.startswith((".", "_")) for part in item.relative_to(path).parts)
-        )
-        found = sorted(item for item in shown if item.is_file() and item.name.lower().endswith(ENDINGS))
-        if not found:
-            raise refusal("must hold tables", where=f"folder '{source}'", got="it holds none", hint=", ".join(ENDINGS))
-        return found
-    if path.exists() or not any(mark in source for mark in "*?["):
+        own = (item for item in path.rglob("*") if item.name.lower().endswith(ENDINGS))
+        every = [item for item in own if not HIDDEN.search(item.relative_to(path).as_posix())]
+    elif path.exists() or not glob.has_magic(source):
         return [path]
-    found = sorted(Path(item) for item in glob.iglob(source, recursive=True) if Path(item).is_file())  # noqa: PTH207
+    else:
+        every = list(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
+    found = sorted(item for item in every if item.is_file())
     if not found:
-        raise refusal("matches no file", where=f"pattern '{source}'")
+        raise refusal("names no table", where=f"'{source}'", hint=f"in folders, names end in {', '.join(ENDINGS)}")
     return found
 
 
@@ -129,15 +126,9 @@ class LazySource(Source):
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-        try:
+        with refusing("cannot be computed", where=self.place(part)):
             for piece in self._parts[part](list(columns), batch_rows):
                 yield piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
-        except MiscalError:
-            raise
-        except Exception as error:  # foreign code: any library may fail in its own way while it computes
-            lines = str(error).strip().splitlines() or [""]
-            got = f"{type(error).__name__}: {lines[0]}"
-            raise refusal("cannot be computed", where=self.place(part), got=got) from error
 
 
 class FrameSource(Source):
