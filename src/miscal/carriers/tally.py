@@ -127,8 +127,6 @@ class Tally:
 
     def floats(self) -> np.ndarray:
         """All sums as float64, (cells, columns)."""
-        if self.sums is not None:
-            return self.sums
         return np.stack([self.column(name) for name in self.columns], axis=1)
 
     def _onto(self, cells: Ranges | Levels) -> Tally:
@@ -143,10 +141,8 @@ class Tally:
 
     def take(self, places: np.ndarray) -> Tally:
         """Some of the cells, in any order and as often as asked."""
-        arrays: dict[str, Any] = {
-            part: None if (own := getattr(self, part)) is None else own[places] for part in ARRAYS
-        }
-        return replace(self, cells=Numbered(places.size), **arrays)
+        taken: Any = {part: own[places] for part in ARRAYS if (own := getattr(self, part)) is not None}
+        return replace(self, cells=Numbered(places.size), **taken)
 
     def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
         """Add cells together: cell i goes to cell groups[i] of the new cells, or nowhere where that is negative."""
@@ -155,9 +151,7 @@ class Tally:
         places = groups[chosen]
         apart = np.bincount(places, minlength=1).max() <= 1
 
-        def added(values: np.ndarray | None) -> np.ndarray | None:
-            if values is None:
-                return None
+        def added(values: np.ndarray) -> np.ndarray:
             result = np.zeros((count, *values.shape[1:]), values.dtype)
             if apart:
                 result[places] = values[chosen]
@@ -165,8 +159,8 @@ class Tally:
                 np.add.at(result, places, values[chosen])
             return result
 
-        parts: dict[str, Any] = {part: added(getattr(self, part)) for part in ARRAYS}
-        if parts["limbs"] is not None:
+        parts: Any = {part: added(own) for part in ARRAYS if (own := getattr(self, part)) is not None}
+        if "limbs" in parts:
             carried(parts["limbs"])
         return replace(self, cells=cells, **parts)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.data.columns import arrow_vector
-from miscal.data.errors import check_named, nearest, refusal, refusing
+from miscal.data.errors import check_named, refusal, refusing
 from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
@@ -78,10 +78,8 @@ class FileSource(Source):
 
     def _stored(self) -> dict[str, str]:
         common = [name for name in self.names if all(name in file.names for file in self.files)]
-        types = [[file.types[name] for file in self.files] for name in common]
-        kinds = [list(map(kind_of, each)) for each in types]
-        made = ("numeric" if set(each) == {"integer", "numeric"} else each[0] for each in kinds)
-        return dict(zip(common, made, strict=True))
+        kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in common}
+        return {name: "numeric" if set(each) == {"integer", "numeric"} else each[0] for name, each in kinds.items()}
 
     def place(self, part: int) -> str:
         file, group = self._parts[part]
@@ -89,13 +87,9 @@ class FileSource(Source):
 
     def check(self, columns: Sequence[str]) -> None:
         first = self.files[0]
-        check_named(columns, self.names, f"'{self.words}'", self.names)
         for file in self.files:
+            check_named(columns, file.names, file.where, file.names)
             for name in columns:
-                if name not in file.names:
-                    other = next(str(one.path) for one in self.files if name in one.names)
-                    what = f"lacks column '{name}', which '{other}' has"
-                    raise refusal(what, where=file.where, hint=nearest(name, file.names))
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
                     where, what = f"column '{name}' of {file.where}", f"must hold {known} values, as in '{first.path}'"

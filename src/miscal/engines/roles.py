@@ -123,10 +123,8 @@ def _names(dictionary: Any, where: str) -> Any:
             return dictionary.cast(pa.int64())
         if pa.types.is_floating(kind):
             return pc.if_else(pc.is_nan(dictionary), pa.scalar(None, pa.float64()), dictionary.cast(pa.float64()))
-        if pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        if pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             return dictionary.cast(pa.string())
-        if pa.types.is_large_binary(kind):
-            return dictionary.cast(pa.large_string()).cast(pa.string())
         return pa.array([None if level is None else str(level) for level in dictionary.to_pylist()], pa.string())
     except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
         raise refusal("must hold text in UTF-8", where=where, got=str(error).splitlines()[0]) from error
