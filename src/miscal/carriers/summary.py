@@ -180,13 +180,10 @@ def coarsened(grid: Tally, edges: np.ndarray) -> Tally:
     return grid.coarsen(np.append(groups, made.count - 1) if cells.missing else groups, made)
 
 
-def no_weights() -> np.ndarray:
-    """The sums of no rows: (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])."""
-    return np.zeros((BORDERS.size + 1, 2, 5))
-
-
 def weight_sums(weight: np.ndarray, outcome: Any, score: Any, count: np.ndarray | None = None) -> np.ndarray:
     """Sums by score and outcome of rows of positive weight; `outcome` is 0 and 1.
+
+    (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])
 
     Examples
     --------
@@ -199,4 +196,4 @@ def weight_sums(weight: np.ndarray, outcome: Any, score: Any, count: np.ndarray 
     trials = np.ones(weights.size) if count is None else count[kept].astype(np.float64)
     each = (trials, trials * weights, trials * weights**2, trials * scores, trials * weights * scores)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]
-    return np.stack(made, axis=1).reshape(no_weights().shape)
+    return np.stack(made, axis=1).reshape(-1, 2, len(made))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.summary import no_weights, weight_sums
+from miscal.carriers.summary import BORDERS, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.data.libraries import pa
@@ -114,12 +114,9 @@ class AddState:
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
-        self.weights = no_weights()
-
-    @property
-    def columns(self) -> list[str]:
+        self.weights = np.zeros((BORDERS.size + 1, 2, 5))
         asked = [name for request in self.requests for name in request.columns]
-        return list(dict.fromkeys([*self.roles.added, *asked]))
+        self.columns = list(dict.fromkeys([*self.roles.added, *asked]))
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
@@ -256,10 +253,7 @@ class LargestState:
         self.ends = np.zeros(2)
         self.rows = np.zeros((len(self.conjunctions), 3))
         self.coders = [coder for one in self.conjunctions for coder in condition_coders([one], self.kinds)]
-
-    @property
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
+        self.columns = list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
 
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)

@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -132,28 +132,15 @@ class FrameSource(Source):
 
     def __init__(self, table: Any) -> None:
         names_of(table, "'data'")  # what is no table is refused by that name
-        self._table = table
-        self._frame: Mapping[str, Any] = frame_of(table, self.words)
-        self._made: dict[str, Any] = {}
-        self.sizes = [next((len(values) for values in self._frame.values()), 0)]
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._frame)
-
-    @property
-    def types(self) -> dict[str, Any]:  # type: ignore[override]
-        return {name: self._vector(name).type for name in self._frame}
-
-    def _vector(self, name: str) -> Any:
-        """A column as an Arrow array, converted once; values of mixed types are text, as in `miscal.data.columns`."""
-        if name not in self._made:
-            self._made[name] = arrow_vector(self._frame[name], f"column '{name}'")
-        return self._made[name]
+        self._table, frame = table, frame_of(table, self.words)
+        # Values of mixed types are text, as in `miscal.data.columns`.
+        self._vectors = {name: arrow_vector(values, f"column '{name}'") for name, values in frame.items()}
+        self.types = {name: vector.type for name, vector in self._vectors.items()}
+        self.sizes = [max(map(len, frame.values()), default=0)]
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:  # noqa: ARG002
 
-        table = pa.table({name: self._vector(name) for name in columns})
+        table = pa.table({name: self._vectors[name] for name in columns})
         for first in range(0, table.num_rows, batch_rows):
             yield table.slice(first, batch_rows)
 

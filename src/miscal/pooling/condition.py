@@ -91,7 +91,8 @@ class Condition:
                 rows &= values <= self.high
             for some, wanted in ((self.levels, True), (self.excluded, False)):
                 if some is not None:
-                    rows &= np.isin(values, _as_numbers(some)) == wanted
+                    numbers = [number for level in some if (number := number_of(str(level))) is not None]
+                    rows &= np.isin(values, numbers) == wanted
         return np.asarray(rows | np.isnan(values) if self.missing else rows)
 
     # Words
@@ -148,7 +149,24 @@ class Condition:
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
         one_of("dialect", dialect, DIALECTS)
-        return _clause(self, dialect)
+        value = '"' + self.column.replace('"', '""') + '"'
+        value = _moment(value) if self.kind == "date" and dialect == "sqlite" else value
+        # NaN is above all numbers where a database has it, and infinity is no value of an audit.
+        absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if self.kind == "numeric" else f"{value} IS NULL"
+        if self.levels == ():
+            return f"({absent})" if self.missing else "FALSE"
+        parts = [f"{value} IS NOT NULL"]
+        if self.low is not None:
+            sign, text = end_words(self.low, ("<", "<="), self.kind, None)
+            parts.append(f"{value} {MIRROR[sign]} {_number(text, self.kind, dialect)}")
+        if self.high is not None or self.kind == "numeric":
+            sign, text = end_words(LARGEST if self.high is None else self.high, ("<=", "<"), self.kind, None)
+            parts.append(f"{value} {sign} {_number(text, self.kind, dialect)}")
+        for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
+            if levels:
+                parts.append(f"{value} {words} ({', '.join(_level(level, self.kind, dialect) for level in levels)})")
+        known = " AND ".join(parts)
+        return f"({known} OR {absent})" if self.missing else f"({known})"
 
     def both(self, other: Condition) -> Condition | None:
         """One condition on the same column that says what both say together; None where none does."""
@@ -292,33 +310,6 @@ def level_word(level: str) -> str:
     if plain and not {"and", "or"} & set(words):
         return level
     return '"' + level.replace('"', '""') + '"'
-
-
-def _as_numbers(levels: tuple[Level, ...]) -> np.ndarray:
-    found = [number_of(level) if isinstance(level, str) else level for level in levels]
-    return np.array([number for number in found if number is not None], np.float64)
-
-
-def _clause(one: Condition, dialect: str) -> str:
-    """A condition as a clause of SQL that is true, or not true, for every row."""
-    value = '"' + one.column.replace('"', '""') + '"'
-    value = _moment(value) if one.kind == "date" and dialect == "sqlite" else value
-    # NaN is above all numbers where a database has it, and infinity is no value of an audit.
-    absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if one.kind == "numeric" else f"{value} IS NULL"
-    if one.levels == ():
-        return f"({absent})" if one.missing else "FALSE"
-    parts = [f"{value} IS NOT NULL"]
-    if one.low is not None:
-        sign, text = end_words(one.low, ("<", "<="), one.kind, None)
-        parts.append(f"{value} {MIRROR[sign]} {_number(text, one.kind, dialect)}")
-    if one.high is not None or one.kind == "numeric":
-        sign, text = end_words(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
-        parts.append(f"{value} {sign} {_number(text, one.kind, dialect)}")
-    for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
-        if levels:
-            parts.append(f"{value} {words} ({', '.join(_level(level, one.kind, dialect) for level in levels)})")
-    known = " AND ".join(parts)
-    return f"({known} OR {absent})" if one.missing else f"({known})"
 
 
 def _level(level: Level, kind: str, dialect: str) -> str:
