@@ -113,10 +113,6 @@ class Tally:
         if fingerprint(one) == fingerprint(two):
             return self._plus(other)
         union = joint(one, two)
-        if union is None:
-            got = f"{one.describe()['kind']} {fingerprint(one)} and {fingerprint(two)}"
-            hint = "fit the edges once and use them for every part"
-            raise refusal("have different cells and cannot be added", where="the tallies", got=got, hint=hint)
         return self._onto(union)._plus(other._onto(union))
 
     def _plus(self, other: Tally) -> Tally:
@@ -188,10 +184,11 @@ class Tally:
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
 
 
-def joint(one: Cells, two: Cells) -> Ranges | Levels | None:
+def joint(one: Cells, two: Cells) -> Ranges | Levels:
     """The cells of two tallies that can be added: levels merge by name, a cell for missing values comes with either."""
     if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:
         return Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
-    if isinstance(one, Ranges) and isinstance(two, Ranges) and one.name == two.name:
-        return Ranges(one.edges, True, one.name) if np.array_equal(one.edges, two.edges) else None
-    return None
+    if isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
+        return Ranges(one.edges, True, one.name)
+    hint = "fit the edges once and use them for every part"
+    raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)

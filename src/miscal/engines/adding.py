@@ -5,7 +5,7 @@ reach, and the largest residual of places.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -146,10 +146,6 @@ class AddState:
             np.take(self.recalibrated, self.scores.places(batch), out=recalibrated, mode="clip")  # no copy first
         self.sums.add(codes, pair, recalibrated)
 
-    @property
-    def weighted(self) -> bool:
-        return bool(self.totals[2])
-
     def check_labels(self) -> None:
         """Refuse labels that together are more than the classes."""
         labels = {label for one in self.labels for label in one if not label.startswith("not ")}
@@ -197,12 +193,12 @@ class AddState:
 
     def tallies(self, *, after: bool) -> tuple[Tally | None, ...]:
         """The tally of each request."""
-        pairs = zip(self.requests, self.of_request, strict=True)
-        return tuple(self._tally(request, own, after=after) for request, own in pairs)
+        read = partial(self.sums.tally, weighted=bool(self.totals[2]), after=after)
+        return tuple(self._tally(read, *asked) for asked in zip(self.requests, self.of_request, strict=True))
 
-    def _tally(self, request: Request, own: range, *, after: bool) -> Tally | None:
+    def _tally(self, read: Callable[..., Tally], request: Request, own: range) -> Tally | None:
         if isinstance(request, ConditionCells):
-            return self._conditions(request, own, after=after)
+            return self._conditions(read, request, own)
         column = own[0]
         coder = self.coders[column]
         if isinstance(coder, LevelCoder) and coder.overflow:
@@ -211,18 +207,15 @@ class AddState:
         first = int(self.sums.firsts[column])
         groups, cells = coder.cells(self.sums.rows[first : first + self.sums.counts[column]])
         groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
-        return self.sums.tally(column, groups, cells, weighted=self.weighted, after=after)
+        return read(column, groups, cells)
 
-    def _conditions(self, request: ConditionCells, own: range, *, after: bool) -> Tally:
+    def _conditions(self, read: Callable[..., Tally], request: ConditionCells, own: range) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
-        nothing = np.full(self.sums.counts[0], OUT)
-        total = self.sums.tally(0, nothing, cells, weighted=self.weighted, after=after)
-        done = 0
+        total, done = read(0, np.full(self.sums.counts[0], OUT), cells), 0
         for column in own:
             every, members = Numbered(self.sums.counts[column]), self.coders[column].members()
-            atoms = self.sums.tally(column, np.arange(every.count), every, weighted=self.weighted, after=after)
             which, inside = np.nonzero(members)
-            total += atoms.take(inside).coarsen(which + done, cells)
+            total += read(column, np.arange(every.count), every).take(inside).coarsen(which + done, cells)
             done += len(members)
         return total
 
