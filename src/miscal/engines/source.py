@@ -262,8 +262,7 @@ class Source:
 
     def _alone(self, state: State) -> State:
         """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        chunks = self.batches(state.columns)
-        return _filled(state, ahead(chunks) if self.ahead else chunks)
+        return _filled(state, ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns))
 
     def _together(self, start: Start) -> Any:
         """The state of several workers; after an error or an interrupt they end at their next batch."""
@@ -318,12 +317,13 @@ def give_back(rows: int = MANY_ROWS) -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def ahead(chunks: Iterator[Any]) -> Iterator[Any]:
+def ahead(chunks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """Read on another thread, one batch ahead."""
+    reading = chunks()
     with ThreadPoolExecutor(1, thread_name_prefix="miscal-reader") as pool:
-        waiting = pool.submit(next, chunks, None)
+        waiting = pool.submit(next, reading, None)
         while (chunk := waiting.result()) is not None:
-            waiting = pool.submit(next, chunks, None)
+            waiting = pool.submit(next, reading, None)
             yield chunk
             del chunk
 

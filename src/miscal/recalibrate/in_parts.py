@@ -184,7 +184,7 @@ def _written(
 ) -> int:
     """Write under another name, then rename."""
     rows = 0
-    chunks = ahead(source.batches(known))
+    chunks = ahead(lambda: source.batches(known))
     tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
     first = next(tables, None)
     if first is None:
