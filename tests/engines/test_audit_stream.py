@@ -196,7 +196,7 @@ def test_clusters_and_unknown_columns_are_refused_clearly(planted, tmp_path, mon
     assert "has no column 'z'" in text
     code, text = run("audit", tmp_path / "*.parquet", *COLUMNS)
     assert code == 2
-    assert "matches no file" in text
+    assert "names no table" in text
 
 
 def test_an_interrupt_inside_executed_text_exits_alike(tmp_path):

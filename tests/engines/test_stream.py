@@ -172,7 +172,7 @@ def test_a_corrupt_row_group_is_refused_by_name(made, tmp_path):
 def test_files_that_differ_are_refused_before_anything_is_read(made, tmp_path):
     tables.write(made, tmp_path / "a.parquet")
     tables.write(made.drop_columns(["whole"]), tmp_path / "b.parquet")
-    with pytest.raises(MiscalError, match=r"b.parquet' lacks column 'whole'"):
+    with pytest.raises(MiscalError, match=r"b.parquet' has no column 'whole'"):
         tables.added(opened(tmp_path))
     text = pa.array([str(value) for value in made["whole"].to_pylist()])
     tables.write(made.set_column(3, "whole", text), tmp_path / "b.parquet")

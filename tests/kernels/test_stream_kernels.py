@@ -24,39 +24,12 @@ from miscal.inference.nulls import cell_draws
 from miscal.inference.residual import kuiper_bridge_p, shape_test
 from miscal.inference.sums import Judging, Sums
 from miscal.kernels.order import add_stretches
-from miscal.kernels.sums import full_real
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
 from miscal.pairs import Pair
 
 SURE = 2.0**-46
 EDGES = [0.0, 5e-324, 1e-300, SURE / 2, SURE, np.nextafter(SURE, 1.0), 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 2.0**-46, 1.0]
-
-
-def _loss_of(predicted, observed):
-    rows, impossible, result = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 8))
-    arrays = np.zeros(1, np.int32), np.array([predicted]), np.array([observed]), np.ones(1), np.empty(0, np.int64)
-    full_real(*arrays, rows, result, impossible)
-    return math.inf if impossible[0] else result[0, 7]
-
-
-def test_losses_of_many_rows_have_the_bits_of_one():
-    rng = np.random.default_rng(1)
-    p = np.concatenate([EDGES, rng.beta(1.0, 12.0, 3000), 1.0 - np.exp(-40.0 * rng.random(3000))])
-    codes = np.arange(p.size, dtype=np.int32)[None]  # a cell a row
-    for outcome in (0, 1):
-        y = np.full(p.size, outcome, np.uint8)
-        packed, single = (CellSums([p.size], recalibrated=False) for _ in range(2))
-        packed.add(codes, Pair(p, y), None)
-        packed.settle()
-        single.add(codes, Pair(p, y, weight=np.ones(p.size)), None)
-        assert np.array_equal(packed.limbs[:, 7], single.limbs[:, 7])
-        assert np.array_equal(packed.impossible, single.impossible)
-        for value in p.tolist():
-            x = value if outcome else 1.0 - value
-            one = _loss_of(value, float(outcome))
-            truth = -math.log(x) if x > 0.0 else math.inf
-            assert one == truth or abs(one - truth) <= 2.0**-51 * max(truth, 1.0)
 
 
 @pytest.mark.parametrize("count", [1, 5, 4096, 100_003])
@@ -80,9 +53,8 @@ def test_packed_sums_are_those_of_the_rows_one_by_one():
         packed.add(np.ascontiguousarray(codes[:, part]), Pair(p[part], y[part]), recalibrated[part])
     naive.add(codes, Pair(p, y, weight=np.ones(p.size)), recalibrated)
     packed.settle()
-    for name in ("rows", "impossible", "limbs"):
+    for name in ("rows", "limbs", "after_limbs"):
         assert np.array_equal(getattr(packed, name), getattr(naive, name)), name
-    assert np.array_equal(packed.after_limbs[:, :7], naive.after_limbs[:, :7])
 
 
 @pytest.mark.parametrize("edges", [0, 1, 2, 23, 3000])

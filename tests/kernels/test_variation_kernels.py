@@ -8,15 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from miscal.kernels.sums import full_real
+from miscal.kernels.logistic import score_pass
 from miscal.kernels.variation import CONFIDENCE, ENTROPY, QUALITATIVE, VARIATION_RATIO, rank_rows, sorting_network
 
 
 def _logarithms(values):
-    cells, costs = values.size, np.zeros((values.size, 8))
-    arrays = np.arange(cells, dtype=np.int32), values, np.ones(cells), np.ones(cells), np.empty(0, np.int64)
-    full_real(*arrays, np.zeros(cells, np.int64), costs, np.zeros(cells, np.int64))
-    return -costs[:, 7]
+    """Read off the gradient of a fit that starts from 0: half the feature of a row, which is the logarithm."""
+    start = np.zeros(1), np.ones(1), np.zeros(2)
+    rows = values[:, None]
+    return np.array([2 * score_pass(row, np.zeros(1), np.empty(0), 2, 1e-300, 1.0, *start)[1, 1] for row in rows])
 
 
 def test_the_logarithm_is_good_to_two_units_in_the_last_place():

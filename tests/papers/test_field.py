@@ -183,7 +183,7 @@ def test_mixed_types_are_taken_as_text_and_said():
         ({"bins": [3, 2]}, "increasing"),
         ({"field": ["a"]}, "field"),
         ({"field": [["a", "b"], ["a"]]}, "rows"),
-        ({"field": [["a", "b"], 3]}, "mixes"),
+        ({"field": [["a", "b"], 3]}, "one value a row"),
         ({"field": None}, "field"),
         ({"field": [1.0, np.inf]}, "finite"),
     ],

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.errors import MiscalError, refusal, refusing
+from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges, fingerprint
 
-SCHEMA = "miscal.summary/2"
+SCHEMA = "miscal.summary/3"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
 ADDED = ("rows", "ignored", "score", "grid", "parts")
+KINDS, SUMS, EDGES = ("variables", "fields"), ("tally", "beyond"), ("bins", "fine")  # of columns
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
 _EVEN = np.linspace(0.0, 1.0, 4097)
 _ODDS = 1.0 / (1.0 + np.exp(-np.linspace(-23.0, 23.0, 4097)))
@@ -77,71 +78,61 @@ class Summary:
 
     def __add__(self, other: Summary) -> Summary:
         """Add the rows of another table; the edges must be the same, levels merge by name."""
-        if not isinstance(other, Summary):
-            return NotImplemented
-        self._check(other)
+        mine, theirs = self._terms(), other._terms()
+        apart = [word for word in mine | theirs if mine.get(word) != theirs.get(word)]
+        if apart:
+            got = f"these differ: {', '.join(apart[:6])}"
+            hint = "make the second of the same columns and with --like FIRST, so that both have the same edges"
+            raise refusal("do not belong together", where="the tallies", got=got, hint=hint)
         added: Any = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
-        for word in ("variables", "fields"):
-            theirs = getattr(other, word)
-            added[word] = {name: each + theirs[name] for name, each in getattr(self, word).items()}
+        for word in KINDS:
+            others = getattr(other, word)
+            added[word] = {name: each + others[name] for name, each in getattr(self, word).items()}
         return replace(self, **added, outcome_weights=self.outcome_weights or other.outcome_weights)
 
-    def _check(self, other: Summary) -> None:
-        for word, mine in self.about.items():
-            if other.about.get(word) != mine and word != "classes":
-                raise _apart(f"{word} is {mine!r} in one and {other.about.get(word)!r} in the other")
-        hint = "make the second with --like FIRST, so that both have the same edges"
-        for word in ("variables", "fields"):
-            only = sorted(set(getattr(self, word)) ^ set(getattr(other, word)))
-            if only:
-                raise _apart(f"only one has {', '.join(map(repr, only[:6]))}", hint)
-        if fingerprint(self.score.cells) != fingerprint(other.score.cells):
-            raise _apart("the score's edges differ", hint)
-        for name, each in self.variables.items():
-            if _edges(each.tally) != _edges(other.variables[name].tally):
-                raise _apart(f"the edges of '{name}' differ", hint)
+    def _terms(self) -> dict[str, Any]:
+        """What must agree for summaries to be added: roles, columns and edges."""
+        roles = {word: value for word, value in self.about.items() if word != "classes"}
+        columns = {f"column '{name}'": _edges(each.tally) for name, each in (self.variables | self.fields).items()}
+        return roles | {"the score": _edges(self.score)} | columns
 
     @property
     def rule(self) -> str:
-        """A digest of everything that must agree for summaries to be added: roles, columns and edges."""
-        edges = {name: _edges(each.tally) for name, each in sorted(self.variables.items())}
-        about = {word: value for word, value in self.about.items() if word != "classes"}
-        text = json.dumps([about, _edges(self.score), edges, sorted(self.fields)], sort_keys=True, default=str)
+        """A digest of everything that must agree for summaries to be added."""
+        text = json.dumps(self._terms(), sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     @property
     def fingerprint(self) -> str:
         """A digest of all sums."""
         digest = hashlib.blake2b(self.rule.encode(), digest_size=16)
-        for _, tally in self._tallies():
+        for tally in self._tallies().values():
             digest.update(fingerprint(tally.cells).encode())
             for values in (tally.counts, tally.limbs, tally.sums):
                 digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
         return digest.hexdigest()
 
-    def _tallies(self) -> list[tuple[str, Tally]]:
-        found = [("score", self.score), ("grid", self.grid)]
-        for kind, word, columns in (("variable", "grid", self.variables), ("field", "tally", self.fields)):
-            for place, each in enumerate(columns.values()):
-                found += [(f"{kind}{place}:{word}", each.tally), (f"{kind}{place}:beyond", each.beyond)]
-        return found
+    def _columns(self) -> dict[str, ColumnSums]:
+        every = [(word, getattr(self, word)) for word in KINDS]
+        return {f"{word}{place}": each for word, own in every for place, each in enumerate(own.values())}
+
+    def _tallies(self) -> dict[str, Tally]:
+        columns = {f"{start}:{word}": getattr(each, word) for start, each in self._columns().items() for word in SUMS}
+        return {"score": self.score, "grid": self.grid} | columns
 
     def arrays(self) -> dict[str, np.ndarray | None]:
         """The sums and edges, by the names under which they are saved."""
-        made: dict[str, np.ndarray | None] = {}
-        for name, tally in self._tallies():
+        made = {f"{start}/{word}": getattr(each, word) for start, each in self._columns().items() for word in EDGES}
+        for name, tally in self._tallies().items():
             made |= tally.arrays(f"{name}/")
-        for place, each in enumerate(self.variables.values()):
-            made |= {f"variable{place}/bins": each.bins, f"variable{place}/fine": each.fine}
         return made
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
             "aside": list(self.aside),
-            "variables": {name: each.kind for name, each in self.variables.items()},
-            "fields": {name: each.kind for name, each in self.fields.items()},
-            "tallies": {name: tally.described() for name, tally in self._tallies()},
+            "columns": {word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS},
+            "tallies": {name: tally.described() for name, tally in self._tallies().items()},
         }
         save_arrays(path, SCHEMA, header, self.arrays())
 
@@ -157,27 +148,21 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     def tally(name: str) -> Tally:
         return Tally.rebuilt(header["tallies"][name], arrays, f"{name}/")
 
-    def columns(kind: str, word: str, kinds: dict[str, str]) -> dict[str, ColumnSums]:
+    def columns(word: str) -> Any:
         made = {}
-        for place, (name, own) in enumerate(kinds.items()):
-            start = f"{kind}{place}"
-            edges = [arrays[f"{start}/{which}"] for which in ("bins", "fine")] if kind == "variable" else ()
-            made[name] = ColumnSums(own, tally(f"{start}:{word}"), tally(f"{start}:beyond"), *edges)
+        for place, (name, kind) in enumerate(header["columns"][word].items()):
+            sums: Any = {which: tally(f"{word}{place}:{which}") for which in SUMS}
+            edges: Any = {which: arrays[f"{word}{place}/{which}"] for which in EDGES}
+            made[name] = ColumnSums(kind, **sums, **edges)
         return made
 
-    kinds = header["fields"] if isinstance(header["fields"], dict) else dict.fromkeys(header["fields"], "category")
     return Summary(
         score=tally("score"),
         grid=tally("grid"),
-        variables=columns("variable", "grid", header["variables"]),
-        fields=columns("field", "tally", kinds),
         aside=tuple(header["aside"]),
+        **{word: columns(word) for word in KINDS},
         **{name: header[name] for name in PLAIN},
     )
-
-
-def _apart(got: str, hint: str = "") -> MiscalError:
-    return refusal("do not belong together", where="the tallies", got=got, hint=hint)
 
 
 def _edges(tally: Tally) -> list[str]:
@@ -195,13 +180,10 @@ def coarsened(grid: Tally, edges: np.ndarray) -> Tally:
     return grid.coarsen(np.append(groups, made.count - 1) if cells.missing else groups, made)
 
 
-def no_weights() -> np.ndarray:
-    """The sums of no rows: (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])."""
-    return np.zeros((BORDERS.size + 1, 2, 5))
-
-
 def weight_sums(weight: np.ndarray, outcome: Any, score: Any, count: np.ndarray | None = None) -> np.ndarray:
     """Sums by score and outcome of rows of positive weight; `outcome` is 0 and 1.
+
+    (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])
 
     Examples
     --------
@@ -214,4 +196,4 @@ def weight_sums(weight: np.ndarray, outcome: Any, score: Any, count: np.ndarray 
     trials = np.ones(weights.size) if count is None else count[kept].astype(np.float64)
     each = (trials, trials * weights, trials * weights**2, trials * scores, trials * weights * scores)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]
-    return np.stack(made, axis=1).reshape(no_weights().shape)
+    return np.stack(made, axis=1).reshape(-1, 2, len(made))

@@ -14,11 +14,11 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, cells_from, fingerprint
 
-ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2", "squared_error", "log_loss")
+ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
 MEAN_COLUMNS = ("weight", "predicted", "observed")
 HIGH_UNIT = 2.0**-20
 LOW_UNIT = 2.0**-52
-ARRAYS = ("counts", "limbs", "sums", "impossible")
+ARRAYS = ("counts", "limbs", "sums")
 
 
 def carried(limbs: np.ndarray) -> np.ndarray:
@@ -31,7 +31,7 @@ def carried(limbs: np.ndarray) -> np.ndarray:
 class _Column:
     """A column of a tally by its name: `tally.weight`."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
 
     def __get__(self, tally: Tally, owner: type) -> np.ndarray:
@@ -47,8 +47,8 @@ class Tally:
     """Weighted sums per cell.
 
     Columns (Σ over the rows of a cell; w the weight, p predicted, y observed; count repeats a row):
-    weight Σw, weight2 Σw², predicted Σw·p, observed Σw·y, variance Σw²·p(1-p), residual2 Σw²(y-p)²,
-    squared_error Σw(y-p)², log_loss Σw·loss; and `counts`, the rows.
+    weight Σw, weight2 Σw², predicted Σw·p, observed Σw·y, variance Σw²·p(1-p), residual2 Σw²(y-p)²; and `counts`, the
+    rows.
 
     Attributes
     ----------
@@ -57,7 +57,6 @@ class Tally:
     limbs : int64 (cells, columns, 2), the exact sums; or None
     sums : float64 (cells, columns), used when weights are not whole numbers; or None
     columns : names along the middle axis
-    impossible : int64 (cells,), rows that were certain and wrong (their log loss is infinite)
     """
 
     cells: Cells
@@ -65,13 +64,10 @@ class Tally:
     limbs: np.ndarray | None
     sums: np.ndarray | None
     columns: tuple[str, ...] = ALL_COLUMNS
-    impossible: np.ndarray | None = None
     weighted: bool = False
 
     def column(self, name: str) -> np.ndarray:
         """One column as float64, a value a cell."""
-        if name not in self.columns:
-            raise refusal(f"has no column '{name}'", where="this tally", got=f"it has {', '.join(self.columns)}")
         place = self.columns.index(name)
         if self.limbs is None:
             assert self.sums is not None
@@ -82,19 +78,7 @@ class Tally:
     def rows(self) -> np.ndarray:
         return np.asarray(self.counts, dtype=np.float64)
 
-    weight = _Column()
-    weight2 = _Column()
-    predicted = _Column()
-    observed = _Column()
-    variance = _Column()
-    residual2 = _Column()
-    squared_error = _Column()
-
-    @property
-    def log_loss(self) -> np.ndarray:
-        """Σw·loss, infinite in a cell where a certain prediction was wrong."""
-        loss = self.column("log_loss")
-        return loss if self.impossible is None else np.where(self.impossible > 0, np.inf, loss)
+    weight, weight2, predicted, observed, variance, residual2 = map(_Column, ALL_COLUMNS)
 
     @property
     def mean_predicted(self) -> np.ndarray:
@@ -123,35 +107,22 @@ class Tally:
         return _real(self.limbs[:, one] - self.limbs[:, two])
 
     def __add__(self, other: Tally) -> Tally:
-        if not isinstance(other, Tally):
-            return NotImplemented
         if self.columns != other.columns:
             raise refusal("must have the same columns to be added", where="the tallies")
         one, two = self.cells, other.cells
         if fingerprint(one) == fingerprint(two):
             return self._plus(other)
         union = joint(one, two)
-        if union is None:
-            got = f"{one.describe()['kind']} {fingerprint(one)} and {fingerprint(two)}"
-            hint = "fit the edges once and use them for every part"
-            raise refusal("have different cells and cannot be added", where="the tallies", got=got, hint=hint)
         return self._onto(union)._plus(other._onto(union))
-
-    def __radd__(self, other: object) -> Tally:
-        return self if other == 0 else NotImplemented
 
     def _plus(self, other: Tally) -> Tally:
         made = replace(self, counts=self.counts + other.counts, weighted=self.weighted or other.weighted)
-        if self.impossible is not None and other.impossible is not None:
-            made = replace(made, impossible=self.impossible + other.impossible)
         if self.limbs is not None and other.limbs is not None:
             return replace(made, limbs=carried(self.limbs + other.limbs))
         return replace(made, limbs=None, sums=self.floats() + other.floats())
 
     def floats(self) -> np.ndarray:
         """All sums as float64, (cells, columns)."""
-        if self.sums is not None:
-            return self.sums
         return np.stack([self.column(name) for name in self.columns], axis=1)
 
     def _onto(self, cells: Ranges | Levels) -> Tally:
@@ -166,23 +137,17 @@ class Tally:
 
     def take(self, places: np.ndarray) -> Tally:
         """Some of the cells, in any order and as often as asked."""
-        arrays: dict[str, Any] = {
-            part: None if (own := getattr(self, part)) is None else own[places] for part in ARRAYS
-        }
-        return replace(self, cells=Numbered(places.size), **arrays)
+        taken: Any = {part: own[places] for part in ARRAYS if (own := getattr(self, part)) is not None}
+        return replace(self, cells=Numbered(places.size), **taken)
 
     def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
         """Add cells together: cell i goes to cell groups[i] of the new cells, or nowhere where that is negative."""
         groups = np.asarray(groups, dtype=np.int64)
-        if groups.shape != self.counts.shape:
-            raise refusal("must name one new cell for each cell", where="'groups'", got=f"its shape is {groups.shape}")
         chosen, count = np.flatnonzero(groups >= 0), cells.count
         places = groups[chosen]
         apart = np.bincount(places, minlength=1).max() <= 1
 
-        def added(values: np.ndarray | None) -> np.ndarray | None:
-            if values is None:
-                return None
+        def added(values: np.ndarray) -> np.ndarray:
             result = np.zeros((count, *values.shape[1:]), values.dtype)
             if apart:
                 result[places] = values[chosen]
@@ -190,21 +155,18 @@ class Tally:
                 np.add.at(result, places, values[chosen])
             return result
 
-        parts: dict[str, Any] = {part: added(getattr(self, part)) for part in ARRAYS}
-        if parts["limbs"] is not None:
+        parts: Any = {part: added(own) for part in ARRAYS if (own := getattr(self, part)) is not None}
+        if "limbs" in parts:
             carried(parts["limbs"])
         return replace(self, cells=cells, **parts)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Tally):
-            return NotImplemented
         return (
-            fingerprint(self.cells) == fingerprint(other.cells)
+            isinstance(other, Tally)
+            and fingerprint(self.cells) == fingerprint(other.cells)
             and self.columns == other.columns
             and all(np.array_equal(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def described(self) -> dict[str, Any]:
         """What it is but for its arrays, as plain JSON."""
@@ -216,18 +178,17 @@ class Tally:
 
     @classmethod
     def rebuilt(cls, described: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Tally:
-        """The inverse of `described` and `arrays`; ValueError where they do not fit together."""
+        """The inverse of `described` and `arrays`."""
         cells = cells_from(described["cells"])
         parts: dict[str, Any] = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
-        if parts["counts"].shape != (cells.count,):
-            raise ValueError(f"{parts['counts'].size} cells, not {cells.count}")
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
 
 
-def joint(one: Cells, two: Cells) -> Ranges | Levels | None:
+def joint(one: Cells, two: Cells) -> Ranges | Levels:
     """The cells of two tallies that can be added: levels merge by name, a cell for missing values comes with either."""
     if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:
         return Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
-    if isinstance(one, Ranges) and isinstance(two, Ranges) and one.name == two.name:
-        return Ranges(one.edges, True, one.name) if np.array_equal(one.edges, two.edges) else None
-    return None
+    if isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
+        return Ranges(one.edges, True, one.name)
+    hint = "fit the edges once and use them for every part"
+    raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)

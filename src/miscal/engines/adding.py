@@ -5,7 +5,7 @@ reach, and the largest residual of places.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.summary import no_weights, weight_sums
+from miscal.carriers.summary import BORDERS, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.data.libraries import pa
@@ -114,12 +114,9 @@ class AddState:
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
-        self.weights = no_weights()
-
-    @property
-    def columns(self) -> list[str]:
+        self.weights = np.zeros((BORDERS.size + 1, 2, 5))
         asked = [name for request in self.requests for name in request.columns]
-        return list(dict.fromkeys([*self.roles.added, *asked]))
+        self.columns = list(dict.fromkeys([*self.roles.added, *asked]))
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
@@ -127,16 +124,12 @@ class AddState:
         for start in range(0, rows, block):
             piece = chunk.table if rows <= block else chunk.table.slice(start, block)
             here = Chunk(piece, chunk.place, chunk.first + start, chunk.row + start)
-            batch = self.roles.open(here, self.target)
-            if batch is not None:
-                self.add_batch(batch)
+            self.add_batch(self.roles.open(here, self.target))
 
     def add_batch(self, batch: Batch) -> None:
         """Add the rows of a batch."""
         self.labels.add(tuple(map(str, batch.classes)))
         self.totals += [batch.chunk.table.num_rows, batch.ignored, 0]
-        if batch.rows == 0:
-            return
         pair = batch.pair
         if pair.weight is not None:
             self.totals[2] += 1
@@ -152,10 +145,6 @@ class AddState:
             recalibrated = self.room.of(batch.rows)
             np.take(self.recalibrated, self.scores.places(batch), out=recalibrated, mode="clip")  # no copy first
         self.sums.add(codes, pair, recalibrated)
-
-    @property
-    def weighted(self) -> bool:
-        return bool(self.totals[2])
 
     def check_labels(self) -> None:
         """Refuse labels that together are more than the classes."""
@@ -204,12 +193,12 @@ class AddState:
 
     def tallies(self, *, after: bool) -> tuple[Tally | None, ...]:
         """The tally of each request."""
-        pairs = zip(self.requests, self.of_request, strict=True)
-        return tuple(self._tally(request, own, after=after) for request, own in pairs)
+        read = partial(self.sums.tally, weighted=bool(self.totals[2]), after=after)
+        return tuple(self._tally(read, *asked) for asked in zip(self.requests, self.of_request, strict=True))
 
-    def _tally(self, request: Request, own: range, *, after: bool) -> Tally | None:
+    def _tally(self, read: Callable[..., Tally], request: Request, own: range) -> Tally | None:
         if isinstance(request, ConditionCells):
-            return self._conditions(request, own, after=after)
+            return self._conditions(read, request, own)
         column = own[0]
         coder = self.coders[column]
         if isinstance(coder, LevelCoder) and coder.overflow:
@@ -218,18 +207,15 @@ class AddState:
         first = int(self.sums.firsts[column])
         groups, cells = coder.cells(self.sums.rows[first : first + self.sums.counts[column]])
         groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
-        return self.sums.tally(column, groups, cells, weighted=self.weighted, after=after)
+        return read(column, groups, cells)
 
-    def _conditions(self, request: ConditionCells, own: range, *, after: bool) -> Tally:
+    def _conditions(self, read: Callable[..., Tally], request: ConditionCells, own: range) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
-        nothing = np.full(self.sums.counts[0], OUT)
-        total = self.sums.tally(0, nothing, cells, weighted=self.weighted, after=after)
-        done = 0
+        total, done = read(0, np.full(self.sums.counts[0], OUT), cells), 0
         for column in own:
             every, members = Numbered(self.sums.counts[column]), self.coders[column].members()
-            atoms = self.sums.tally(column, np.arange(every.count), every, weighted=self.weighted, after=after)
             which, inside = np.nonzero(members)
-            total += atoms.take(inside).coarsen(which + done, cells)
+            total += read(column, np.arange(every.count), every).take(inside).coarsen(which + done, cells)
             done += len(members)
         return total
 
@@ -260,18 +246,13 @@ class LargestState:
         self.ends = np.zeros(2)
         self.rows = np.zeros((len(self.conjunctions), 3))
         self.coders = [coder for one in self.conjunctions for coder in condition_coders([one], self.kinds)]
-
-    @property
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
+        self.columns = list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
 
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)
-        if batch is None or batch.rows == 0:
-            return
         pair = batch.pair
         values = [pair.units.back(each) for each in (pair.predicted, pair.observed)]
-        self._reach(min(each.min() for each in values), max(each.max() for each in values))
+        self._reach(min(each.min(initial=0.0) for each in values), max(each.max(initial=0.0) for each in values))
         weight = np.ones(pair.rows) if pair.first is None else pair.first
         size, inside = np.abs(weight * (pair.observed - pair.predicted)), np.empty(batch.rows, np.int32)
         for place, coder in enumerate(self.coders):

@@ -4,7 +4,6 @@ A row is in the sample where a hash of its number in the table is small enough f
 for no other reason: not for its batch, its file's name, the threads, or the rows before it.
 """
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -123,11 +122,11 @@ def gather(
     state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()
     check_seen(source, state.rows)
-    table, complete = state.table(), state.rows <= limit
-    if table is None:
+    if not state.rows:
         raise refusal("must have at least one row", where=source.words, got="it is empty")
+    complete = state.rows <= limit
     chosen = roles if complete else replace(roles, cluster=None, id=None)
-    made = chosen.read(table, kept)
+    made = chosen.read(state.table(), kept)
     grid = state.added.tallies(after=False)[0]
     return Gathered(made, state.rows, int(state.added.totals[1]), complete, aside, grid, roles)
 
@@ -174,11 +173,10 @@ class SampleState:
     def add(self, chunk: Chunk) -> None:
         table = chunk.table
         batch = self.roles.open(chunk, self.target)
-        if batch is not None:
-            for name in self.kept:
-                if kind_of(table.schema.field(name).type) == "numeric":
-                    batch.column(name)  # infinite numbers are refused
-            self.added.add_batch(batch)
+        for name in self.kept:
+            if kind_of(table.schema.field(name).type) == "numeric":
+                batch.column(name)  # infinite numbers are refused
+        self.added.add_batch(batch)
         rows = self._among(np.arange(chunk.row, chunk.row + table.num_rows))
         taken = table.select(self.columns)
         taken = plain_text(taken if rows.size == table.num_rows else taken.take(arrow_of(rows)))
@@ -202,11 +200,9 @@ class SampleState:
         self.held = sum(piece.num_rows for piece in self.pieces)
 
     def table(self) -> Any:
-        """The sample in the order of the table, None where the table is empty."""
+        """The sample in the order of the table."""
         if self.rows > self.limit and self.total is None:
             self._settle()
-        if not self.pieces:
-            return None
         table = joined(self.pieces)
         numbers = _numbers(table)
         if np.any(numbers[1:] < numbers[:-1]):
@@ -226,8 +222,7 @@ class SampleState:
     def merge(self, packed: Packed) -> None:
         self.added.merge(packed)
         if "table" in packed:
-            with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:
-                self._take(reader.read_all())
+            self._take(pa.ipc.open_stream(pa.py_buffer(packed["table"])).read_all())
 
 
 def _numbers(table: Any) -> np.ndarray:

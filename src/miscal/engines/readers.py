@@ -1,14 +1,15 @@
 """Every kind of table as parts that can be read again and again, each giving Arrow tables batch by batch."""
 
 import glob
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from miscal.data.columns import arrow_vector
-from miscal.data.errors import MiscalError, check_named, nearest, refusal
+from miscal.data.errors import check_named, refusal, refusing
 from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
@@ -17,6 +18,7 @@ from miscal.engines.source import Source, joined
 
 ENDINGS = (*SUFFIXES, ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
 ABSENT = "it is not in every file"
+HIDDEN = re.compile(r"(^|/)[._]")  # a file, or a folder that it is in
 
 
 def source_of(data: Any) -> Source:
@@ -38,20 +40,15 @@ def paths_of(source: str) -> list[Path]:
     path = Path(source)
     check_file(path)
     if path.is_dir():
-        shown = (
-            item
-            for item in path.rglob("*")
-            if not any(part.startswith((".", "_")) for part in item.relative_to(path).parts)
-        )
-        found = sorted(item for item in shown if item.is_file() and item.name.lower().endswith(ENDINGS))
-        if not found:
-            raise refusal("must hold tables", where=f"folder '{source}'", got="it holds none", hint=", ".join(ENDINGS))
-        return found
-    if path.exists() or not any(mark in source for mark in "*?["):
+        own = (item for item in path.rglob("*") if item.name.lower().endswith(ENDINGS))
+        every = [item for item in own if not HIDDEN.search(item.relative_to(path).as_posix())]
+    elif path.exists() or not glob.has_magic(source):
         return [path]
-    found = sorted(Path(item) for item in glob.iglob(source, recursive=True) if Path(item).is_file())  # noqa: PTH207
+    else:
+        every = list(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
+    found = sorted(item for item in every if item.is_file())
     if not found:
-        raise refusal("matches no file", where=f"pattern '{source}'")
+        raise refusal("names no table", where=f"'{source}'", hint=f"in folders, names end in {', '.join(ENDINGS)}")
     return found
 
 
@@ -81,10 +78,8 @@ class FileSource(Source):
 
     def _stored(self) -> dict[str, str]:
         common = [name for name in self.names if all(name in file.names for file in self.files)]
-        types = [[file.types[name] for file in self.files] for name in common]
-        kinds = [list(map(kind_of, each)) for each in types]
-        made = ("numeric" if set(each) == {"integer", "numeric"} else each[0] for each in kinds)
-        return dict(zip(common, made, strict=True))
+        kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in common}
+        return {name: "numeric" if set(each) == {"integer", "numeric"} else each[0] for name, each in kinds.items()}
 
     def place(self, part: int) -> str:
         file, group = self._parts[part]
@@ -92,13 +87,9 @@ class FileSource(Source):
 
     def check(self, columns: Sequence[str]) -> None:
         first = self.files[0]
-        check_named(columns, self.names, f"'{self.words}'", self.names)
         for file in self.files:
+            check_named(columns, file.names, file.where, file.names)
             for name in columns:
-                if name not in file.names:
-                    other = next(str(one.path) for one in self.files if name in one.names)
-                    what = f"lacks column '{name}', which '{other}' has"
-                    raise refusal(what, where=file.where, hint=nearest(name, file.names))
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
                     where, what = f"column '{name}' of {file.where}", f"must hold {known} values, as in '{first.path}'"
@@ -129,15 +120,9 @@ class LazySource(Source):
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-        try:
+        with refusing("cannot be computed", where=self.place(part)):
             for piece in self._parts[part](list(columns), batch_rows):
                 yield piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
-        except MiscalError:
-            raise
-        except Exception as error:  # foreign code: any library may fail in its own way while it computes
-            lines = str(error).strip().splitlines() or [""]
-            got = f"{type(error).__name__}: {lines[0]}"
-            raise refusal("cannot be computed", where=self.place(part), got=got) from error
 
 
 class FrameSource(Source):
@@ -147,28 +132,15 @@ class FrameSource(Source):
 
     def __init__(self, table: Any) -> None:
         names_of(table, "'data'")  # what is no table is refused by that name
-        self._table = table
-        self._frame: Mapping[str, Any] = frame_of(table, self.words)
-        self._made: dict[str, Any] = {}
-        self.sizes = [next((len(values) for values in self._frame.values()), 0)]
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._frame)
-
-    @property
-    def types(self) -> dict[str, Any]:  # type: ignore[override]
-        return {name: self._vector(name).type for name in self._frame}
-
-    def _vector(self, name: str) -> Any:
-        """A column as an Arrow array, converted once; values of mixed types are text, as in `miscal.data.columns`."""
-        if name not in self._made:
-            self._made[name] = arrow_vector(self._frame[name], f"column '{name}'")
-        return self._made[name]
+        self._table, frame = table, frame_of(table, self.words)
+        # Values of mixed types are text, as in `miscal.data.columns`.
+        self._vectors = {name: arrow_vector(values, f"column '{name}'") for name, values in frame.items()}
+        self.types = {name: vector.type for name, vector in self._vectors.items()}
+        self.sizes = [max(map(len, frame.values()), default=0)]
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:  # noqa: ARG002
 
-        table = pa.table({name: self._vector(name) for name in columns})
+        table = pa.table({name: self._vectors[name] for name in columns})
         for first in range(0, table.num_rows, batch_rows):
             yield table.slice(first, batch_rows)
 

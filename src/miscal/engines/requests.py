@@ -179,14 +179,9 @@ class LevelCoder:
 
     def find(self, names: Any) -> np.ndarray:
         """The cell of each name, OUT where it is not known, 0 where it is missing."""
-        if len(self.names) == 0:
-            found = np.full(len(names), OUT, np.int64)
-        else:
-            wanted, known = _alike(names, self.names)
-            found = numpy_of(pc.index_in(wanted, value_set=known), -2).astype(np.int64) + 1
-        if names.null_count:
-            found[names.is_null().to_numpy(zero_copy_only=False)] = 0
-        return found
+        wanted, known = _alike(names, self.names)
+        found = numpy_of(pc.index_in(wanted, value_set=known), -2).astype(np.int64) + 1
+        return np.where(names.is_null().to_numpy(zero_copy_only=False), 0, found)
 
     def learn(self, names: Any) -> None:
         """Add levels that occur; more than are allowed end it."""
@@ -203,9 +198,7 @@ class LevelCoder:
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         missing, groups = bool(rows[0]), np.full(self.count, OUT)
         levels = self.names.to_pylist()
-        order = list(range(len(levels)))
-        if levels and not self.given:
-            order = pc.array_sort_indices(self.names).to_pylist()
+        order = list(range(len(levels))) if self.given else pc.array_sort_indices(self.names).to_pylist()
         groups[np.array(order, np.int64) + 1] = np.arange(len(levels))
         if missing:
             groups[0] = len(levels)

@@ -38,11 +38,9 @@ class Roles(sources.Roles):
         """Columns that sums are made of: all but clusters and ids."""
         return list(dict.fromkeys(name for role, name in self.named if role not in ("cluster", "id")))
 
-    def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch | None":
-        """Validate a batch; None where it has no row. A refusal names the place and the row in it."""
+    def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch":
+        """Validate a batch. A refusal names the place and the row in it."""
         table, columns = chunk.table, []
-        if table.num_rows == 0:
-            return None
         if self.weight is not None or self.count is not None:
             table = table.append_column(ROW, arrow_of(np.arange(table.num_rows)))
             columns = [ROW]
@@ -56,8 +54,7 @@ class Roles(sources.Roles):
 
 def located(text: str, chunk: Chunk) -> str:
     """Add the place, and count the row that a message names from the start of the place."""
-    if chunk.first:
-        text = re.sub(r"\brow (\d+) (?=has|is)", lambda found: f"row {int(found[1]) + chunk.first} ", text, count=1)
+    text = re.sub(r"\brow (\d+) (?=has|is)", lambda found: f"row {int(found[1]) + chunk.first} ", text, count=1)
     return text if chunk.place in text else f"{chunk.place}: {text}"
 
 
@@ -94,8 +91,7 @@ class Batch:
             made = self.column(name)
             if made.nominal:
                 where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
-                what, got = "must hold numbers that a double can tell apart", "it holds whole numbers beyond 2**53"
-                raise refusal(what, where=where, got=got, hint=hint)
+                raise refusal("must hold numbers up to 2**53, which a double can tell apart", where=where, hint=hint)
             self.notes[name] = self._kept(made.values)
         return self.notes[name]
 
@@ -127,10 +123,8 @@ def _names(dictionary: Any, where: str) -> Any:
             return dictionary.cast(pa.int64())
         if pa.types.is_floating(kind):
             return pc.if_else(pc.is_nan(dictionary), pa.scalar(None, pa.float64()), dictionary.cast(pa.float64()))
-        if pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        if pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             return dictionary.cast(pa.string())
-        if pa.types.is_large_binary(kind):
-            return dictionary.cast(pa.large_string()).cast(pa.string())
         return pa.array([None if level is None else str(level) for level in dictionary.to_pylist()], pa.string())
     except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
         raise refusal("must hold text in UTF-8", where=where, got=str(error).splitlines()[0]) from error

@@ -10,7 +10,8 @@ import mmap
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
@@ -21,7 +22,6 @@ from miscal.data.columns import arrow_vector
 from miscal.data.errors import check_named, refusal
 from miscal.data.files import TypesChanged, kind_of
 from miscal.data.libraries import pa, pc
-from miscal.data.predictions import Predictions
 from miscal.data.texts import form_of, parsed
 from miscal.data.vectors import frame_of
 from miscal.engines.roles import Chunk
@@ -78,8 +78,6 @@ def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> A
     progress : called with the name of a pass, how much is done and of how much
     """
     ceiling = None if memory is None else memory_bytes(memory)
-    if isinstance(data, Predictions):
-        raise refusal("must be a table or a path", where="'data'", got="got Predictions, which are read already")
     from miscal.engines.readers import source_of
 
     source = source_of(data)
@@ -215,16 +213,12 @@ class Source:
         """Read text that stands for numbers or dates as such from now on; the form of each such column."""
         text = [name for name, kind in self.kinds.items() if kind == "category" and name not in self.unfit]
         table: Any = self.head(text) if text else None
-        forms: dict[str, str] = {}
+        forms = {}
         for name in text if table is not None else ():
-            kind = table[name].type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-                levels = pc.unique(table[name].cast("string")).to_pylist()
-                form = form_of([each for each in levels if each is not None and each.strip()])
-                forms |= {} if form is None else {name: form}
-        self.forms = forms
-        return forms
+            levels = pc.unique(plain_text(table.select([name]))[name]).to_pylist()
+            forms[name] = form_of([each for each in levels if isinstance(each, str) and each.strip()])
+        self.forms = {name: form for name, form in forms.items() if form is not None}
+        return self.forms
 
     def batches(self, columns: Sequence[str], worker: int = 0, workers: int = 1) -> Iterator[Chunk]:
         """Some columns of all rows, in order; of several workers each has some of the parts, by their number alone."""
@@ -268,41 +262,39 @@ class Source:
 
     def _alone(self, state: State) -> State:
         """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        for chunk in ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns):
-            state.add(chunk)
-            del chunk  # the next one is decoded into the same memory
-        return state
+        return _filled(state, ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns))
 
     def _together(self, start: Start) -> Any:
+        """The state of several workers; after an error or an interrupt they end at their next batch."""
         stop = threading.Event()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
             try:
-                total, *others = pool.map(lambda worker: self._some(start(), worker, stop), range(self.threads))
-            except BaseException:  # an interrupt: let the workers end at their next batch
+                made = [pool.submit(self._some, start(), worker, stop) for worker in range(self.threads)]
+                wait(made, return_when=FIRST_EXCEPTION)
+            finally:
                 stop.set()
-                raise
+        total, *others = (each.result() for each in made)
         for other in others:
             total.merge(other.arrays())
         return total
 
     def _some(self, state: State, worker: int, stop: threading.Event) -> State:
         """The parts of one worker."""
-        try:
-            with one_of_many():
-                for chunk in self.batches(state.columns, worker, self.threads):
-                    if stop.is_set():
-                        break
-                    state.add(chunk)
-                    del chunk  # the next one is decoded into the same memory
-        except BaseException:
-            stop.set()
-            raise
-        return state
+        with one_of_many():
+            chunks = self.batches(state.columns, worker, self.threads)
+            return _filled(state, takewhile(lambda _: not stop.is_set(), chunks))
 
     def _release(self, keep: int) -> None:
         """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
         if self.memory is not None and _resident() > keep:
             give_back()
+
+
+def _filled(state: State, chunks: Iterator[Chunk]) -> State:
+    for chunk in chunks:
+        state.add(chunk)
+        del chunk  # the next one is decoded into the same memory
+    return state
 
 
 def _resident() -> int:

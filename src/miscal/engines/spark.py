@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, MissingExtra, check_named, refusal
+from miscal.data.errors import MiscalError, check_named, refusal
 from miscal.data.libraries import pa
 from miscal.engines.roles import Chunk
 from miscal.engines.source import Packed, Source, Start
@@ -115,10 +115,7 @@ class SparkSource(Source):
     words, held = "the Spark frame", True
 
     def __init__(self, frame: Any) -> None:
-        try:
-            from pyspark.sql.pandas.types import to_arrow_schema
-        except ImportError as error:
-            raise MissingExtra("a Spark DataFrame", "pyspark", "spark") from error
+        from pyspark.sql.pandas.types import to_arrow_schema
 
         self.frame = frame
         self.types = {field.name: field.type for field in to_arrow_schema(frame.schema)}

@@ -81,10 +81,7 @@ def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | N
 def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):
-        if values is outcome and outcome.dtype.kind in "ui":
-            events = outcome[order] != 0
-            order = np.concatenate([order[~events], order[events]])
-        elif values is not None:
+        if values is not None:
             order = order[sorted_order(values[order].astype(np.float64, copy=False))]
     return order
 

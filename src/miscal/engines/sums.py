@@ -22,8 +22,8 @@ from miscal.pooling.cells import Cells, Numbered
 WORDS = 8
 BUCKETS = 8  # for each edge: hardly any holds two
 BLOCK = 4096
-RECALIBRATED = ALL_COLUMNS[:-1]  # nobody asks for the log loss of the recalibrated score
-NAMES = ("rows", "impossible", "limbs", "sums", "after_limbs", "after_sums")
+COLUMNS = len(ALL_COLUMNS)
+NAMES = ("rows", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))
 
@@ -85,12 +85,12 @@ class CellSums:
     """
 
     def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
-        total, columns = sum(counts), len(ALL_COLUMNS)
-        self.rows, self.impossible = np.zeros(total, np.int64), np.zeros(total, np.int64)
-        self.limbs = np.zeros((total, columns, 2), np.int64)
-        self.after_limbs = np.zeros((total if recalibrated else 0, columns, 2), np.int64)
-        self.sums = self.after_sums = np.zeros((0, columns))  # stay empty while weights are whole numbers
-        self._room = _lines(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK)
+        total = sum(counts)
+        self.rows = np.zeros(total, np.int64)
+        self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
+        self.after_limbs = np.zeros((total if recalibrated else 0, COLUMNS, 2), np.int64)
+        self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
+        self._terms = _lines(BLOCK)
         self._codes = Room(np.int32)
         self._place(list(counts))
 
@@ -130,7 +130,7 @@ class CellSums:
             self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
         self._fresh = True
         rows = predicted, observed, predicted if recalibrated is None else recalibrated
-        add_rows(*rows, codes, self.firsts, *self._room, self._packed, self._wide, self.impossible)
+        add_rows(*rows, codes, self.firsts, self._terms, self._packed, self._wide)
 
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
@@ -140,14 +140,12 @@ class CellSums:
         if not pair.whole:
             kernel, name, weight = full_real, f"{prefix}sums", weight if weight.size else locked(np.ones(pair.rows))
             if not getattr(self, name).size:
-                setattr(self, name, np.zeros((sum(self.counts), len(ALL_COLUMNS))))
-        # The rows of the recalibrated score are the same, and nobody asks for its log loss.
-        rows, impossible = np.zeros((2, self.rows.size), np.int64) if prefix else (self.rows, self.impossible)
+                setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
+        rows = np.zeros_like(self.rows) if prefix else self.rows  # those of the recalibrated score are the same
         count = NO_COUNT if pair.count is None else pair.count
         for place, first, number in zip(codes, self.firsts.tolist(), self.counts, strict=True):
             own = slice(int(first), int(first) + number)
-            sums = rows[own], getattr(self, name)[own], impossible[own]
-            kernel(place, predicted, observed, weight, count, *sums)
+            kernel(place, predicted, observed, weight, count, rows[own], getattr(self, name)[own])
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
@@ -181,11 +179,8 @@ class CellSums:
         self.settle()
         first = int(self.firsts[column])
         own = slice(first, first + self.counts[column])
-        columns = RECALIBRATED if after else ALL_COLUMNS
         limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
-        impossible = None if after else self.impossible[own]
-        every = Numbered(self.counts[column])
-        made = Tally(every, self.rows[own], limbs[own, : len(columns)], None, columns, impossible, weighted)
+        made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own], None, weighted=weighted)
         if real.size:
-            made = replace(made, limbs=None, sums=made.floats() + real[own, : len(columns)])
+            made = replace(made, limbs=None, sums=made.floats() + real[own])
         return made.coarsen(groups, cells)

@@ -1,6 +1,6 @@
 # Numbers as bits, the grid of exact sums, packed words, the exponential and the logarithm without a branch or a table,
 # and random numbers by counter: the same seed and counter give the same number in any thread and any order.
-from libc.math cimport INFINITY, ceil, cos, log, log1p, sqrt
+from libc.math cimport ceil, cos, log, sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
@@ -13,12 +13,9 @@ cdef extern from *:
     """
     #define MISCAL_HALF_MASK (((int64_t)1 << 26) - 1)
     #define MISCAL_LOW_MASK ((int64_t)0xFFFFFFFF)
-    #define MISCAL_SURE 1.4210854715202004e-14
     """
     const int64_t HALF_MASK "MISCAL_HALF_MASK"
     const int64_t LOW_MASK "MISCAL_LOW_MASK"
-    # 2**-46: down to this probability the logarithm is our own, which kernels can work out several at a time
-    const double SURE "MISCAL_SURE"
 
 
 cdef inline int64_t bits_of(double number) noexcept nogil:
@@ -65,26 +62,6 @@ cdef inline double logarithm(double x) noexcept nogil:
     cdef double high = (0.0909178243397737760452 + 0.0765701790716204160017 * s) + 0.0739805277797873793648 * s2
     cdef double rest = 2.0 * f * (1.0 + s * (low + s2 * s2 * high)) + exponent * 1.90821492927058770002e-10
     return exponent * 0.693147180369123816490 + rest  # ln 2 in two parts, of which the first loses nothing
-
-
-cdef inline double loss(double predicted, double observed) noexcept nogil:
-    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong.
-
-    The loss of a probability x up to SURE is libm's, any other -`logarithm(x)`: the same bits from every kernel. 1 - p
-    is rounded to half a step of the grid, which is as fine as the grid itself can tell.
-    """
-    cdef double x
-    if observed == 1.0:
-        x = predicted
-    elif observed == 0.0:
-        x = 1.0 - predicted
-    elif predicted <= 0.0 or predicted >= 1.0:
-        return INFINITY
-    else:
-        return -(observed * log(predicted) + (1.0 - observed) * log1p(-predicted))
-    if x > SURE:
-        return -logarithm(x)
-    return -log(x) if x > 0.0 else INFINITY
 
 
 cdef inline double power_of_e(double x) noexcept nogil:
@@ -161,13 +138,10 @@ cdef inline double flipped(double value, uint64_t bits) noexcept nogil:
 cdef enum:  # of a packed row or cell, see `sums.py`
     FULL = 4095  # rows of a cell: as many numbers of 52 bits fit one word
     UPPER = 32  # where a word is cut in two
-    EVENTS = 52  # where the fifth word is
-    LOSS = 40  # bits of a loss in the fifth word, the others are in the upper half of the first
 
 cdef extern from *:
     """
     #define MISCAL_UPPER_MASK ((uint64_t)0xFFFFFFFF)
-    #define MISCAL_LOSS_MASK (((uint64_t)1 << 40) - 1)
     #if defined(__GNUC__)
     #define MISCAL_RESTRICT __restrict__
     #define miscal_fetch(place) __builtin_prefetch(place, 1, 3)
@@ -182,6 +156,5 @@ cdef extern from *:
     }
     """
     const uint64_t UPPER_MASK "MISCAL_UPPER_MASK"
-    const uint64_t LOSS_MASK "MISCAL_LOSS_MASK"
     uint64_t add_line "miscal_add_line"(uint64_t *to, const uint64_t *of) noexcept nogil  # the first word of the sum
     void fetch "miscal_fetch"(const void *place) noexcept nogil

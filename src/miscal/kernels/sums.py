@@ -7,14 +7,12 @@ limbs, high * 2**-20 + low * 2**-52 with 0 <= low < 2**32. The grid errs by at m
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import INFINITY
 from cython.cimports.miscal.kernels.arithmetic import (
-    EVENTS, FULL, LOSS, LOSS_MASK, LOW_BITS, LOW_MASK, SUB_BLOCK, SURE, UPPER, UPPER_MASK, add_limbs, add_line, fetch,
-    grid, logarithm, loss,
+    FULL, LOW_BITS, LOW_MASK, SUB_BLOCK, UPPER, UPPER_MASK, add_limbs, add_line, fetch, grid,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
-    Cells, Codes, CodesOut, CodeTable, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut,
-    IntegerTableOut, Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
+    Cells, Codes, CodesOut, CodeTable, Floats, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTableOut,
+    Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
@@ -105,12 +103,11 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
 
 def full_exact(
     codes: Codes, predicted: Floats, observed: Observed, weight: Floats, count: Integers, rows: IntegersOut,
-    result: IntegerCubeOut, impossible: IntegersOut,
+    result: IntegerCubeOut,
 ) -> None:  # fmt: skip
     """All columns of a tally with whole-number weights (or none: arrays of length 0).
 
-    rows : (cells,) int64; result : (cells, columns, 2) int64 limbs; impossible : (cells,) int64, rows that were
-    certain and wrong: their log loss is infinite and is not in the sum. All three are added to.
+    rows : (cells,) int64; result : (cells, columns, 2) int64 limbs. Both are added to.
     """
     with cython.nogil:
         for i in range(len(codes)):
@@ -128,17 +125,11 @@ def full_exact(
             add_limbs(cython.address(result[cell, 3, 0]), grid(y), first)
             add_limbs(cython.address(result[cell, 4, 0]), grid(p * (1.0 - p)), second)
             add_limbs(cython.address(result[cell, 5, 0]), grid(difference), second)
-            add_limbs(cython.address(result[cell, 6, 0]), grid(difference), first)
-            cost: cython.double = loss(p, y)
-            if cost < INFINITY:
-                add_limbs(cython.address(result[cell, 7, 0]), grid(cost), first)
-            else:
-                impossible[cell] += times
 
 
 def full_real(
     codes: Codes, predicted: Floats, observed: Observed, weight: Floats, count: Integers, rows: IntegersOut,
-    result: TableOut, impossible: IntegersOut,
+    result: TableOut,
 ) -> None:  # fmt: skip
     """As `full_exact` for weights that are not whole numbers: plain sums; result is (cells, columns) float64."""
     with cython.nogil:
@@ -157,12 +148,6 @@ def full_real(
             result[cell, 3] += first * y
             result[cell, 4] += second * (p * (1.0 - p))
             result[cell, 5] += second * difference
-            result[cell, 6] += first * difference
-            cost: cython.double = loss(p, y)
-            if cost < INFINITY:
-                result[cell, 7] += first * cost
-            else:
-                impossible[cell] += times
 
 
 def means_real(
@@ -205,59 +190,36 @@ def on_grid(predicted: Floats, observed: Observed, weight: Floats, result: Table
 # row is in the cache; a column then costs one addition of eight words. A cell holds at most FULL rows in that form and
 # is emptied into wide sums of two limbs a word. The cells of all columns lie in one array, one after the other.
 #
-# The words of a row are rows and loss, p, p(1-p), (y-p)², loss and events, and m, m(1-m), (y-m)² beyond the score. A
-# loss is below 32, that of a probability of 2**-46; larger ones are rare and added by themselves.
+# The words of a row are rows and events, p, p(1-p), (y-p)², and m, m(1-m), (y-m)² beyond the score; the last is free.
 
 
 @cython.cfunc
 @cython.nogil
 def _packed_rows(
-    predicted: Floats, observed: Outcomes, mended: Floats, start: Index, rows: Index, costs: FloatsOut,
-    terms: WordTableOut, odd: CodesOut,
-) -> Index:  # fmt: skip
-    """What each row of weight 1 gives, (rows, 8) uint64; the rows whose loss does not fit are listed in `odd`.
-
-    Returns how many those are. Their loss is left out: `add_rows` adds it.  costs : room for the losses
-    """
-    number: Index = 0
-    for i in range(rows):  # several at a time
-        chance: cython.double = predicted[start + i]
-        x: cython.double = chance if observed[start + i] else 1.0 - chance
-        known: cython.double = -logarithm(x)
-        costs[i] = known if x > SURE else -1.0
+    predicted: Floats, observed: Outcomes, mended: Floats, start: Index, rows: Index, terms: WordTableOut
+) -> cython.void:
+    """What each row of weight 1 gives, (rows, 8) uint64."""
     for i in range(rows):
         p: cython.double = predicted[start + i]
         y: cython.double = observed[start + i]
         m: cython.double = mended[start + i]
-        cost: cython.double = costs[i]
-        q: Word = cython.cast(Word, grid(cost if cost > 0.0 else 0.0))
-        if cost < 0.0:
-            odd[number] = i
-            number += 1
-        terms[i, 0] = 1 | ((q >> LOSS) << UPPER)
+        terms[i, 0] = 1 | (cython.cast(Word, observed[start + i]) << UPPER)
         terms[i, 1] = cython.cast(Word, grid(p))
         terms[i, 2] = cython.cast(Word, grid(p * (1.0 - p)))
         terms[i, 3] = cython.cast(Word, grid((y - p) * (y - p)))
-        terms[i, 4] = (q & LOSS_MASK) | (cython.cast(Word, observed[start + i]) << EVENTS)
-        terms[i, 5] = cython.cast(Word, grid(m))
-        terms[i, 6] = cython.cast(Word, grid(m * (1.0 - m)))
-        terms[i, 7] = cython.cast(Word, grid((y - m) * (y - m)))
-    return number
+        terms[i, 4] = cython.cast(Word, grid(m))
+        terms[i, 5] = cython.cast(Word, grid(m * (1.0 - m)))
+        terms[i, 6] = cython.cast(Word, grid((y - m) * (y - m)))
 
 
 @cython.cfunc
 @cython.nogil
 def _empty(cells: WordTableOut, cell: Index, wide: WordTableOut) -> cython.void:
-    """Move a packed cell into its wide sums: the upper parts of the words, then the lower ones."""
+    """Move a packed cell into its wide sums: the upper halves of the words, then the lower ones."""
     for k in range(8):
-        word: Word = cells[cell, k]
-        cut: Word = EVENTS if k == 4 else UPPER
-        wide[cell, k] += word >> cut
-        wide[cell, k + 8] += word & ((cython.cast(Word, 1) << cut) - 1)
+        wide[cell, k] += cells[cell, k] >> UPPER
+        wide[cell, k + 8] += cells[cell, k] & UPPER_MASK
         cells[cell, k] = 0
-    lower: Word = wide[cell, 12]  # 40 bits a row and up to 52 a cell: the first to fill a word
-    wide[cell, 0] += lower >> LOSS
-    wide[cell, 12] = lower & LOSS_MASK
 
 
 @cython.cfunc
@@ -267,12 +229,11 @@ def _to_limbs(wide: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOu
     rows: Integer = cython.cast(Integer, wide[cell, 8])
     limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
     limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
-    limbs[cell, 3, 0] += cython.cast(Integer, wide[cell, 4]) << (52 - LOW_BITS)
-    for column in range(4):  # p, p(1-p), and (y-p)² twice, where weights of 1 and their squares are the same
-        k: Index = word + min(column, 2)
-        to: Index = 2 if column == 0 else column + 3
-        limbs[cell, to, 0] += cython.cast(Integer, wide[cell, k])
-        limbs[cell, to, 1] += cython.cast(Integer, wide[cell, k + 8])
+    limbs[cell, 3, 0] += cython.cast(Integer, wide[cell, 0]) << (52 - LOW_BITS)
+    for k in range(3):  # p, p(1-p), (y-p)²
+        to: Index = k + 3 if k else 2
+        limbs[cell, to, 0] += cython.cast(Integer, wide[cell, word + k])
+        limbs[cell, to, 1] += cython.cast(Integer, wide[cell, word + k + 8])
     for column in range(limbs.shape[1]):
         limbs[cell, column, 0] += limbs[cell, column, 1] >> LOW_BITS
         limbs[cell, column, 1] &= LOW_MASK
@@ -281,7 +242,7 @@ def _to_limbs(wide: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOu
 def settle_packed(
     cells: WordTableOut, wide: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
 ) -> None:
-    """Empty all cells, and move the wide sums into rows and into limbs (cells, 8, 2) of both probabilities.
+    """Empty all cells, and move the wide sums into rows and into limbs (cells, 6, 2) of both probabilities.
 
     after : without cells where no second probability was added
     """
@@ -291,43 +252,30 @@ def settle_packed(
             if wide[cell, 8] == 0:
                 continue
             rows[cell] += cython.cast(Integer, wide[cell, 8])
-            lost: Integer = cython.cast(Integer, wide[cell, 12])  # its lower part has 40 bits
-            limbs[cell, 7, 0] += (cython.cast(Integer, wide[cell, 0]) << 8) + (lost >> LOW_BITS)
-            limbs[cell, 7, 1] += lost & LOW_MASK
             _to_limbs(wide, cell, 1, limbs)
             if after.shape[0]:
-                _to_limbs(wide, cell, 5, after)
+                _to_limbs(wide, cell, 4, after)
             for k in range(16):
                 wide[cell, k] = 0
 
 
 def add_rows(
     predicted: Floats, observed: Outcomes, recalibrated: Floats, codes: CodeTable, firsts: Words, terms: WordTableOut,
-    odd: CodesOut, costs: FloatsOut, cells: WordTableOut, wide: WordTableOut, impossible: IntegersOut,
+    cells: WordTableOut, wide: WordTableOut,
 ) -> None:  # fmt: skip
     """Add rows of weight 1 to the cells of all columns: (cells, 8) uint64, emptied into wide (cells, 16) as they fill.
 
-    codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms, odd, costs : room for a block of rows
+    codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms : room for a block of rows
     """
     start: Index = 0
     with cython.nogil:
         while start < len(predicted):
-            rows: Index = min(len(costs), len(predicted) - start)
-            number: Index = _packed_rows(predicted, observed, recalibrated, start, rows, costs, terms, odd)
+            rows: Index = min(terms.shape[0], len(predicted) - start)
+            _packed_rows(predicted, observed, recalibrated, start, rows, terms)
             for column in range(codes.shape[0]):
                 first: Index = cython.cast(Index, firsts[column])
                 for i in range(rows):
                     cell: Index = first + codes[column, start + i]
                     if add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK == FULL:
                         _empty(cells, cell, wide)
-                for j in range(number):  # the losses that were left out; certain and wrong predictions are counted
-                    row: Index = start + odd[j]
-                    cell = first + codes[column, row]
-                    cost: cython.double = loss(predicted[row], cython.cast(cython.double, observed[row]))
-                    if cost < INFINITY:
-                        q: Word = cython.cast(Word, grid(cost))
-                        wide[cell, 0] += q >> LOSS
-                        wide[cell, 12] += q & LOSS_MASK
-                    else:
-                        impossible[cell] += 1
             start += rows

@@ -107,15 +107,12 @@ def fingerprint(cells: Cells) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def cells_from(description: dict[str, Any]) -> Cells:
-    """Rebuild cells from their description (the inverse of `describe`)."""
-    kind = description["kind"]
-    if kind == "ranges":
-        edges = np.array([float.fromhex(edge) for edge in description["edges"]])
-        return Ranges(edges, description["missing"], description["name"])
-    if kind == "levels":
-        return Levels(tuple(description["names"]), description["missing"], description["name"])
-    return Product(tuple(cells_from(part) for part in description["parts"]))
+def cells_from(description: dict[str, Any]) -> Ranges | Levels:
+    """Rebuild ranges or levels from their description (the inverse of `describe`)."""
+    missing, name = description["missing"], description["name"]
+    if description["kind"] == "levels":
+        return Levels(tuple(description["names"]), missing, name)
+    return Ranges(np.array([float.fromhex(edge) for edge in description["edges"]]), missing, name)
 
 
 @dataclass(frozen=True)

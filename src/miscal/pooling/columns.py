@@ -76,9 +76,8 @@ def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
         return parts[0]
     cells = Product(tuple(part.cells for part in parts))
     if cells.count > limit:
-        what, got = f"must have at most {limit:,} combinations", f"they have {cells.count:,}"
-        hint = "cross fewer columns, or columns with fewer levels"
-        raise refusal(what, where="the crossed columns", got=got, hint=hint)
+        got = f"they have {cells.count:,}"
+        raise refusal(f"must have at most {limit:,} combinations", where="the crossed columns", got=got)
     codes = parts[0].codes().astype(np.int64)
     for part in parts[1:]:
         codes = codes * part.cells.count + part.codes()
@@ -119,9 +118,7 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
     """The fields one by one with how messages name them; a list of scalars is one field, a list of arrays several."""
     if isinstance(field, (list, tuple)):
         nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
-        if any(nested) and not all(nested):
-            raise refusal("must hold one value a row, or one array a field", where=where, got="it mixes both")
-        if any(nested):
+        if nested and all(nested):
             named = {f"{where} number {place}": item for place, item in enumerate(field)}
             check_lengths({name: len(item) for name, item in named.items()})
             return list(named.items())
@@ -139,10 +136,9 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
     if codes.dtype.kind in "iu" and codes.ndim == 1 and codes.size:
         most = int(codes.max())
         if codes.min() >= 0 and most < max(LEAST, SPARE * codes.size):
-            kind = codes.dtype if codes.dtype in (np.int32, np.int64) and codes.dtype.isnative else np.int64
+            kind = np.int32 if codes.dtype == np.int32 else np.int64
             return LevelPooling(np.ascontiguousarray(codes, dtype=kind), Numbered(most + 1))
-    quick = _dictionary(values, where) if bins is None else None
-    if quick is not None:
+    if bins is None and (quick := _dictionary(values, where)):
         return quick
     made = column(where.strip("'"), values, where=where)
     pooling = level_pooling(made) if bins is None else range_pooling(made, bins)

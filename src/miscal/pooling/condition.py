@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -23,6 +24,7 @@ SHOWN_LEVELS = 6
 SHORT = 7  # characters up to which a number is shown whole
 NOMINAL = ("category", "boolean")
 MICROSECONDS = 86_400_000_000  # of a day
+EPOCH, DAY = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)
 WORDS = {"in", "is", "and", "or", "not"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -89,7 +91,8 @@ class Condition:
                 rows &= values <= self.high
             for some, wanted in ((self.levels, True), (self.excluded, False)):
                 if some is not None:
-                    rows &= np.isin(values, _as_numbers(some)) == wanted
+                    numbers = [number for level in some if (number := number_of(str(level))) is not None]
+                    rows &= np.isin(values, numbers) == wanted
         return np.asarray(rows | np.isnan(values) if self.missing else rows)
 
     # Words
@@ -97,18 +100,14 @@ class Condition:
     def words(self, shown: int | None = None) -> str:
         """The condition in words, read back by `parse`; with `shown` levels at most, and numbers of four digits."""
         name = quoted(self.column)
-        if self.levels is not None:
-            if not self.levels:
-                return f"{name} is missing"
-            return self._or_missing(f"{name} {self._set('=', 'in', self.levels, shown)}")
+        if self.levels == ():
+            return f"{name} is missing"
         if self.excluded is not None:
             text = f"{name} {self._set('!=', 'not in', self.excluded, shown)}"
             return text if self.missing else f"{text} and {name} is not missing"
-        if self.low is None and self.high is None:
+        if self.levels is None and self.low is None and self.high is None:
             return f"{name} is not missing"
-        return self._or_missing(self._range(name, shown))
-
-    def _or_missing(self, text: str) -> str:
+        text = f"{name} {self._set('=', 'in', self.levels, shown)}" if self.levels else self._range(name, shown)
         return f"({text} or missing)" if self.missing else text
 
     def _set(self, one: str, several: str, levels: tuple[Level, ...], shown: int | None) -> str:
@@ -150,7 +149,24 @@ class Condition:
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
         one_of("dialect", dialect, DIALECTS)
-        return _clause(self, dialect)
+        value = '"' + self.column.replace('"', '""') + '"'
+        value = _moment(value) if self.kind == "date" and dialect == "sqlite" else value
+        # NaN is above all numbers where a database has it, and infinity is no value of an audit.
+        absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if self.kind == "numeric" else f"{value} IS NULL"
+        if self.levels == ():
+            return f"({absent})" if self.missing else "FALSE"
+        parts = [f"{value} IS NOT NULL"]
+        if self.low is not None:
+            sign, text = end_words(self.low, ("<", "<="), self.kind, None)
+            parts.append(f"{value} {MIRROR[sign]} {_number(text, self.kind, dialect)}")
+        if self.high is not None or self.kind == "numeric":
+            sign, text = end_words(LARGEST if self.high is None else self.high, ("<=", "<"), self.kind, None)
+            parts.append(f"{value} {sign} {_number(text, self.kind, dialect)}")
+        for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
+            if levels:
+                parts.append(f"{value} {words} ({', '.join(_level(level, self.kind, dialect) for level in levels)})")
+        known = " AND ".join(parts)
+        return f"({known} OR {absent})" if self.missing else f"({known})"
 
     def both(self, other: Condition) -> Condition | None:
         """One condition on the same column that says what both say together; None where none does."""
@@ -244,7 +260,7 @@ def number_text(value: float, kind: str = "numeric") -> str:
 def moment_of(value: float) -> str | None:
     """A number of days as a date, with its time where it has one; None where no calendar has it."""
     try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(value * MICROSECONDS))
+        moment = EPOCH + timedelta(microseconds=round(value * MICROSECONDS))
     except (OverflowError, ValueError):
         return None
     return moment.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
@@ -252,18 +268,13 @@ def moment_of(value: float) -> str | None:
 
 def number_of(word: str) -> float | None:
     """A number or a date (in days) as a float; None where the word is neither."""
-    try:
+    with suppress(ValueError):
         return float(word)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         moment = datetime.fromisoformat(word)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    micros = int(np.datetime64(moment, "us").astype(np.int64))
-    whole = micros // MICROSECONDS
-    return whole + (micros - whole * MICROSECONDS) / MICROSECONDS
+        days, part = divmod((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH, DAY)
+        return days + part / DAY
+    return None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -281,12 +292,7 @@ def end_words(value: float, signs: tuple[str, str], kind: str, shown: int | None
 
 
 def _short(text: str, shown: int | None) -> str:
-    if shown is None or len(text) <= SHORT:
-        return text
-    try:
-        return f"{float(text):.4g}"
-    except ValueError:  # a date
-        return text
+    return text if shown is None or len(text) <= SHORT or _DATE.match(text) else f"{float(text):.4g}"
 
 
 @lru_cache(maxsize=1 << 14)
@@ -304,33 +310,6 @@ def level_word(level: str) -> str:
     if plain and not {"and", "or"} & set(words):
         return level
     return '"' + level.replace('"', '""') + '"'
-
-
-def _as_numbers(levels: tuple[Level, ...]) -> np.ndarray:
-    found = [number_of(level) if isinstance(level, str) else level for level in levels]
-    return np.array([number for number in found if number is not None], np.float64)
-
-
-def _clause(one: Condition, dialect: str) -> str:
-    """A condition as a clause of SQL that is true, or not true, for every row."""
-    value = '"' + one.column.replace('"', '""') + '"'
-    value = _moment(value) if one.kind == "date" and dialect == "sqlite" else value
-    # NaN is above all numbers where a database has it, and infinity is no value of an audit.
-    absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if one.kind == "numeric" else f"{value} IS NULL"
-    if one.levels == ():
-        return f"({absent})" if one.missing else "FALSE"
-    parts = [f"{value} IS NOT NULL"]
-    if one.low is not None:
-        sign, text = end_words(one.low, ("<", "<="), one.kind, None)
-        parts.append(f"{value} {MIRROR[sign]} {_number(text, one.kind, dialect)}")
-    if one.high is not None or one.kind == "numeric":
-        sign, text = end_words(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
-        parts.append(f"{value} {sign} {_number(text, one.kind, dialect)}")
-    for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
-        if levels:
-            parts.append(f"{value} {words} ({', '.join(_level(level, one.kind, dialect) for level in levels)})")
-    known = " AND ".join(parts)
-    return f"({known} OR {absent})" if one.missing else f"({known})"
 
 
 def _level(level: Level, kind: str, dialect: str) -> str:

@@ -24,7 +24,7 @@ from miscal.pooling.condition import FULL, MIRROR, NOMINAL, Condition, Conjuncti
 Token = tuple[str, str]  # kind and word
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>`(?:[^`]|``)*`)|(?P<text>"(?:[^"]|"")*"|'(?:[^']|'')*')"""
-    r"""|(?P<mark><=|>=|!=|==|[<>=(){},])|(?P<word>[^\s<>=!(){},`"']+))"""
+    r"""|(?P<mark><=|>=|!=|==|[<>=(){},])|(?P<word>[^\s<>=!(){},`"']+)|(?P<other>\S))"""
 )
 
 
@@ -67,15 +67,9 @@ class _Reader:
         return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
 
     def tokens(self) -> Iterator[Token]:
-        at = 0
-        while at < len(self.text.rstrip()):
-            found = _TOKEN.match(self.text, at)
-            if found is None:
-                raise self.bad(f"'{self.text[at : at + 20].strip()}' cannot be read")
+        for found in _TOKEN.finditer(self.text):
             kind = str(found.lastgroup)
-            word = found.group(kind)
-            yield kind, _bare(word) if kind in {"name", "text"} else word
-            at = found.end()
+            yield kind, _bare(found[kind]) if kind in {"name", "text"} else found[kind]
 
     def read(self) -> list[Condition]:
         return [self.clause(clause) for clause in _split(self.tokens(), ("word", "and"))]
@@ -84,8 +78,6 @@ class _Reader:
         match tokens:
             case [("mark", "("), *inner, ("word", "or"), ("word", "missing"), ("mark", ")")]:
                 return replace(self.clause(inner), missing=True)
-            case [("mark", "("), *inner, ("mark", ")")]:
-                return self.clause(inner)
             case [("word", low), ("mark", sign), name, *rest] if sign in MIRROR and self.is_number(low):
                 made = self.compared(self.column(name), MIRROR[sign], low)
                 both = made.both(self.clause([name, *rest])) if rest else made
@@ -108,12 +100,10 @@ class _Reader:
         return word not in self.columns and number_of(word) is not None
 
     def column(self, token: Token) -> str:
-        kind, word = token
-        if kind not in {"name", "word"}:
-            raise self.bad(f"expected a column, got {word!r}")
-        if word not in self.columns:
-            raise refusal("is not among the columns", where=f"column '{word}'", hint=nearest(word, self.columns))
-        return word
+        name = token[1]
+        if name not in self.columns:
+            raise refusal("is not among the columns", where=f"column '{name}'", hint=nearest(name, self.columns))
+        return name
 
     def kind(self, name: str) -> str:
         found = self.columns[name]

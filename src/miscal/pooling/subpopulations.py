@@ -144,10 +144,8 @@ def _among(one: Covariate, inside: np.ndarray) -> Condition:
     levels = tuple(name for name, here in zip(named, inside, strict=False) if here)
     others = tuple(name for name, here in zip(named, inside, strict=False) if not here)
     missing = bool(one.missing and inside[-1])
-    if not others and not missing:
-        return Condition(one.name, one.kind)
     if len(levels) <= len(others) or not others:
-        return Condition(one.name, one.kind, levels=levels, missing=missing)
+        return Condition(one.name, one.kind, levels=levels if others or missing else None, missing=missing)
     # Read literally, "not in" also takes missing values; that they do not belong is said only where there are any.
     return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
 
@@ -177,10 +175,5 @@ def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: n
 @lru_cache(maxsize=1 << 14)
 def _between(value: float, above: float, kind: str) -> float:
     """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
-    if kind == "date":
-        return float(value)
-    for digits in range(1, 17):
-        number = float(f"{value:.{digits}g}")
-        if above < number <= value:
-            return number
-    return float(value)
+    shorter = (float(f"{value:.{digits}g}") for digits in range(1, 17 if kind != "date" else 1))
+    return next((number for number in shorter if above < number <= value), float(value))
