@@ -96,8 +96,7 @@ class Measure:
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
             raise refusal("must return one number a row", where=where, got=got)
         what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
-        bad = ~np.isfinite(values)
-        refuse_rows(bad, what, where, hint=hint, words=lambda row: f"{values[row]} for {flat[row].tolist()}")
+        refuse_rows(~np.isfinite(values), what, where, values, hint)
         return values.astype(np.float64).reshape(shares.shape[:-1])
 
     def slope(self, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
