@@ -141,7 +141,8 @@ def test_the_rows_of_a_finding_are_beside_it_and_in_the_csv_as_sql(show: Any, sa
     place = {"columns": ["site"], "condition": [{"column": "site", "kind": "category", "levels": [level]}]}
     day = {"columns": ["day"], "condition": [{"column": "day", "kind": "date", "high": 19000.0}]}
     head = sample["findings"][0] | {"where": "site", "parent": None, "form": "too high"}
-    findings = [head | place, head | day | {"where": "day"}, head | {"where": "below", "parent": "site"}]
+    below = head | {"where": "below", "parent": "site"}
+    findings = [head | place | {"explained": [below]}, head | day | {"where": "day"}]
     view = show(sample | {"findings": findings})
     said = "' || chr(10) || '"
     clause = f"(\"site\" IS NOT NULL AND \"site\" IN ('O''Hare{said} <b>two  spaces</b>{'x' * 500}'))"

@@ -64,7 +64,7 @@ def test_a_change_is_named_beyond_memory_and_across(tmp_path: Path, monkeypatch:
     before = audited(period(1))
     pq.write_table(pa.table(period(2, worse=0.8)), tmp_path / "t.parquet", row_group_size=1_000)
     whole = audited(tmp_path / "t.parquet")
-    monkeypatch.setattr("miscal.auditing.audit._limit", lambda *_: 2_000)
+    monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: 2_000)
     after = audited(tmp_path / "t.parquet")
     assert after.document["settings"]["sample"]["of"] == 6_000
     found_the_change(before.compare(after))
