@@ -80,6 +80,9 @@ class TableFile:
         few = batch_rows <= FEW_ROWS
         text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
         with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
+            if (self.parts[part] or 0) <= batch_rows:  # with less memory than the general way
+                yield file.read_row_group(part, columns=columns, use_threads=False)
+                return
             for batch in file.iter_batches(batch_rows, row_groups=[part], columns=columns, use_threads=False):
                 yield pa.Table.from_batches([batch])
 

@@ -51,10 +51,15 @@ class Ordered:
         kernels.walk_list(self.signed, self.observed, self.weight, self.second, self.largest, self.how, members, stats)
         return stats
 
+    @property
+    def score(self) -> np.ndarray:
+        """The scores without the outcome, in order."""
+        return self.signed if self.observed.size else np.abs(self.signed)
+
     def residual(self) -> np.ndarray:
         """w·count·(outcome - score), in order."""
         outcome = self.observed if self.observed.size else (~np.signbit(self.signed)).astype(np.float64)
-        residual = outcome - (self.signed if self.observed.size else np.abs(self.signed))
+        residual = outcome - self.score
         return np.asarray(residual * self.weight) if self.weight.size else residual
 
 

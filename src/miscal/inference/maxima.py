@@ -78,7 +78,7 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
     """
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
-    either = np.stack([rows.residual() ** 2, spread.at(rows.signed, weight, second)])
+    either = np.stack([rows.residual() ** 2, spread.at(rows.score, weight, second)])
     own, usual = np.transpose([either[:, found.members(k)].sum(axis=1) for k in range(len(found.stats))])
     made = found.stats.copy()
     made[:, VARIANCE] = np.maximum(own, usual)
