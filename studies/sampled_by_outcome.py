@@ -4,8 +4,8 @@
 
 A calibrated table of which one event in ten (or one non-event in ten) was kept, weighted back. The weights are then
 made uneven: a stratum factor of 1.3, 5% of jitter, or lognormal. Alarms at 5% of by_score, Kuiper's walk, by_variable,
-by_field and by_subpopulation (100 subpopulations, 199 simulations), and how often the dependence was recognised.
-"planted": the true log-odds are 0.6 above the predicted.
+by_field, by_variation and by_subpopulation (100 subpopulations, 199 simulations), and how often the dependence was
+recognised. "planted": the true log-odds are 0.6 above the predicted.
 """
 
 from __future__ import annotations
@@ -50,18 +50,20 @@ def one(seed: int, kept: str, uneven: str, shift: float) -> dict[str, Any]:
         score = miscal.by_score(predictions, random_state=seed)
         variable = miscal.by_variable(predictions, "age", curve=False, random_state=seed)
         field = miscal.by_field(predictions, "region", random_state=seed)
+        variation = miscal.by_variation(predictions, random_state=seed)
         many = miscal.by_subpopulation(predictions, subpopulations=100, simulations=199, random_state=seed)
     return {
         "by_score": score.p_value,
         "kuiper": score.extra["kuiper_noise"]["p_value"],
         "by_variable": variable.p_value,
         "by_field": field.p_value,
+        "by_variation": variation.p_value,
         "by_subpopulation": many.p_value,
         "recognised": "depend on the outcome" in score.method,
     }
 
 
-TESTS = ("by_score", "kuiper", "by_variable", "by_field", "by_subpopulation")
+TESTS = ("by_score", "kuiper", "by_variable", "by_field", "by_variation", "by_subpopulation")
 
 
 def row(kept: str, uneven: str, sets: int, shift: float = 0.0) -> dict[str, Any]:

@@ -232,6 +232,17 @@ def matched_size(
     return np.asarray(np.clip(matched, 1.0, np.maximum(rows, 1)))
 
 
+def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
+    """Residuals (groups, bins, K) of which no bin is quieter than is usual for its predictions.
+
+    Where events or others were kept in part and weighted back, a bin of which few that weigh much were kept looks
+    certain (`sums.KeptInPart`): 69 of 400 calibrated tables alarmed at 5%.
+    """
+    own, known = (residual * residual).sum(axis=(0, 2)), rows * (1.0 - (shares * shares).sum(axis=1))
+    usual = known * (own.sum() / max(float(known.sum()), 1e-300))
+    return np.asarray(residual * np.sqrt(np.maximum(usual / np.where(own > 0.0, own, np.inf), 1.0))[:, np.newaxis])
+
+
 def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:
     """A group for each row, whose residuals share a random sign: its own, or its cluster's.
 

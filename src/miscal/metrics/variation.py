@@ -9,7 +9,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.clusters import clustered_ranks, drawn_variations, few_clusters, matched_size
+from miscal.inference.clusters import clustered_ranks, drawn_variations, few_clusters, matched_size, no_quieter_bins
 from miscal.inference.residual import Noise, choose_null
 from miscal.metrics import rank_sums as ranks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
@@ -153,7 +153,7 @@ def by_variation(
     The noise floor and the p-value come from drawing the ranks' frequencies of each bin from a multinomial with the
     bin's mean ranked probabilities, which is conservative, and computing the whole error on each draw; with up to 1,000
     clusters each row's rank is drawn, ranks of a cluster being as alike as they are in the data; with more of them, or
-    weights that depend on the outcome, the multinomial is as noisy as the residuals are. With few rows in a bin the
+    weights that depend on the outcome, the multinomial is as noisy as the residuals are (no bin less than is usual). With few rows in a bin the
     observed entropy is low by itself: the noise floor holds that bias.
 
     Parameters
@@ -230,6 +230,8 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     clustered = few and not noise.outcome_weights
     if noise.null == "residual" and not clustered:
         apart = ranks.group_residuals(rows)[:, filled]
+        if noise.outcome_weights:
+            apart = no_quieter_bins(apart, shares, sums.rows[filled])
         size = matched_size(apart, shares, weight, size, sums.rows[filled])
         slope = measure.slope(shares, size)
         residual = (apart * slope).sum(axis=2) / weight
