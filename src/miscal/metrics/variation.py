@@ -153,8 +153,8 @@ def by_variation(
     The noise floor and the p-value come from drawing the ranks' frequencies of each bin from a multinomial with the
     bin's mean ranked probabilities, which is conservative, and computing the whole error on each draw; with up to 1,000
     clusters each row's rank is drawn, ranks of a cluster being as alike as they are in the data; with more of them, or
-    weights that depend on the outcome, the multinomial is as noisy as the residuals are (no bin less than is usual). With few rows in a bin the
-    observed entropy is low by itself: the noise floor holds that bias.
+    weights that depend on the outcome, the multinomial is as noisy as the residuals are (no bin less than is
+    usual). With few rows in a bin the observed entropy is low by itself: the noise floor holds that bias.
 
     Parameters
     ----------
