@@ -78,6 +78,8 @@ class Summary:
 
     def __add__(self, other: Summary) -> Summary:
         """Add the rows of another table; the edges must be the same, levels merge by name."""
+        if not isinstance(other, Summary):
+            return NotImplemented
         mine, theirs = self._terms(), other._terms()
         apart = [word for word in mine | theirs if mine.get(word) != theirs.get(word)]
         if apart:

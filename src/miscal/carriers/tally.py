@@ -107,6 +107,8 @@ class Tally:
         return _real(self.limbs[:, one] - self.limbs[:, two])
 
     def __add__(self, other: Tally) -> Tally:
+        if not isinstance(other, Tally):
+            return NotImplemented
         if self.columns != other.columns:
             raise refusal("must have the same columns to be added", where="the tallies")
         one, two = self.cells, other.cells

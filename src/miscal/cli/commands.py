@@ -20,6 +20,7 @@ from miscal.cli.terminal import leave, progress_bar, written
 from miscal.data.errors import MiscalError, refusal, refusing, visible
 from miscal.data.outputs import prepared, write_whole
 from miscal.data.sources import unnamed
+from miscal.data.vectors import expanded
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.page.json import write_text
@@ -68,6 +69,8 @@ def table_path(path: Path | None, file: str | Path, word: str) -> Path:
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     names = options["probability"]
+    if len(names) > 1 and any("*" in name for name in names):
+        raise refusal("must be one pattern, or the names of the columns", where="--probability", got=" ".join(names))
     probability = names[0] if len(names) == 1 else list(names) or None
     return {**options, "probability": probability, "by": list(options["by"]) or None}
 
@@ -186,7 +189,7 @@ def check(
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
     made = audit_options(options)
     if out is None and json_path is None and file.suffix != ".tally":
-        made |= _only_asked(gates, made)
+        made |= _only_asked(gates, made, file)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     found = _audited(file, **made)
     shown = found.suppressed(below) if below else found
@@ -207,12 +210,14 @@ def check(
     click.get_current_context().exit(FAILED if failed else 0)
 
 
-def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
+def _only_asked(gates: Any, made: dict[str, Any], file: Path) -> dict[str, Any]:
     """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
     of_findings = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
     if made["by"] or any(gate is not None for gate in of_findings):
         return {}
     roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
+    if gates.max_field and isinstance(made["probability"], str):  # a pattern stands for several
+        made["probability"] = expanded(made["probability"], opened(str(file)).names)
     taken = {name for role in roles for name in named(made.get(role))}
     return {"columns": [name for name in gates.max_field if name not in taken]}
 

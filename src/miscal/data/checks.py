@@ -225,9 +225,17 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
 
 def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     """Which of so many rows are chosen: by truth values, or by numbers, those below 0 counted from the end."""
-    chosen = np.asarray(flat(thing, where))
-    with refusing(f"must hold row numbers in 0..{rows - 1} or one truth value a row", where=where):
-        return np.arange(rows)[chosen if chosen.size else []]
+    chosen = flat(thing, where)
+    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
+        if len(chosen) != rows:
+            raise refusal("must have one truth value a row", where=where, got=f"{len(chosen):,} against {rows:,}")
+        return np.flatnonzero(chosen)
+    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
+        raise refusal("must hold row numbers or truth values", where=where)
+    if chosen.size and not inside(chosen, -rows, rows - 1):
+        got = chosen.max() if chosen.max() >= rows else chosen.min()
+        raise refusal(f"must hold row numbers in 0..{rows - 1}", where=where, got=f"got {got}")
+    return chosen.astype(np.int64)
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

@@ -133,7 +133,8 @@ def flat_or_text(values: Any, where: str) -> Vector:
 def arrow_vector(values: Any, where: str) -> Any:
     """As `flat_or_text`, always an Arrow array."""
     made = flat_or_text(values, where)
-    return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
+    with refusing(READABLE, where=where):
+        return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
 
 
 def _stated_order(values: Any) -> list[Any] | None:

@@ -53,7 +53,8 @@ def _places(given: Any) -> list[Path]:
     if not isinstance(given, (str, os.PathLike)):
         return []
     path = os.fspath(given)
-    return [Path(os.path.realpath(each)) for each in (path, *glob.glob(path, recursive=True))]  # noqa: PTH207
+    found = [path] if os.path.exists(path) else glob.glob(path, recursive=True)  # noqa: PTH110, PTH207
+    return [Path(os.path.realpath(each)) for each in found]
 
 
 def _are_same(one: Path, other: Path) -> bool:

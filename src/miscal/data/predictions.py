@@ -174,7 +174,7 @@ class Predictions:
             probability, _ = checks.probability_matrix(y_prob, "'y_prob'")
         else:
             probability = responses.numbers(y_prob, "'y_prob'")
-        if probability.shape[1:] == (2,):
+        if probability.shape[1:] == (2,) and self.probability.ndim == 1:
             probability = probability[:, 1]
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
@@ -336,7 +336,9 @@ def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
     checks.check_lengths({happened: len(labels), trials: len(count)})
     events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
-    checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
+    if (events > count).any():
+        said = [f"{own} events in {every} trials" for own, every in zip(events.tolist(), count.tolist(), strict=True)]
+        checks.refuse_rows(events > count, f"must not exceed {trials}", happened, np.array(said, object))
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
     return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}

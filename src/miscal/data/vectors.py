@@ -61,6 +61,8 @@ def library_of(thing: object) -> str:
 def flat(thing: Any, where: str) -> Vector:
     """Turn any one-dimensional container into a vector, or refuse."""
     library = library_of(thing)
+    if library == "narwhals" and hasattr(thing, "to_native"):
+        return flat(thing.to_native(), where)
     if hasattr(thing, "columns") or hasattr(thing, "column_names"):
         raise refusal("must be one-dimensional", where=where, got=f"got a {library} {type(thing).__name__}")
     if library == "pandas":
@@ -300,9 +302,10 @@ def unique(names: Sequence[Any], where: str) -> None:
 
 def require(name: str, known: Sequence[str], role: str) -> None:
     """Refuse what is no name, and a name that is not a column, with the nearest one."""
-    if not isinstance(name, str) or name not in known:
-        what = f"names column {name!r:.80}, which is not in the table"
-        raise refusal(what, where=f"'{role}'", hint=nearest(str(name), known))
+    if not isinstance(name, str):
+        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
+    if name not in known:
+        raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
 
 
 def expanded(probability: Any, names: Sequence[str]) -> Any:

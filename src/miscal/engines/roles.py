@@ -91,7 +91,7 @@ class Batch:
             made = self.column(name)
             if made.nominal:
                 where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
-                raise refusal("must hold numbers up to 2**53, which a double can tell apart", where=where, hint=hint)
+                raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
             self.notes[name] = self._kept(made.values)
         return self.notes[name]
 

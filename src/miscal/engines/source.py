@@ -273,7 +273,10 @@ class Source:
                 wait(made, return_when=FIRST_EXCEPTION)
             finally:
                 stop.set()
-        total, *others = (each.result() for each in made)
+        try:
+            total, *others = (each.result() for each in made)
+        finally:
+            del made  # an error would hold them, and they it, with every open file
         for other in others:
             total.merge(other.arrays())
         return total
@@ -281,8 +284,9 @@ class Source:
     def _some(self, state: State, worker: int, stop: threading.Event) -> State:
         """The parts of one worker."""
         with one_of_many():
-            chunks = self.batches(state.columns, worker, self.threads)
-            return _filled(state, takewhile(lambda _: not stop.is_set(), chunks))
+            return _filled(
+                state, takewhile(lambda _: not stop.is_set(), self.batches(state.columns, worker, self.threads))
+            )
 
     def _release(self, keep: int) -> None:
         """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
@@ -291,9 +295,12 @@ class Source:
 
 
 def _filled(state: State, chunks: Iterator[Chunk]) -> State:
-    for chunk in chunks:
-        state.add(chunk)
-        del chunk  # the next one is decoded into the same memory
+    try:
+        for chunk in chunks:
+            state.add(chunk)
+            del chunk  # the next one is decoded into the same memory
+    finally:
+        del chunks  # a refusal would keep the file open as long as it is known
     return state
 
 

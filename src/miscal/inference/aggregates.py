@@ -177,7 +177,7 @@ def aggregate_null(
     metric
         ``metric(residual (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
     draws
-        How many; they are made in blocks of at most 32 MiB.
+        How many; they are made in blocks of at most 128 MiB.
     how
         See `cell_draws`; clusters need rows.
     drawn

@@ -89,10 +89,19 @@ def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing)
 
 
 # ---- weights against outliers ----------------------------------------------------------------------------------------
+def _median(values: Floats, count: Floats) -> float:
+    if not count.ndim:
+        return float(np.median(values))
+    order = np.argsort(values)
+    reached = np.cumsum(count[order])
+    middle = [(reached[-1] - 1) // 2, reached[-1] // 2]
+    return float(values[order[np.searchsorted(reached, middle, side="right")]].mean())
+
+
 def _bisquare(residual: Floats, count: Floats) -> Floats:
     """(1 - (r / 6 median |r|)^2)^2, 1 for the smallest residuals and 0 beyond, with the cuts of netlib's `lowesw`."""
     size = np.abs(residual)
-    scale = 6.0 * float(np.median(np.repeat(size, count.astype(np.int64))))
+    scale = 6.0 * _median(size, count)
     if scale < np.finfo(np.float64).tiny:
         return np.ones(size.size)
     out = (1.0 - (size / scale) ** 2) ** 2
@@ -197,8 +206,7 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
     """Residuals of the pseudo-values (netlib's `lowesp`), smoothed without robustness weights."""
     residual = rows.y - rows.per_row(fit.values.T)
-    every = np.repeat(np.abs(residual[0]) * np.sqrt(rows.weight), rows.count.astype(np.int64))
-    scale = (6.0 * float(np.median(every))) ** 2 / 5.0
+    scale = (6.0 * _median(np.abs(residual[0]) * np.sqrt(rows.weight), rows.count)) ** 2 / 5.0
     if not scale > 0.0:
         return np.zeros_like(residual)
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)

@@ -345,7 +345,9 @@ def fold_of_rows(
     random_state: int | np.random.Generator | None = 0,
 ) -> Integers:
     """Give each row one of `folds` folds, the same for all rows of a cluster."""
-    names, units = np.unique(np.arange(rows) if cluster is None else np.asarray(cluster), return_inverse=True)
+    names = units = np.arange(rows)
+    if cluster is not None:
+        names, units = np.unique(np.asarray(cluster), return_inverse=True)
     assigned = np.empty(names.size, dtype=np.int64)
     assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
     return np.asarray(assigned[units])

@@ -43,6 +43,8 @@ class Blocks(NamedTuple):
 def cluster_blocks(rows: CellRows) -> Blocks:
     """Sum residuals over each cluster within each cell; without clusters each row is its own."""
     residual, trials = rows.residuals(), rows.repeats()
+    if rows.cluster is None and rows.count is None:
+        return Blocks(rows.offsets, residual, np.arange(residual.size))
     if rows.cluster is None:  # of a row that stands for several alike trials each is independent
         ends = np.append(0, np.cumsum(trials))
         return Blocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))

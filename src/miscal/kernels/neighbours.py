@@ -1,7 +1,7 @@
 """Local sums: for each query, values summed over the points of its cell, weighted by nearness. The one way in.
 
 Which algorithm serves is decided here: exact divide and conquer for the Laplacian in one and two dimensions where it
-pays, in O(n log^(d-1) n) (`laplacian`), pairs otherwise, tile by tile (`tiles`), on an accelerator where there is one.
+pays, in O(n log^(d-1) n), pairs otherwise, tile by tile (both in `pairs`), on an accelerator where there is one.
 """
 
 from __future__ import annotations

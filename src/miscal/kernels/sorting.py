@@ -98,9 +98,12 @@ def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
     if values.size > FEW:
         codes = BucketMap(values, BUCKETS).codes(values)
-        several = count.size > 0
-        parts = over_blocks(codes.size, lambda i, j: np.bincount(codes[i:j], count[i:j] if several else None, BUCKETS))
-        rows, ranks = rows_at(codes, np.sum(parts, axis=0).astype(np.int64), ranks)
+        totals = np.zeros(BUCKETS, np.int64)
+        if count.size:
+            np.add.at(totals, codes, count)  # not by bincount: its sums are exact up to 2**53 only
+        else:
+            totals += sum(over_blocks(codes.size, lambda i, j: np.bincount(codes[i:j], minlength=BUCKETS)))
+        rows, ranks = rows_at(codes, totals, ranks)
         values, count = values[rows], count[rows] if count.size else count
     if not count.size:
         return np.sort(values)[ranks]
