@@ -421,3 +421,13 @@ def test_a_repair_does_not_offer_what_it_refuses(table: Path) -> None:
     assert "--suppress-below" not in run("recalibrate", "--help").output
     assert "--suppress-below" in run("audit", "--help").output
     refused("recalibrate", table, *ROLES, "--suppress-below", 20, saying="--suppress-below is not for repairs")
+
+
+def test_a_pattern_stands_for_its_columns_in_gates_too(tmp_path: Path, rng: np.random.Generator) -> None:
+    p = rng.dirichlet(np.ones(3), 300)
+    y = (p.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1)
+    path = tmp_path / "classes.csv"
+    pd.DataFrame({"y": y} | {f"p_{k}": p[:, k] for k in range(3)}).to_csv(path, index=False)
+    given = ("--outcome", "y", "--probability", "p_*")
+    refused("check", path, *given, "--max-field", "p_0=0.5", saying="no column 'p_0'")
+    refused("audit", path, *given, "--probability", "p_1", saying="must be one pattern, or the names of the columns")

@@ -8,6 +8,7 @@ import fractions
 import uuid
 import warnings
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
+import miscal
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.data.predictions import Predictions
@@ -126,3 +128,23 @@ def test_masked_matrices_are_refused_by_row():
 def test_objects_of_polars_are_never_read_as_addresses():
     with pytest.raises(MiscalError, match="'x'"):
         column("x", ODD["polars object"])
+
+
+def test_missing_values_of_narwhals_do_not_make_floats_of_whole_numbers():
+    native = pl.Series([2**53, 2**53 + 1, 2**53 + 2, None])
+    made = column("k", nw.from_native(native, series_only=True))
+    assert (made.kind, made.levels) == ("category", (2**53, 2**53 + 1, 2**53 + 2))
+    assert made.missing.tolist() == [False, False, False, True]
+
+
+def test_complex_numbers_in_a_frame_are_refused_by_name():
+    with pytest.raises(MiscalError, match="column 's' must hold numbers"):
+        miscal.audit({"y": Y, "p": P, "s": np.arange(4) * 1j}, outcome="y", probability="p")
+
+
+def test_quantiles_of_trials_that_add_up_to_more_than_a_float_holds():
+    rng = np.random.default_rng(0)
+    count = rng.integers(2**44, 2**45, 70_000)
+    p = rng.choice([0.2, 0.4], count.size)
+    found = miscal.by_score(Predictions(np.rint(p * count).astype(np.int64), p, count=count), bins=2)
+    assert found.value == pytest.approx(0.0, abs=1e-12)

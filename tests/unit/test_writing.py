@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from miscal.cli import main
 from miscal.data.errors import MiscalError
-from miscal.data.outputs import write_together, write_whole
+from miscal.data.outputs import prepared, write_together, write_whole
 from miscal.recalibrate import IsotonicCalibration
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nodes and links of another kind")
@@ -134,3 +134,11 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     other.write_bytes(b"of a process that lives")
     write_whole(target, b"whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([other.name, "page.html"])
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_itself_alone(table: Path, tmp_path: Path) -> None:
+    read = tmp_path / "data[1].csv"
+    read.write_bytes(table.read_bytes())
+    prepared({"--out": tmp_path / "data1.csv"}, table=read)
+    with pytest.raises(MiscalError, match="would write over"):
+        prepared({"--out": read}, table=read)

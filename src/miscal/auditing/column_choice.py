@@ -300,8 +300,8 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
     settled = _settled(found, pattern)
     if len(settled) == 1:
         return settled[0]
-    listed = ", ".join(f"'{name}'" for name in (found or list(columns))[:12])
-    got = f"several could be the {role}: {listed}" if found else f"no column could be the {role}, of {listed or 'none with rows'}"
+    listed = ", ".join(f"'{name}'" for name in (found or list(columns))[:12]) or "none with rows"
+    got = f"several could be the {role}: {listed}" if found else f"no column could be the {role}, of {listed}"
     hint = "say outcome=NAME and probability=NAME; without, 0 and 1 and numbers from 0 to 1, none missing, are found"
     raise refusal("needs the names of the outcome and probability columns", where="audit", got=got, hint=hint)
 
