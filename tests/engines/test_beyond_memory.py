@@ -182,3 +182,16 @@ def test_a_level_that_is_not_walked_is_found_by_its_average(tmp_path, monkeypatc
     _held(monkeypatch, 20_000)
     found = miscal.audit(tmp_path / "table.parquet", outcome="y", probability="p", effort="quick")
     assert [one.where for one in found.findings if one.real][:1] == ["who 560"]
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_a_column_that_is_missing_in_all_of_the_sample_can_be_asked_for(known, tmp_path, monkeypatch):
+    rng = np.random.default_rng(5)
+    p = rng.random(40_000)
+    rare = pa.array(np.ones(p.size), mask=np.arange(p.size) >= known)
+    columns = {"y": rng.random(p.size) < p, "p": p, "g": rng.choice(["a", "b"], p.size), "rare": rare}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=10_000)
+    _held(monkeypatch, 5_000)
+    found = miscal.audit(tmp_path / "t.parquet", outcome="y", probability="p", by=["g", "rare"])
+    assert found.document["settings"]["sample"]["of"] == p.size
+    assert not found.findings

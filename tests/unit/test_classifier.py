@@ -215,3 +215,14 @@ def test_columns_of_words_for_the_recalibrator_alone(data: tuple[np.ndarray, np.
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
     np.testing.assert_array_equal(clone(model).fit(table, y).predict(table), model.predict(table))
+
+
+@pytest.mark.parametrize("shift", [0, 5])
+def test_labels_that_a_fitted_classifier_does_not_know_are_refused(shift):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+    fitted = LogisticRegression().fit(X, y)
+    with pytest.raises(MiscalError, match="every class that the classifier knows"):
+        RecalibratedClassifier(fitted, TemperatureScaling(), cv="prefit").fit(X, np.minimum(y, 1) + shift)
+    with pytest.raises(MiscalError, match="predict_proba"):
+        RecalibratedClassifier(None, TemperatureScaling()).fit(X, y)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import miscal
@@ -234,3 +235,13 @@ def test_text_that_is_no_date_stays_text() -> None:
     found = miscal.audit(table, outcome="late", probability="p", effort="quick")
     fields = {entry["settings"]["column"] for entry in found.document["sections"]["field"]}
     assert {"code", "day"} <= fields
+
+
+def test_labels_that_are_text_are_found_in_a_frame_as_in_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 2000)
+    labels = np.array(list("abc"))[(p.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)]
+    frame = pd.DataFrame({"label": labels} | {f"p_{name}": p[:, k] for k, name in enumerate("abc")})
+    frame.to_parquet(tmp_path / "t.parquet")
+    notes = [miscal.audit(data, effort="quick").notes[0] for data in (frame, tmp_path / "t.parquet")]
+    assert notes == ["Taken as outcome: label; as probability: p_a, p_b, p_c. Name others if they are meant."] * 2

@@ -148,3 +148,12 @@ def test_a_group_that_no_fit_makes_is_refused(first: list[Any]) -> None:
     document["state"]["keys_"][:2] = [[0], []]
     with pytest.raises(MiscalError, match="all rows"):
         Recalibrator.from_json(json.dumps(document))
+
+
+def test_what_is_said_of_groups_after_fit():
+    rng = np.random.default_rng(1)
+    p = rng.random(600)
+    y, X = (rng.random(600) < p).astype(int), {"g": rng.choice(["a", "b", "c"], 600)}
+    pooled = repr(GroupWise(PlattScaling(), columns=["g"]).fit(p, y, X))
+    assert pooled.endswith("3 groups, all alike: none differs from its parent beyond noise")
+    assert repr(GroupWise(PlattScaling(), columns=["g"], pooling=False).fit(p, y, X)).endswith(": 3 groups")

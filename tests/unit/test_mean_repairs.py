@@ -167,7 +167,7 @@ def test_one_factor_is_enough_where_one_factor_is_wrong():
     made = choose(m / 2, y, response="count", exposure=exposure)
     assert made.name == "MeanScaling"
     assert made.keeps_ranking
-    assert repr(made) == f"MeanScaling() fitted on 4,000 rows: 0 + {made.slope_:.3g} m"
+    assert repr(made) == f"MeanScaling() fitted on 4,000 rows: factor {made.slope_:.3g}"
 
 
 def test_weights_and_clusters_count():

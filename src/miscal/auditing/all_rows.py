@@ -5,7 +5,6 @@ cells, pairs and places are then added up over all rows in one pass and tested o
 is told from the sample, each row of which stands for as many as it was taken from.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -282,7 +281,7 @@ def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
     shape = tuple(part.count for part in raw.cells.parts)
     places = [_places(own, cells) for own, cells in zip(group.parts, parts, strict=True)]
     both = Both(along_of_tally(raw, rows, shape), along_of_tally(beyond, rows, shape))
-    if group.count > math.prod(shape[:-1]):
+    if group.count > MOST_CELLS // score.count:
         known = np.argsort(places[0], kind="stable")[np.count_nonzero(places[0] < 0) :]
         group.seen, group.along = places[0][known], both.map(lambda values: values[known])
         return

@@ -287,7 +287,8 @@ def _values(column: Any) -> np.ndarray | None:
         made = column.cast(pa.float64(), safe=False).to_numpy()
         return None if np.isnan(made).any() else made
     text = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return np.array(column.cast(pa.string()).to_pylist(), object) if pa.types.is_string(text) else None
+    text = pa.types.is_string(text) or pa.types.is_large_string(text)
+    return np.array(column.cast(pa.string()).to_pylist(), object) if text else None
 
 
 def _settled(found: list[str], pattern: re.Pattern[str]) -> list[str]:
@@ -302,7 +303,7 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
         return settled[0]
     listed = ", ".join(f"'{name}'" for name in (found or list(columns))[:12]) or "none with rows"
     got = f"several could be the {role}: {listed}" if found else f"no column could be the {role}, of {listed}"
-    hint = "say outcome=NAME and probability=NAME; without, 0 and 1 and numbers from 0 to 1, none missing, are found"
+    hint = "say outcome=NAME and probability=NAME; unnamed, an outcome must be 0 and 1 and a probability lie in [0, 1]"
     raise refusal("needs the names of the outcome and probability columns", where="audit", got=got, hint=hint)
 
 

@@ -45,12 +45,15 @@ class ScoreRange:
     def words(self) -> str:
         """Which scores.
 
-        >>> ScoreRange(0.47, 1.0, 900, 0.8, 0.65, 136.0).words
-        'above 0.47'
+        Scores of exactly 0 may be a range of their own: all others are then above 0.
+
+        >>> [ScoreRange(low, high, 900, 0.8, 0.65, 136.0).words for low, high in ((0.47, 1.0), (0.0, 0.3), (0.0, 1.0))]
+        ['above 0.47', 'up to 0.3', 'above 0']
         """
-        low = math.nan if self.low == 0.0 else words.finite(self.low)
-        high = math.nan if self.high == 1.0 else words.finite(self.high)
-        return words.span(low, high, "{:.3g}".format)
+        low, high = words.finite(self.low), math.nan if self.high == 1.0 else words.finite(self.high)
+        if math.isnan(low) or (low == 0.0 and not math.isnan(high)):
+            return f"up to {high:.3g}"
+        return f"above {low:.3g}" + ("" if math.isnan(high) else f" up to {high:.3g}")
 
     @property
     def off(self) -> str:
@@ -248,9 +251,26 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions
+
+
+def nested(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings beyond noise with those that they explain under them; a list of an earlier version is flat.
+
+    Of such a list a finding whose parent is not in it stands alone.
+    """
+    real = [finding for finding in findings if finding.real]
+    heads = {finding.where for finding in real if not finding.parent}
+    under = [finding for finding in real if finding.parent in heads]
+    return [
+        replace(head, explained=(*head.explained, *(child for child in under if child.parent == head.where)))
+        for head in real
+        if head not in under
+    ]
+
+
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
 READERS["tuple[Finding, ...]"] = lambda value: tuple(map(READERS["Finding"], items(value)))
-READERS["list[Finding]"] = lambda value: [one for one in READERS["tuple[Finding, ...]"](value) if one.real]
+READERS["list[Finding]"] = lambda value: nested(READERS["tuple[Finding, ...]"](value))
 READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
 
 

@@ -103,7 +103,8 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
         with refusing("cannot be read as TOML", where=f"'{candidate}'"):
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
         if candidate.name == "pyproject.toml" or "tool" in content:
-            content = content.get("tool", {}).get("miscal", {})
+            with refusing("must hold tables in 'tool'", where=f"'{candidate}'"):
+                content = dict(content.get("tool", {}).get("miscal", {}))
         keys = {name: name.replace("-", "_") for name in content}
         for name in (name for name, key in keys.items() if key not in GATES):
             raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))

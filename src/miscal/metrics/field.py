@@ -253,7 +253,8 @@ def field_result(
     columns |= {"parent": list(levels.names[0])} if levels.names else {}
     columns["events"] = found.sums.observed * units.scale + units.low * weight
     columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
-    words = "" if math.isnan(share) else f"Calibrated predictions would show {share:.0%} of the value."
+    words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1.0 else "All of it may be noise."
+    words = "" if math.isnan(share) else words
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",

@@ -83,7 +83,7 @@ def bandwidth_array(bandwidth: Any, *, one: bool = False) -> np.ndarray:
 def check_kernel(kernel: Any, device: Any) -> None:
     """Refuse a kernel that is neither known by name nor a function, and a device that is unknown or not here."""
     if not callable(kernel):
-        one_of("kernel", kernel, list(KERNELS))
+        one_of("kernel", kernel, [*KERNELS, "a function of two sets of points"])
     one_of("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not device_available():
         hint = "use device='auto', or install torch and triton on a machine with a GPU"

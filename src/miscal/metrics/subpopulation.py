@@ -91,6 +91,8 @@ def percent(share: float) -> str:
 def excess(worst: dict[str, Any]) -> str:
     """How far off, in which scores."""
     off = worst["interval_off"]
+    if not off:
+        return "as many predicted as happened"
     amount = f"{abs(off):,.0f}" if abs(off) >= 10 else f"{abs(off):.2g}"
     weighted = " (weighted)" if worst["weighted"] else ""
     direction = "more predicted than happened" if off > 0 else "fewer predicted than happened"

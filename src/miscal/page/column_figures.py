@@ -24,7 +24,8 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     """
     ranges, column, curve = result.cells, result.column, result.curve
     low, high = ranges.observed_interval()
-    y = Scale(*nice(ranges.predicted, ranges.observed, low, high, curve.get("observed", [])), 168.0, 20.0)
+    smooth = np.clip(curve.get("observed", np.empty(0)), *((-np.inf, np.inf) if words.means() else (0.0, 1.0)))
+    y = Scale(*nice(ranges.predicted, ranges.observed, low, high, smooth), 168.0, 20.0)
     chart = Chart(Scale(0.0, max(len(ranges), 1), 50.0, 352.0), y)
     edges = np.arange(len(ranges) + 1)
     middle = edges[:-1] + 0.5

@@ -159,7 +159,7 @@ def plain(value: object) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [plain(item) for item in value]
-    return str(value)
+    return plain(value.to_dict()) if hasattr(value, "to_dict") else str(value)
 
 
 def dumps(document: object) -> str:

@@ -198,7 +198,8 @@ def _measures(score: object) -> dict[str, Measure]:
     """The numbers of the score, each with what "details" says of it."""
     given = mapping(score)
     details = mapping(given.get("details"))
-    return {name: _measure(value, details.get(name)) for name, value in given.items() if name != "details"}
+    names = {**given, **details}.keys() - {"details"}
+    return {name: _measure(given.get(name, {}), details.get(name)) for name in names}
 
 
 READERS |= {

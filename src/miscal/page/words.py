@@ -328,6 +328,8 @@ def periods_said(periods: Mapping[str, list[Any]], every: str, level: float) -> 
     counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
     steps = sum(counts.values()) + verdicts.count("same")
     became = ", ".join(f"{many} {_BECAME[verdict]}" for verdict, many in counts.items() if many)
+    if not steps:
+        return f"{text} No two of them could be compared."
     return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
 

@@ -270,7 +270,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def _formula(self) -> nodes.Formula:
         """What the fitted map is, in nodes that Python, SQL and ONNX can read; here of those that have none."""
-        hint = "use predict_proba, apply_one or `miscal apply`"
+        hint = "use predict_proba or apply_one"
         raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod

@@ -98,7 +98,7 @@ def choose(
     >>> years = rng.uniform(0.1, 1, 3000)
     >>> claims = rng.poisson(1.5 * p * years)
     >>> choose(p, claims, response="count", exposure=years)
-    MeanScaling() fitted on 3,000 rows: 0 + 1.41 m
+    MeanScaling() fitted on 3,000 rows: factor 1.41
     """
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()

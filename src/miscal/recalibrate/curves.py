@@ -101,7 +101,7 @@ class Curve(Recalibrator):
 
     def _summary(self) -> str:
         found = ", ".join(f"{each:.3g}" for each in self.coefficients_[0])
-        return f"coefficients {found}, intercept {self.intercepts_[0]:.3g}"
+        return f"{'slope' if self.coefficients_.size == 1 else 'slopes'} {found}, intercept {self.intercepts_[0]:.3g}"
 
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
@@ -136,7 +136,7 @@ class PlattScaling(Curve):
     --------
     >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
     >>> PlattScaling().fit(y_prob, y)
-    PlattScaling() fitted on 8 rows: coefficients 0.792, intercept -0.0518
+    PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
     """
 
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
@@ -179,7 +179,7 @@ class BetaCalibration(Curve):
     --------
     >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
     >>> BetaCalibration(l2=1).fit(y_prob, y)
-    BetaCalibration(l2=1) fitted on 8 rows: coefficients 0.329, 0.659, intercept -0.364
+    BetaCalibration(l2=1) fitted on 8 rows: slopes 0.329, 0.659, intercept -0.364
     """
 
     candidate_for: ClassVar[tuple[float, float]] = (2, 2)
@@ -302,7 +302,7 @@ class MeanScaling(Recalibrator):
     --------
     >>> fitted = MeanScaling().fit([0.1, 0.2, 0.3], [0, 1, 2], response="count", exposure=[1, 2, 2])
     >>> fitted
-    MeanScaling() fitted on 3 rows: 0 + 2.73 m
+    MeanScaling() fitted on 3 rows: factor 2.73
     >>> fitted.predict([0.1]).round(3)
     array([0.273])
     """
@@ -392,7 +392,9 @@ class MeanScaling(Recalibrator):
     def _summary(self) -> str:
         if self.form == "power":
             return f"exp({self.intercept_:.3g} + {self.slope_:.3g} ln m)"
-        return f"{self.intercept_:.3g} + {self.slope_:.3g} m"
+        if self.intercept_ == 0.0:
+            return f"factor {self.slope_:.3g}"
+        return f"shift {self.intercept_:.3g}" if self.slope_ == 1.0 else f"{self.intercept_:.3g} + {self.slope_:.3g} m"
 
 
 def _rows(sample: Sample) -> float:

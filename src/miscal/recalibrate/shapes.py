@@ -151,6 +151,9 @@ class ScalingBinning(Curve):
     def _formula(self) -> nodes.Node:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
 
+    def _summary(self) -> str:
+        return f"{len(self.values_)} bins"
+
 
 def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
     """Edges halfway between distinct values, with about equal weight between them; the outer two are 0 and 1."""

@@ -121,7 +121,8 @@ def _size(document: Document) -> str:
     said = f"Along the score the predictions are off by {words.percent(expected.value)} on average"
     if document.repaired is not None and "expected" in document.repaired.score:
         said += f" (before the repair by {words.percent(document.repaired.score['expected'][0])})"
-    return f"{said}; noise alone would show {words.percent(expected.noise_floor)} on these rows."
+    noise = f"; noise alone would show {words.percent(expected.noise_floor)} on these rows"
+    return f"{said}{'' if math.isnan(expected.noise_floor) else noise}."
 
 
 def _places(document: Document) -> str:

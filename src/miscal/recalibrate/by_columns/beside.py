@@ -383,6 +383,9 @@ def _features(beside: Floats, current: Floats) -> Floats:
 
 def aligned(fitted: Any, features: Any, classes: Array) -> Floats:
     """Probabilities with one column for every class; classes that a classifier has not seen have probability 0."""
+    if not np.isin(fitted.classes_, classes).all():
+        got = f"it has {list(classes)}, the classifier {list(fitted.classes_)}"
+        raise refusal("must hold every class that the classifier knows", where="'y'", got=got)
     probability = np.asarray(fitted.predict_proba(features), dtype=np.float64)
     made = np.zeros((probability.shape[0], len(classes)))
     made[:, np.searchsorted(classes, fitted.classes_)] = probability

@@ -194,7 +194,9 @@ class GroupWise(ByColumns):
                 refuse_rows(places < 0, what, where, given, "use handle_unknown='parent'")
 
     def _summary(self) -> str:
-        return f"{self.groups_} groups, a parent counts for {self.strength_:,.0f} rows"
+        if self.strength_ >= STRENGTHS[-1]:
+            return f"{self.groups_} groups, all alike: none differs from its parent beyond noise"
+        return f"{self.groups_} groups" + (f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else "")
 
 
 def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
