@@ -147,6 +147,8 @@ def shared_edges(edges: np.ndarray) -> np.ndarray:
     >>> shared_edges(np.array([0.0, 0.2, 0.7, 1.3])).tolist()
     [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2]
     """
+    if not np.isfinite(edges).all():  # of nothing but missing values
+        return np.empty(0)
     low, high = (2.0 * np.quantile(0.5 * edges, [0.25, 0.75])).tolist()
     room = high - low
     if not 1e-290 < room < 1e290:
