@@ -498,7 +498,7 @@ ARGUMENTS: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
     ("take before the start", lambda: Predictions(Y, P).take([-ROWS - 1]), ("'indices'", "-13")),
     ("take nothing", lambda: Predictions(Y, P).take([]), ("'indices'",)),
     ("take an empty mask", lambda: Predictions(Y, P).take(np.zeros(ROWS, dtype=bool)), ("'indices'",)),
-    ("take a short mask", lambda: Predictions(Y, P).take([True, False]), ("'indices'", "is 12 but", "axis is 2")),
+    ("take a short mask", lambda: Predictions(Y, P).take([True, False]), ("'indices'", "2 against 12")),
     ("take fractions", lambda: Predictions(Y, P).take([0.5]), ("'indices'",)),
     ("source None", lambda: read(None, outcome="y", probability="p"), ("'source'", "None")),
     ("source a number", lambda: read(3, outcome="y", probability="p"), ("'source'", "int")),

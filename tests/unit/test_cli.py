@@ -100,7 +100,7 @@ def test_a_table_without_named_roles_lists_its_columns(tmp_path):
         "miscal: audit needs the names of the outcome and probability columns; "
         "no column could be the probability, of 'late', 'pay', 'age'. "
         "Hint: say --outcome NAME and --probability NAME; "
-        "without, 0 and 1 and numbers from 0 to 1, none missing, are found"
+        "unnamed, an outcome must be 0 and 1 and a probability lie in [0, 1]"
     )
 
 
