@@ -26,7 +26,7 @@ METHODS = (
     ("miscal.engines.sums", "EdgeIndex", "codes", "ranges of values"),
     ("miscal.engines.requests", "RangeCoder", "put", "cells read off ranges"),
     ("miscal.engines.requests", "LevelCoder", "put", "cells of levels"),
-    ("miscal.engines.sums", "CellSums", "add", "what a row gives (log loss), into all tallies"),
+    ("miscal.engines.sums", "CellSums", "add", "what a row gives, into all tallies"),
     ("miscal.engines.gathering", "SampleState", "_take", "rows of the sample"),
 )
 
