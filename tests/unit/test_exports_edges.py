@@ -256,7 +256,7 @@ def refusing() -> Recalibrator:
 @pytest.mark.parametrize("run", [in_duckdb, in_sqlite])
 def test_a_group_that_is_refused_is_refused_through_every_later_step(model: Recalibrator, run: Run) -> None:
     """Databases pass over NULL in GREATEST and in comparisons: an unseen group had 1e-12, or .93, a step later."""
-    p, _, rng = rows()
+    p, _, rng = rows(300)
     group = rng.choice(["a", "b", "c"], p.size)
     fitted = clone(model).fit(p, outcome(p, group == "a", rng), {"group": group})
     dialect = run.__name__.removeprefix("in_")
