@@ -1,7 +1,8 @@
 # `make` lists the targets. Set-up steps leave a stamp in .venv and run again only when their lock changes.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than the cores that it is meant for: some tests wait for a cluster, a browser or a process that was killed.
+WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
