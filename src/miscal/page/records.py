@@ -198,7 +198,7 @@ def _measures(score: object) -> dict[str, Measure]:
     """The numbers of the score, each with what "details" says of it."""
     given = mapping(score)
     details = mapping(given.get("details"))
-    names = {**given, **details}.keys() - {"details"}
+    names = [name for name in {**given, **details} if name != "details"]  # in their order: a set has another each time
     return {name: _measure(given.get(name, {}), details.get(name)) for name in names}
 
 
