@@ -88,7 +88,6 @@ def repair(
     predictions: Predictions,
     recalibrator: Recalibrator,
     *,
-    repaired: Any = None,
     by: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     target: str | int = "auto",
@@ -96,7 +95,6 @@ def repair(
     effort: str = "normal",
     random_state: int = 0,
     source: str | None = None,
-    described: dict[str, Any] | None = None,
 ) -> Repair:
     """Audit rows before and after a repair and say what became of every finding.
 
@@ -110,7 +108,6 @@ def repair(
     ----------
     predictions : rows that neither the model nor the recalibrator was fitted on, with their columns
     recalibrator : fitted; one from `choose` brings its name, its reason and its table of candidates
-    repaired : probabilities after the repair, where they are known already (cross-fitting)
     by, ignore, target, level, effort, random_state : as in `miscal.audit`
 
     Examples
@@ -128,22 +125,16 @@ def repair(
     """
     if not isinstance(predictions, Predictions):
         raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
-    recalibrated = predictions.with_probability(applied(recalibrator, predictions) if repaired is None else repaired)
+    columns = predictions.columns if recalibrator.uses_columns else None
+    mapped = recalibrator.predict if recalibrator.is_mean() else recalibrator.predict_proba
+    recalibrated = predictions.with_probability(mapped(predictions.probability, columns))
     options: Any = {
         "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,
         "source": source,
     }  # fmt: skip
     before, after = audit(predictions, **options), audit(recalibrated, **options)
-    for each in (before, after):
-        each.document["data"].update(described or {})
     places = _places(before, after, predictions, recalibrated, target)
     return Repair(before, after, places, _about(recalibrator, before, after, predictions, recalibrated), recalibrated)
-
-
-def applied(model: Recalibrator, rows: Predictions) -> np.ndarray:
-    """The repaired probabilities of rows, or their repaired means."""
-    columns = rows.columns if model.uses_columns else None
-    return (model.predict if model.is_mean() else model.predict_proba)(rows.probability, columns)
 
 
 def _places(
@@ -275,7 +266,6 @@ def repair_table(
     by: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     allowed: Sequence[str] | None = None,
-    folds: int = 0,
     candidates: Any = "auto",
     effort: str = "normal",
     level: float = 0.05,
@@ -289,8 +279,7 @@ def repair_table(
     """Choose a repair of a table's probabilities (or predicted means) and show on unseen rows what it mends.
 
     Half of the rows (of the clusters) choose and fit the repair, the other half is audited before and after; then the
-    method that was chosen is fitted on all rows, and that is the model which is returned. With `folds` every row is
-    audited: each fold is repaired by a choice made on the others, and the model that is returned is chosen on all rows.
+    method that was chosen is fitted on all rows, and that is the model which is returned.
 
     Parameters
     ----------
@@ -299,12 +288,9 @@ def repair_table(
         options : as in `miscal.read`
     by : columns to audit; all by default.   ignore : columns to leave out
     allowed : columns that the repair may use; those audited by default
-    folds : 0 (two halves), or at least 2 (cross-fitting)
     candidates, progress : as in `miscal.recalibrate.choose`
     """
     table = _arrow(data)
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
-        raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
     probability = one_prediction(probability, prediction, options.get("response", "binary"))
     names = named(probability := expanded(probability, table.column_names))
     numbered = table.append_column(ROW, [np.arange(table.num_rows)])
@@ -314,32 +300,30 @@ def repair_table(
     usable = list(audited if allowed is None else allowed)
     if whole.rows < LEAST:
         raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
-    picks: Any = {
-        "by": audited, "allowed": usable, "candidates": candidates, "random_state": random_state, "progress": progress,
-    }  # fmt: skip
-    part_of = _parts(table.num_rows, whole, rows, max(folds, 2), random_state)
-    fold = part_of[rows]
-    if folds:
-        repaired, model, unseen = _crossed(whole, fold, **picks), _chosen(whole, **picks), whole
-    else:
-        fitted, unseen = (whole.take(np.flatnonzero(fold == part)) for part in (0, 1))
-        repaired, model = None, _chosen(fitted, **picks)
-    if whole.n_classes > 2:  # the repair has learned places of classes; columns and model carry their names
-        model.classes_ = label_array(list(whole.classes))
+    half = _halves(table.num_rows, whole, rows, random_state)
+    fitted, unseen = (whole.take(np.flatnonzero(half[rows] == part)) for part in (0, 1))
+    if fitted.count is not None:  # so many trials of one row are its weight
+        beside: Any = {"cluster": fitted.cluster, "columns": fitted.columns}
+        fitted = Predictions(fitted.outcome, fitted.probability, weight=row_weight(fitted), **beside)
+    choice = Choose(by=audited, allowed=usable, candidates=candidates, random_state=random_state)
+    chosen = choice.chosen(fitted, progress)
+    record = repair(
+        unseen, chosen, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
+        source=source or source_of(data),
+    )  # fmt: skip
     described = {"outcome": outcome, "probability": ", ".join(names), "cluster": cluster}
     if whole.response != "binary":
         described |= {word: options[word] for word in ("response", "exposure") if options.get(word) is not None}
-    record = repair(
-        unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
-        source=source or source_of(data), described=described,
-    )  # fmt: skip
-    if not folds:  # the method that was judged on unseen rows, fitted on these as well
-        again = refitted(model, Sample.of(whole, Columns({name: whole.columns[name] for name in usable})))
-        again.classes_, model = model.classes_, again
-    record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable, shipped_rows=model.n_rows_)
+    for each in (record.before, record.after):
+        each.document["data"].update(described)
+    # The method that was judged on unseen rows, fitted on these as well.
+    model = refitted(chosen, Sample.of(whole, Columns({name: whole.columns[name] for name in usable})))
+    # It has learned places of classes; columns and model carry their names.
+    model.classes_ = label_array(list(whole.classes)) if whole.n_classes > 2 else chosen.classes_
+    record.about.update(split="halves", allowed=usable, shipped_rows=model.n_rows_)
     new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
     out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
-    words = np.array(["fit", "test"], dtype=object)[np.zeros_like(part_of) if folds else part_of]
+    words = np.array(["fit", "test"], dtype=object)[half]
     return Repaired(record, model, out.append_column(PART, [words]))
 
 
@@ -352,28 +336,13 @@ def _arrow(data: Any) -> pa.Table:
     return table
 
 
-def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:
-    """The fold of every row of the table; rows of one cluster stay together, rows left out are in the last one."""
+def _halves(total: int, whole: Predictions, rows: np.ndarray, random_state: int) -> np.ndarray:
+    """The half of every row of the table; rows of one cluster stay together, rows left out are in the second."""
     if whole.cluster is None:
-        return fold_of_rows(total, folds, random_state=random_state)
-    part = np.full(total, folds - 1, dtype=np.int64)
-    part[rows] = fold_of_rows(whole.rows, folds, cluster=whole.cluster, random_state=random_state)
-    return part
-
-
-def _crossed(whole: Predictions, fold: np.ndarray, **picks: Any) -> np.ndarray:
-    """What a repair chosen on the other folds makes of each."""
-    parts, made = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)], []
-    for k, part in enumerate(parts):
-        made.append(applied(_chosen(whole.take(np.flatnonzero(fold != k)), **picks), whole.take(part)))
-    return np.concatenate(made)[np.argsort(np.concatenate(parts), kind="stable")]
-
-
-def _chosen(rows: Predictions, progress: Any = None, **picks: Any) -> Recalibrator:
-    if rows.count is not None:  # so many trials of one row are its weight
-        beside: Any = {"cluster": rows.cluster, "columns": rows.columns}
-        rows = Predictions(rows.outcome, rows.probability, weight=row_weight(rows), **beside)
-    return Choose(**picks).chosen(rows, progress)
+        return fold_of_rows(total, 2, random_state=random_state)
+    half = np.ones(total, dtype=np.int64)
+    half[rows] = fold_of_rows(whole.rows, 2, cluster=whole.cluster, random_state=random_state)
+    return half
 
 
 def _table_bytes(table: pa.Table, path: Path) -> bytes:

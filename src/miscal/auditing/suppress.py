@@ -112,7 +112,8 @@ STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin t
 # Beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out.
 ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes")
 LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "comparison")
-FINER = ("histogram", "density", "differences", "too_small", "grid", "certain")  # rows cut otherwise than in the table
+# Rows cut otherwise than in the table.
+FINER = ("histogram", "density", "differences", "too_small", "grid", "certain", "cumulative")
 PICKED = ("worst", "curve")  # what tells of single cells
 
 
@@ -122,7 +123,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     A suppressed cell keeps its name and loses everything else, and so does each cell from which, with the others that
     are shown (in findings, tables of columns and periods, subpopulations), a small one would follow by sums and
     differences. Findings come first: a table hides another cell rather than one that is a finding. What cuts the same
-    rows otherwise (histograms, maps, running totals between the ranges) is left out.
+    rows otherwise (histograms, maps, running totals) is left out.
     """
     below = whole("suppress_below", below, 1)
     made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
@@ -182,31 +183,14 @@ def _result(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -
     made = copy.deepcopy(dict(result))
     table, extra = made["table"], made["extra"]
     hidden = np.array([(kind, number, cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
-    running = extra.pop("cumulative", None)
     for name in (*FINER, *(PICKED if hidden.any() else ())):
         extra.pop(name, None)
-    if isinstance(running, Mapping) and not hidden.any():
-        extra["cumulative"] = between_ranges(table, running)
     for name, values in table.items():
         if name not in KEPT:
             table[name] = _masked(values, hidden)
         if kind == KIND and name.startswith(STEPS):  # what a period says of the one before it, where that one is hidden
             table[name] = _masked(table[name], np.append(False, hidden[:-1]))
     return made
-
-
-def between_ranges(table: Mapping[str, Any], running: Mapping[str, Any]) -> dict[str, Any]:
-    """The running total at the ends of the ranges of a table, which tells no more than the table does.
-
-    >>> cells = {"weight": [10.0, 30.0], "events_off": [1.0, -3.0], "low": [0.0, 0.5], "high": [0.5, 1.0]}
-    >>> made = between_ranges(cells, {"x": [0.0, 0.5, 1.0], "band": [0.0, 0.2, 0.4]})
-    >>> made["x"], made["y"]
-    ([0.0, 0.25, 1.0], [0.0, 0.025, -0.05])
-    """
-    weight, off = (np.asarray(table[name], dtype=float) for name in ("weight", "events_off"))
-    x, y = (np.append(0.0, np.cumsum(each)) / weight.sum() for each in (weight, off))
-    made = {"x": x.tolist(), "y": y.tolist(), "score": [table["low"][0], *table["high"]]}
-    return made | {"band": np.interp(x, running["x"], running["band"]).tolist()}
 
 
 def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:

@@ -124,7 +124,7 @@ def _as_options(text: str) -> str:
     text = re.sub(r"\buse miscal\.read\(\.\.\., logit=True\)", "pass --logit", text)
     text = re.sub(r" Rounding noise\? .*clip.*$", " Rounding noise? bring the values into [0, 1] first", text)
     text = re.sub(r"\blogit=True\b", "--logit", text)
-    text = re.sub(rf"^'({SAME}|by|ignore|allowed|folds|column|memory)'", r"--\1", text)
+    text = re.sub(rf"^'({SAME}|by|ignore|allowed|column|memory)'", r"--\1", text)
     text = re.sub(r"'max_levels'|\bmax_levels\b", "--max-levels", text)
     text = text.replace("'suppress_below'", "--suppress-below").replace("leave it out with ignore", "--ignore it")
     text = text.replace("a recalibrator written by to_json", "a model written by `miscal recalibrate` or to_json")

@@ -232,7 +232,7 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
 @click.argument("file", type=PATH)
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
-    allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
+    allowed: tuple[str, ...], score_only: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
 
@@ -259,7 +259,7 @@ def recalibrate(
         def told(share: float, name: str) -> None:
             progress(f"Judging {name} ({share:.0%} of the candidates done)", share, 1)
 
-        done = repair_table(file, allowed=limited, folds=folds, progress=told, **made)
+        done = repair_table(file, allowed=limited, progress=told, **made)
     done.write(table=out, model=model, page=page, json=json_path)
     files = written(Table=out, Model=model, Page=page, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
