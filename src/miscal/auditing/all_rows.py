@@ -137,54 +137,56 @@ class AllRows:
 
 def measured_on_all(
     looked: Looked, every: AllRows, further: Sequence[Request], random_state: int
-) -> tuple[Looked, Summary, list[Tally | None]]:
+) -> tuple[Summary, list[Tally | None]]:
     """Replace the sums of a search by those of all rows, and build its results from them.
 
     further : cells whose sums are wanted as well, given in the end
     """
-    compared = looked.rows.raw
+    sampled, groups = looked.rows, [*looked.groups, *looked.pairs]
+    compared, scale = sampled.raw, every.gathered.rows / max(sampled.raw.rows, 1)
     cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
-    crossed = [CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
-    scale, groups = every.gathered.rows / max(looked.rows.raw.rows, 1), [*looked.groups, *looked.pairs]
-    conditions = ConditionCells(tuple(place.conjunction for place in places))
-    chosen = [*crossed, conditions, *score_cells(groups, looked.rows.grid, scale), *further]
+    chosen = [
+        *(CrossedCells(tuple(map(cells_of_part, group.parts))) for group in looked.pairs),
+        ConditionCells(tuple(place.conjunction for place in places)),
+        *(score_cells(group, sampled.grid, scale) for group in groups),
+        *further,
+    ]
     edges = score_edges(compared)
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
     summary, added = every.add(edges, cuts, chosen, ranks)
-    noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)
-    rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
-    made = look_at_sums(summary, rows, random_state, looked)
     sums: Iterator[tuple[Any, Any]] = islice(zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None)
-    made.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
-    made.skipped, made.left_out = looked.skipped, looked.left_out
-    made.searched = _searched(looked, rows, *map(Sums.of, next(sums)))
-    found = {group.names: next(sums) for group in groups}
-    for group in [*made.groups, *made.pairs]:  # a column may have too many levels among all rows, and be gone
-        see_sums(group, *found[group.names], made.rows)
-    leave_out_shapes(made)
-    of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
-    made.further = [replace(result, method=result.method + of) for result in looked.further]
-    return made, summary, [tally for tally, _ in sums]
+    noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise)
+    lookup = partial(largest_rows, every.source, every.roles)
+    rows = looked.rows = replace(sampled, noise=noise, scale=scale, lookup=lookup)
+    look_at_sums(looked, summary, random_state)
+    looked.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
+    looked.searched = _searched(looked, *map(Sums.of, next(sums)))
+    along = {group.names: next(sums) for group in groups}
+    for group in [*looked.groups, *looked.pairs]:  # a column may have too many levels among all rows, and be gone
+        see_sums(group, *along[group.names], rows)
+    leave_out_shapes(looked)
+    of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
+    looked.further = [replace(result, method=result.method + of) for result in looked.further]
+    return summary, [tally for tally, _ in sums]
 
 
-def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:
-    """Score and columns from sums of all rows; rows of a sample, if there is one, are those of `rows`."""
-    event = str(summary.about["target"])
-    common: Any = {"target": event, "random_state": random_state}
-    score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    made = Looked(event if sample is None else sample.target, "", rows, score, Sums.of(summary.grid))
-    made.column = None if sample is None else sample.column  # a tally does not say whether its column holds logits
-    seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
-    sums = summary.variables | summary.fields
-    for name in (name for name in seen or sums if name in sums):
-        column, result = seen.get(name) or (_stand_in(name, sums[name], rows.raw.rows), None)
-        look = _variable if name in summary.variables else _field
-        made.columns.append(look(column, sums[name], rows, result, common))
+def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
+    """Score and columns from sums of all rows, in the place of what a sample of them, if there is one, says."""
+    rows, sums = looked.rows, summary.variables | summary.fields
+    common: Any = {"target": str(summary.about["target"]), "random_state": random_state}
+    looked.score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
+    looked.scores = Sums.of(summary.grid)
+    seen = [(column, result) for column, result, _ in looked.columns]
+    seen = seen or [(_stand_in(name, each, rows.raw.rows), None) for name, each in sums.items()]
+    looked.columns = []
+    for column, sampled in seen:
+        if column.name in sums:
+            look = _field if column.nominal else _variable
+            looked.columns.append(look(column, sums[column.name], rows, sampled, common))
     whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
-    beyond = made.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if made.columns else whole
-    made.all = whole, beyond
-    return made
+    beyond = looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if looked.columns else whole
+    looked.all = whole, beyond
 
 
 def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
@@ -235,10 +237,10 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
     return Group(tuple(parts), group.kind, sums, Sums.of(beyond), rows.p_values(sums))
 
 
-def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
+def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
     """The places of searches, tested by their sums over all rows among all that were searched."""
     made: dict[str, tuple[int, list[Place]]] = {}
-    cells = enumerate(np.nan_to_num(rows.p_values(raw), nan=1.0).tolist())
+    cells = enumerate(np.nan_to_num(looked.rows.p_values(raw), nan=1.0).tolist())
     for family, (size, places) in looked.searched.items():
         found = [(place, *next(cells)) for place in places]
         moved = [
@@ -249,23 +251,20 @@ def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, 
     return made
 
 
-def score_cells(groups: Sequence[Group], grid: Any, scale: float) -> list[CrossedCells]:
-    """What to add up for each group.
+def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
+    """What to add up for a group along the score.
 
     Of a field with very many levels those are added that have rows enough to be tested, the largest first. Ranges are
     few, and pairs have no more cells than are kept.
     """
-    along, most, made = RangeCells(SCORE, grid.edges), MOST_CELLS // grid.cells, []
-    for group in groups:
-        cells = [cells_of_part(part) for part in group.parts]
-        if group.count > most:
-            part = group.parts[0]
-            rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
-            chosen = np.argsort(-rows, kind="stable")[:most]
-            levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
-            cells = [LevelCells(part.name, levels=levels)]
-        made.append(CrossedCells((*cells, along)))
-    return made
+    cells, most = [cells_of_part(part) for part in group.parts], MOST_CELLS // grid.cells
+    if group.count > most:
+        part = group.parts[0]
+        rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
+        chosen = np.argsort(-rows, kind="stable")[:most]
+        levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
+        cells = [LevelCells(part.name, levels=levels)]
+    return CrossedCells((*cells, RangeCells(SCORE, grid.edges)))
 
 
 def cells_of_part(part: Part) -> RangeCells | LevelCells:
@@ -276,29 +275,12 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
 
 
 def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
-    """Give a group its sums along the score, its cells in its own order; of very many levels those that were added."""
-    *parts, score = raw.cells.parts
-    shape = tuple(part.count for part in raw.cells.parts)
-    places = [_places(own, cells) for own, cells in zip(group.parts, parts, strict=True)]
-    both = Both(along_of_tally(raw, rows, shape), along_of_tally(beyond, rows, shape))
-    if group.count > MOST_CELLS // score.count:
-        known = np.argsort(places[0], kind="stable")[np.count_nonzero(places[0] < 0) :]
-        group.seen, group.along = places[0][known], both.map(lambda values: values[known])
-        return
-
-    def moved(values: np.ndarray) -> np.ndarray:
-        made = np.zeros((*group.shape, score.count))
-        kept = [np.flatnonzero(place >= 0) for place in places]
-        made[np.ix_(*(place[one] for place, one in zip(places, kept, strict=True)))] = values[np.ix_(*kept)]
-        return made.reshape(group.count, score.count)
-
-    group.along = both.map(moved)
-
-
-def _places(part: Part, cells: object) -> np.ndarray:
-    """The cell of a part that each cell of a tally is; -1 where it has none."""
-    missing = part.known if part.missing else -1
-    if isinstance(cells, Levels):
-        known = {name: i for i, name in enumerate(part.labels)}
-        return np.array([*(known.get(name, -1) for name in cells.names), *[missing] * cells.missing], np.int64)
-    return np.append(np.arange(part.known), [missing] * (cells.count - part.known)).astype(np.int64)  # type: ignore[attr-defined]
+    """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
+    cells, *_, score = raw.cells.parts
+    group.along = Both(*(along_of_tally(sums, rows, (-1, score.count)) for sums in (raw, beyond)))
+    if group.kind == "field":
+        part = group.parts[0]
+        place = {name: number for number, name in enumerate(part.labels)}
+        own = np.array([*(place.get(name, -1) for name in cells.names), *[part.known] * cells.missing], np.int64)
+        order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
+        group.seen, group.along = own[order], group.along.map(lambda values: values[order])

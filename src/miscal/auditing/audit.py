@@ -283,11 +283,11 @@ def _look_at_sample(
     steps("all rows")
     event = looked.rows.raw.target
     every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
-    made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
+    summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
-        made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
+        looked.further.append(periods_of_sums(beside[0], wanted.time, looked.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
-    return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
+    return Seen([looked], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 
 
 def _looked(

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from miscal.data.columns import Column
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import named_by
@@ -137,10 +136,9 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
     if score.ndim > 1:
         if not (column.nominal or column.integer):
             return None
-        own = column.as_levels()
-        named, names = (np.array([str(each) for each in some], object) for some in (own.levels, predictions.classes))
+        own, names = _texts(column), np.array(list(map(str, predictions.classes)), object)
         labels = {"a copy of the outcome": outcome, "the class predicted": np.argmax(score, axis=1)}
-        return next((why for why, which in labels.items() if np.array_equal(named[own.values], names[which])), None)
+        return next((why for why, which in labels.items() if np.array_equal(own, names[which])), None)
     if len(column.levels) <= 2 and np.unique(values[:FEW]).size <= 2 and np.unique(values).size == 2:
         second = values == values.max()
         if np.array_equal(second, outcome > 0) or np.array_equal(second, outcome <= 0):
@@ -259,9 +257,13 @@ _PROBABILITY = re.compile(r"p|.*(prob|score|pred|forecast|confidence|y_?hat|risk
 def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str, Any, str]:
     """The outcome, the probability, and a sentence that says what was taken; refused where more than one is left."""
     table = source.head([name for name, kind in source.kinds.items() if kind])
-    columns = {} if table is None else {name: _values(table[name]) for name in table.column_names}
-    usable = {name: values for name, values in columns.items() if values is not None and not PANDAS.fullmatch(name)}
-    numbers = {name: values for name, values in usable.items() if values.dtype != object}
+    columns = Columns({} if table is None else {name: table[name] for name in table.column_names})
+    usable = {
+        name: each
+        for name, each in columns.items()
+        if not (each.kind == "date" or each.missing.any() or PANDAS.fullmatch(name))
+    }
+    numbers = {name: each.values for name, each in usable.items() if each.kind != "category"}
     inside = {name: values for name, values in numbers.items() if values.min() >= 0 and values.max() <= 1}
     chances = [name for name, values in inside.items() if np.any(values % 1.0)]  # not all whole
     if probability is None:
@@ -271,24 +273,18 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
     taken = named(probability)
     if outcome is None:
         events = [name for name, values in inside.items() if name not in taken and np.unique(values).tolist() == [0, 1]]
-        scores = [usable[name] for name in taken if name in chances]
-        free = [name for name in events if not any(separated(usable[name] > 0, score) for score in scores)]
+        scores = [inside[name] for name in taken if name in chances]
+        free = [name for name in events if not any(separated(inside[name] > 0, score) for score in scores)]
         outcome = _one(free or events, _OUTCOME, "outcome", columns)
     shown = ", ".join(taken[:4]) + (f" and {len(taken) - 4} more" if len(taken) > 4 else "")
     return outcome, probability, f"Taken as outcome: {outcome}; as probability: {shown}. Name others if they are meant."
 
 
-def _values(column: Any) -> np.ndarray | None:
-    """Numbers as float64, text as text; None where values are missing."""
-    kind = column.type
-    if column.null_count:
-        return None
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        made = column.cast(pa.float64(), safe=False).to_numpy()
-        return None if np.isnan(made).any() else made
-    text = kind.value_type if pa.types.is_dictionary(kind) else kind
-    text = pa.types.is_string(text) or pa.types.is_large_string(text)
-    return np.array(column.cast(pa.string()).to_pylist(), object) if text else None
+def _texts(column: Column) -> np.ndarray:
+    """The values of a column, none of them missing, as text; truth values are 0 and 1."""
+    own = column.as_levels()
+    texts = [level if isinstance(level, str) else f"{float(level):.15g}" for level in own.levels]
+    return np.array(texts, object)[own.values]
 
 
 def _settled(found: list[str], pattern: re.Pattern[str]) -> list[str]:
@@ -307,7 +303,7 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
     raise refusal("needs the names of the outcome and probability columns", where="audit", got=got, hint=hint)
 
 
-def _classes(usable: Mapping[str, np.ndarray], chances: list[str], outcome: str | None) -> tuple[str, Any] | None:
+def _classes(usable: Mapping[str, Column], chances: list[str], outcome: str | None) -> tuple[str, Any] | None:
     """Columns `name_<label>` that add up to 1, one for each label of a column; the second of two where labels are 0, 1.
 
     None where there are no such columns, or where no column or several could have these labels.
@@ -315,16 +311,13 @@ def _classes(usable: Mapping[str, np.ndarray], chances: list[str], outcome: str 
     found: list[tuple[str, Any]] = []
     for head in {name.rpartition("_")[0]: name for name in chances if "_" in name}:
         names = named_by(head, chances)
-        if len(names) < 2 or np.abs(sum(usable[name] for name in names) - 1.0).max() > SUM_OF_ONE:
+        scores = [usable[name].values for name in names]
+        if len(names) < 2 or np.abs(sum(scores) - 1.0).max() > SUM_OF_ONE:
             continue
         labels = np.array([name[len(head) + 1 :] for name in names], object)
-        words = {
-            name: np.array([each if isinstance(each, str) else f"{each:g}" for each in values.tolist()], object)
-            for name, values in usable.items()
-            if name not in names
-        }
+        words = {name: _texts(each) for name, each in usable.items() if name not in names}
         fit = [name for name, each in words.items() if len(set(each)) > 1 and set(each) <= set(labels)]
-        said = labels[np.argmax([usable[name] for name in names], axis=0)]
+        said = labels[np.argmax(scores, axis=0)]
         free = [name for name in fit if np.mean(words[name] == said) < CERTAINLY] or fit
         settled = [outcome] if outcome in fit else _settled(free, _OUTCOME)
         found += [(name, names[1] if labels.tolist() == ["0", "1"] else names) for name in settled]

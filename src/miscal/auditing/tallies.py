@@ -13,6 +13,7 @@ from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, 
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort
 from miscal.auditing.search.parts import fine_part
+from miscal.auditing.search.places import Looked
 from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.columns import Column
 from miscal.data.errors import refusal
@@ -20,6 +21,7 @@ from miscal.data.vectors import expanded
 from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
+from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
@@ -40,7 +42,8 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     ordered = {name: found for name, each in several.items() if (found := in_order(name, each)) is not None}
     fields = {name: each for name, each in several.items() if name not in ordered}
     shown = replace(summary, variables=summary.variables | ordered, fields=fields)
-    looked = look_at_sums(shown, rows, wanted.random_state)
+    looked = Looked(str(summary.about["target"]), "", rows, None, Sums.of(summary.grid))
+    look_at_sums(looked, shown, wanted.random_state)
     for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
         sums, total = group.beyond, max(float(group.beyond.variance.sum()), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
