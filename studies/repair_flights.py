@@ -35,7 +35,7 @@ def main() -> None:
     print(done.record)
     if quick:
         return
-    done.write(page=RESULTS / "repair_flights.html")
+    done.record.to_html(RESULTS / "repair_flights.html")
     rows = [
         {
             "where": place["where"], "rows": (place["after"] or {}).get("rows"), "verdict": place["verdict"],

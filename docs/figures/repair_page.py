@@ -30,7 +30,7 @@ def main() -> None:
     done = repair_table(table, outcome="late", probability="probability", by=COLUMNS, source="Flights, late 2013")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page = Path(folder) / "page.html"
-        done.write(page=page)
+        done.record.to_html(page)
         program = shutil.which("chromium") or shutil.which("google-chrome")
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         view = browser.new_page(viewport={"width": 1200, "height": 620}, color_scheme="light")

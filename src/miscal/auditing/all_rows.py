@@ -6,14 +6,14 @@ is told from the sample, each row of which stands for as many as it was taken fr
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.column_choice import left_out
+from miscal.auditing.column_choice import left_out, reason_aside
 from miscal.auditing.search.groups import Both, Group, Rows
 from miscal.auditing.search.looking import leave_out_shapes, shown_edges, walk_of
 from miscal.auditing.search.parts import Part
@@ -40,15 +40,14 @@ MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
 LookedAt = tuple[Column, Result, Group]
 
 
-@dataclass(frozen=True, eq=False)
-class Cuts:
+class Cuts(NamedTuple):
     """How one column is looked at: edges of the ranges shown, of those searched, and of a grid; none: its levels."""
 
     name: str
     kind: str
-    bins: np.ndarray = field(default_factory=lambda: np.empty(0))
-    fine: np.ndarray = field(default_factory=lambda: np.empty(0))
-    grid: np.ndarray | None = None
+    bins: np.ndarray
+    fine: np.ndarray
+    grid: np.ndarray | None
 
 
 def score_edges(compared: Pair) -> np.ndarray:
@@ -58,14 +57,18 @@ def score_edges(compared: Pair) -> np.ndarray:
 
 def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
-    kind = "integer" if column.integer else "category" if column.nominal else column.kind
-    known = column.values[~np.isnan(column.values)] if not column.nominal else np.empty(0)
-    if column.nominal or (alone and known.size == len(column) and known.min() == known.max()):
-        return Cuts(column.name, kind)
-    nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
-    bins, fine = (nothing if edges is None else edges for edges in (shown_edges(column, compared), fine))
-    quantiles = grid_quantiles(known) if known.size else np.empty(0)
-    asked = [bins, fine, quantiles, *([shared_edges(bins)] if known.size and column.kind != "date" else [])]
+    kind = "integer" if column.integer else column.kind
+    if column.nominal or (alone and reason_aside(column) == "constant"):
+        return Cuts(column.name, kind, np.empty(0), np.empty(0), None)
+    known = column.values[~np.isnan(column.values)]
+    bins = shown_edges(column, compared)
+    if bins is None or fine is None:  # all of the sample's values are missing
+        bins = fine = np.array([-np.inf, np.inf])
+    asked = [bins, fine]
+    if known.size:
+        asked.append(grid_quantiles(known))
+        if column.kind != "date":
+            asked.append(shared_edges(bins))
     return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate(asked) + 0.0))
 
 
@@ -192,8 +195,8 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
 def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
     if not each.bins.size:  # a field
         return Column(name, "category", np.full(rows, -1, np.int32), ())
-    kind, integer = each.kind, each.kind == "integer"
-    return Column(name, "date" if kind == "date" else "numeric", np.full(rows, np.nan), integer=integer)
+    kind: Any = "date" if each.kind == "date" else "numeric"
+    return Column(name, kind, np.full(rows, np.nan), integer=each.kind == "integer")
 
 
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
@@ -228,7 +231,7 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
     """The same pair of columns with the sums of all rows, which may lack values where the sample has none."""
     parts = []
     for part, cells in zip(group.parts, raw.cells.parts, strict=True):
-        missing = bool(getattr(cells, "missing", False))
+        missing = cells.missing
         codes = part.codes if missing else np.minimum(part.codes, max(part.known - 1, 0))
         if part.some:
             codes = np.where(part.codes == part.count, part.known + missing, codes)
@@ -242,11 +245,10 @@ def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, l
     made: dict[str, tuple[int, list[Place]]] = {}
     cells = enumerate(np.nan_to_num(looked.rows.p_values(raw), nan=1.0).tolist())
     for family, (size, places) in looked.searched.items():
-        found = [(place, *next(cells)) for place in places]
-        moved = [
-            replace(place, raw=raw.cell(cell), beyond=beyond.cell(cell), p_value=min(1.0, p * size * place.searched))
-            for place, cell, p in found
-        ]
+        moved = []
+        for place, (cell, p) in zip(places, cells, strict=False):
+            p_value = min(1.0, p * size * place.searched)
+            moved.append(replace(place, raw=raw.cell(cell), beyond=beyond.cell(cell), p_value=p_value))
         made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
     return made
 

@@ -215,9 +215,9 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     roles, about, notes = _named(data, source, options)
     as_it_stands = isinstance(roles.probability, str) and not roles.logit
     wanted = replace(wanted, score=roles.probability if as_it_stands else None)
-    usable = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
-    asked = usable if wanted.by is None else [name for name in usable if name in wanted.by]
-    kept = [name for name in (asked if only is None else only) if name not in wanted.ignore]
+    kept = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
+    if only is not None:
+        kept = [name for name in only if name not in wanted.ignore]
     kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
     limit = None  # of rows to gather: none where the table is in memory already
     if memory is not None or isinstance(data, (str, PathLike)) or source.rows is None:
@@ -257,8 +257,7 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
     looks, aside = _looked(predictions, wanted, steps)
     if dated is not None:
-        judged: Any = {"every": wanted.every, "level": wanted.level, "random_state": wanted.random_state}
-        looks[0].further.append(by_period(looks[0].rows.raw, dated, **judged))
+        looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted.every, wanted.level, wanted.random_state))
     about: dict[str, Any] = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
     about["rows_fingerprint"] = rows_fingerprint(predictions)
     names = [one["where"] for one in aside if one["reason"].startswith("an identifier")]

@@ -72,11 +72,12 @@ def named(columns: Any) -> list[str]:
 
 
 def usable_columns(source: Source, roles: Any, by: Sequence[str] | None, ignore: Sequence[str]) -> list[str]:
-    """The columns of a table that can be looked at; refuses names that it does not have."""
+    """The columns of a table to look at: those asked for, or all that can be; refuses names that it does not have."""
     known = [name for name in source.kinds if name not in roles.names]
     source.check([name for name, _ in source.aside if name in (by or ())])
     check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
-    return [name for name in known if name not in source.unfit or name in (by or ())]
+    left = {*ignore, *source.unfit} if by is None else {*ignore, *known}.difference(by)
+    return [name for name in known if name not in left]
 
 
 def chosen_columns(

@@ -67,14 +67,13 @@ class Comparison:
 
     def __repr__(self) -> str:
         with words.showing(self.response):
-            return self._said()
+            return "\n".join(self._lines())
 
-    def _said(self) -> str:
-        how = "the same rows" if self.paired else "different rows"
-        lines = [f"Compared on {how}: {len(self.better)} places better, {len(self.worse)} worse, beyond noise."]
+    def _lines(self) -> list[str]:
+        found = f": {words.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
         if not self.cells:
-            lines = [f"Compared on {how}, by findings alone: one of the audits is JSON, which has no sums of cells."]
-        lines += self._overall()
+            found = ", by findings alone: one of the audits is JSON, which has no sums of cells."
+        lines = [f"Compared on {'the same' if self.paired else 'different'} rows{found}", *self._overall()]
         for verdict in ("worse", "better"):
             chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
             lines += [
@@ -83,8 +82,7 @@ class Comparison:
             ]
         lines += [f"  new: {visible(where)}" for where in self.new[:8]]
         lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
-        lines += [visible(words.not_compared(self.left_out))] if self.left_out else []
-        return "\n".join(lines)
+        return [*lines, visible(words.not_compared(self.left_out))] if self.left_out else lines
 
     def _overall(self) -> list[str]:
         """How the whole table changed: along the score, and on average."""
@@ -114,10 +112,13 @@ def compare(before: Any, after: Any) -> Comparison:
     prints = [each.data.get("rows_fingerprint") for each in (one, two)]  # not of tables that were not held in memory
     same = prints[0] is not None and prints[0] == prints[1]
     both = {name: (cells, after.carriers[name]) for name, cells in before.carriers.items() if name in after.carriers}
-    parts = {name: _cells(_column(name), *_alike(*pair), paired=same) for name, pair in both.items()}
-    seen = {_column(name) for name, part in parts.items() if part and part["where"].size}
-    first = [_cells("", *map(_joined, both["score"]), paired=same)] if "score" in both else []  # all rows
-    listed = [part for part in (*first, *parts.values()) if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
+    matched = [(_column(name), *_alike(*pair)) for name, pair in both.items()]
+    if "score" in both:
+        old, now = map(_joined, both["score"])
+        matched.insert(0, ("", old, now))  # all rows
+    parts = [(column, _cells(column, *pair, paired=same)) for column, *pair in matched if _same_edges(*pair)]
+    seen = {column for column, part in parts if part["where"].size}
+    listed = [part for _, part in parts] or [dict.fromkeys(COLUMNS, np.empty(0))]
     rows = {name: np.concatenate([part[name] for part in listed]) for name in COLUMNS}
     change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
     adjusted = holm(rows["p_value"])
@@ -234,9 +235,7 @@ def _cut(cells: Cells, inner: np.ndarray) -> Cells:
 
 
 def _cells(column: str, one: Cells, two: Cells, *, paired: bool) -> dict[str, np.ndarray]:
-    """The cells of one result that both audits have, matched by name; ranges only where their edges are the same."""
-    if not _same_edges(one, two):
-        return {}
+    """The cells of one result that both audits have, matched by name."""
     place = {label: index for index, label in enumerate(two["label"]) if two["weight"][index] > 0}
     own = [index for index, label in enumerate(one["label"]) if label in place and one["weight"][index] > 0]
     named = [one["label"][index] for index in own]

@@ -19,7 +19,7 @@ from miscal.data.predictions import Predictions
 from miscal.data.vectors import frame_of
 from miscal.page import words
 from miscal.page.json import READERS, items, mapping, parts, read_record
-from miscal.pairs import pair
+from miscal.pairs import Pair, pair
 from miscal.pooling.condition import Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common
@@ -253,24 +253,9 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 READERS["tuple[dict[str, Any], ...]"] = _conditions
 
 
-def nested(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings beyond noise with those that they explain under them; a list of an earlier version is flat.
-
-    Of such a list a finding whose parent is not in it stands alone.
-    """
-    real = [finding for finding in findings if finding.real]
-    heads = {finding.where for finding in real if not finding.parent}
-    under = [finding for finding in real if finding.parent in heads]
-    return [
-        replace(head, explained=(*head.explained, *(child for child in under if child.parent == head.where)))
-        for head in real
-        if head not in under
-    ]
-
-
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
 READERS["tuple[Finding, ...]"] = lambda value: tuple(map(READERS["Finding"], items(value)))
-READERS["list[Finding]"] = lambda value: nested(READERS["tuple[Finding, ...]"](value))
+READERS["list[Finding]"] = lambda value: [one for one in READERS["tuple[Finding, ...]"](value) if one.real]
 READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
 
 
@@ -318,6 +303,12 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1]))
 
 
+def pair_of(data: Predictions, scope: str, target: str | int = "auto") -> Pair:
+    """What a finding compares: the class that it is about, or what the whole audit does."""
+    classes = {f"class {name}": number for number, name in enumerate(data.classes)}
+    return pair(data, classes.get(scope, target))
+
+
 def rows_of(finding: Finding, data: Any) -> np.ndarray:
     """Truth value of "belongs to the finding" at each row of predictions, or of a frame of any library."""
     if isinstance(data, Predictions):
@@ -328,9 +319,7 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
     if finding.whole:
         return np.ones(rows, bool)
     if finding.kind == "score" and finding.condition and isinstance(data, Predictions):
-        classes = {f"class {name}": k for k, name in enumerate(data.classes)}
-        score = pair(data, classes.get(finding.scope, "auto")).predicted
-        columns = Columns({finding.condition[0]["column"]: score})
+        columns = Columns({finding.condition[0]["column"]: pair_of(data, finding.scope).predicted})
     if not finding.condition or not (finding.columns or isinstance(data, Predictions)):
         raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
     return Conjunction.from_dict(finding.condition).rows(columns)

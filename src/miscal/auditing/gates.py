@@ -20,9 +20,9 @@ from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
-from miscal.page.json import Columns, floats, whole
+from miscal.page.json import floats, whole
 from miscal.page.records import Document, of_document, read_document
-from miscal.page.words import finite
+from miscal.pooling.condition import Condition
 
 FILES = ("miscal.toml", "pyproject.toml")
 LIMITS = {
@@ -263,22 +263,16 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
     found = next((one for one in document.columns if one.settings.get("column") == condition["column"]), None)
     if found is None:
         return None
-    inside = _inside(found.table, condition)
-    weight, gap, error = (floats(found.table[name])[inside] for name in ("weight", "gap", "error"))
+    table, one = found.table, Condition.from_dict(condition)
+    if one.ranged:
+        inside = one.numbers(0.5 * (floats(table["low"]) + floats(table["high"])))  # by the middle of each range
+    else:
+        inside = one.slots([str(label) for label in table["label"]])
+    weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
     if not inside.any() or np.isnan(weight).any() or np.isnan(error).any():
         return None
     total = float(weight.sum())
     return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(float(np.sum((weight * error) ** 2))) / total
-
-
-def _inside(table: Columns, condition: dict[str, Any]) -> np.ndarray:
-    """Which cells of a column a condition picks: by name, or by the middle of their range."""
-    if condition.get("levels") is not None:
-        wanted = {str(level) for level in condition["levels"]}
-        return np.array([str(label) in wanted for label in table["label"]], bool)
-    middle = 0.5 * (floats(table["low"]) + floats(table["high"]))
-    low, high = finite(condition.get("low")), finite(condition.get("high"))
-    return np.asarray(~np.isnan(middle) & ~(middle <= low) & ~(middle > high), bool)
 
 
 def _deviations(finding: Finding, document: Document) -> float:

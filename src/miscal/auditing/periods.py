@@ -124,12 +124,14 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     return np.asarray(year if every == "year" else np.char.add(year, quarter))
 
 
-def by_period(compared: Pair, column: Column, *, every: str | None = None, **judged: Any) -> Result:
-    """Judge every week or month, and every change from one to the next; at a `level` and by a `random_state`."""
+def by_period(
+    compared: Pair, column: Column, every: str | None = None, level: float = 0.05, random_state: int = 0
+) -> Result:
+    """Judge every week or month, and every change from one to the next."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
     daily = tally(compared, LevelPooling(day, Numbered(days.size)))
-    return _periods(daily, days, column.name, every, (compared, day), **judged)
+    return _periods(daily, days, column.name, every, (compared, day), level, random_state)
 
 
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
@@ -147,10 +149,12 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     cells: Any = tally.cells  # a period ends just before the one that follows
     known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
     days = np.append(known, [np.nan] * cells.missing)
-    return _periods(tally, days, time, wanted.every, noise, level=wanted.level, random_state=wanted.random_state)
+    return _periods(tally, days, time, wanted.every, noise, wanted.level, wanted.random_state)
 
 
-def _periods(daily: Tally, days: np.ndarray, column: str, every: str | None, rows: Any, **judged: Any) -> Result:
+def _periods(
+    daily: Tally, days: np.ndarray, column: str, every: str | None, rows: Any, level: float, random_state: int
+) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -164,7 +168,7 @@ def _periods(daily: Tally, days: np.ndarray, column: str, every: str | None, row
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
-    judged = {"level": 0.05, "random_state": 0, **judged}
+    judged: Any = {"level": level, "random_state": random_state}
     if isinstance(rows, Noise):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:

@@ -12,23 +12,20 @@ import numpy as np
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.auditing.compare import SCORES
-from miscal.auditing.findings import Finding, flat, rows_of
+from miscal.auditing.findings import Finding, flat, pair_of, rows_of
 from miscal.auditing.record import Printed
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.files import TableFile
 from miscal.data.libraries import csv, pa, pq
-from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
 from miscal.data.vectors import expanded, frame_of
 from miscal.engines.roles import Chunk
 from miscal.inference.nulls import fold_of_rows
 from miscal.inference.residual import choose_null
-from miscal.page.json import dumps, plain
 from miscal.page.words import LEFT_FIRST, became, points, showing
-from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.choosing import Choose, refitted
 from miscal.recalibrate.declared import label_array
@@ -142,11 +139,10 @@ def _places(
 ) -> list[dict[str, Any]]:
     settings = before.document["settings"]
     tests, level = max(int(settings["tests"]), 1), float(settings["level"])
-    classes = {f"class {name}": k for k, name in enumerate(predictions.classes)}
 
     @cache
     def compared(in_which: Predictions, scope: str) -> Rows:
-        own = pair(in_which, classes[scope] if scope else target)
+        own = pair_of(in_which, scope, target)
         return Rows(own, own, choose_null(own, "bernoulli"))
 
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> dict[str, Any]:
@@ -225,7 +221,6 @@ NEW = "recalibrated"
 PART = "recalibrated_part"
 ROW = "number of the row"
 LEAST = 100  # rows to split
-File = str | PathLike[str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,19 +238,6 @@ class Repaired:
     record: Repair
     model: Recalibrator
     table: pa.Table
-
-    def write(self, *, table: File = None, model: File = None, page: File = None, json: File = None) -> None:
-        """Write some of the files: all of them, or none if one cannot be written."""
-        from miscal.page.html import to_html
-
-        made: dict[File, bytes] = {
-            model: self.model.to_json().encode(),
-            page: to_html(plain(self.record.document)).encode("utf-8", "replace"),
-            json: f"{dumps(self.record.document)}\n".encode(),
-        }
-        if table is not None:
-            made[table] = _table_bytes(self.table, Path(table))
-        write_together({Path(path): content for path, content in made.items() if path is not None})
 
 
 def repair_table(
@@ -345,7 +327,8 @@ def _halves(total: int, whole: Predictions, rows: np.ndarray, random_state: int)
     return half
 
 
-def _table_bytes(table: pa.Table, path: Path) -> bytes:
+def table_bytes(table: pa.Table, path: Path) -> bytes:
+    """A table as the content of a file: CSV where its name ends so, else Parquet."""
     sink = pa.BufferOutputStream()
     if path.suffix.lower() == ".csv":
         csv.write_csv(table, sink)

@@ -26,6 +26,7 @@ from miscal.metrics import from_sums
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges
+from miscal.pooling.condition import NOMINAL, number_of
 
 SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
@@ -59,15 +60,11 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
 def in_order(name: str, each: ColumnSums) -> ColumnSums | None:
     """The values of a column that each table had one of, as a variable again; None for text."""
     cells: Any = each.tally.cells
-    if each.kind not in ("date", "integer", "numeric"):
+    found = [number_of(text) for text in cells.names]
+    if each.kind in NOMINAL or None in found:  # or text in a later table
         return None
-    dated = each.kind == "date"
-    try:
-        values = np.array([text[:19] for text in cells.names], "M8[s]") if dated else np.array(cells.names, np.float64)
-    except ValueError:  # text in a later table
-        return None
-    values = values.astype(np.int64) / 86_400 if dated else values  # in days
-    column = Column(name, "date" if dated else "numeric", values, integer=each.kind == "integer")
+    values = np.array(found, np.float64)
+    column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
     cuts = cuts_of(column, one, fine_part(column).edges)
     edges: Any = cuts.grid
@@ -106,15 +103,15 @@ def tally_of(
     memory = memory or "1GB"
     source = opened(data, memory)
     roles = replace(roles, probability=expanded(roles.probability, source.names))
-    usable = usable_columns(source, roles, by, ignore)
-    wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
-    kept = [name for name in (wanted or usable) if name not in ignore]
+    if like is not None:
+        by = by or [*like.variables, *like.fields]
+    kept = usable_columns(source, roles, by, ignore)
     limit = min(rows_that_fit(memory, source.kinds, source.texts), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
     max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, ADDED))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
-    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
+    columns, aside = chosen_columns(rows.predictions, by, ignore, max_levels, constants=True)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
     if like is None:
         grid, edges = None, score_edges(compared)

@@ -18,12 +18,12 @@ from miscal.carriers.summary import Summary
 from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar, written
 from miscal.data.errors import MiscalError, refusal, refusing, visible
-from miscal.data.outputs import prepared, write_whole
+from miscal.data.outputs import prepared, write_together, write_whole
 from miscal.data.sources import unnamed
 from miscal.data.vectors import expanded
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
-from miscal.page.json import write_text
+from miscal.page.json import dumps, plain, write_text
 
 FAILED = 1  # the exit status of a gate, and of nothing else
 SHOWN = 15  # places of a repair
@@ -36,7 +36,7 @@ OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").r
 TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
 TYPES |= {f"from {least}": click.IntRange(min=least) for least in (0, 1)}
 # What the columns of a table are and how widely to look; what is predicted, where that is no event.
-TABLE = "outcome probability logit positive weight count cluster by ignore effort suppress-below seed"
+TABLE = "outcome probability logit positive weight count cluster by ignore effort seed"
 TABLE += " prediction response exposure"
 
 
@@ -240,15 +240,14 @@ def recalibrate(
     row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
     page of before and after.
     """
-    from miscal.auditing.repair import repair_table
+    from miscal.auditing.repair import repair_table, table_bytes
+    from miscal.page.html import to_html
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
     out = table_path(out, file, "repaired")
     model, page = model or Path(f"{file.stem}-repair.json"), page or Path(f"{file.stem}-repair.html")
     made = audit_options(options)
-    if made.pop("suppress_below", 0):
-        raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
         raise unnamed("recalibrate", opened(str(file)).names)
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
@@ -260,7 +259,15 @@ def recalibrate(
             progress(f"Judging {name} ({share:.0%} of the candidates done)", share, 1)
 
         done = repair_table(file, allowed=limited, progress=told, **made)
-    done.write(table=out, model=model, page=page, json=json_path)
+    found = done.record.document
+    contents = {
+        out: table_bytes(done.table, out),
+        model: done.model.to_json().encode(),
+        page: to_html(plain(found)).encode("utf-8", "replace"),
+    }
+    if json_path is not None:
+        contents[json_path] = f"{dumps(found)}\n".encode()
+    write_together(contents)  # all of them, or none if one cannot be written
     files = written(Table=out, Model=model, Page=page, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
     given = [word for name in options["probability"] for word in ("--probability", name)]
