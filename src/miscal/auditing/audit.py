@@ -210,14 +210,11 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted, steps)
-    only = options.pop("columns", None)
     source = opened(data, memory, steps.progress)
     roles, about, notes = _named(data, source, options)
     as_it_stands = isinstance(roles.probability, str) and not roles.logit
     wanted = replace(wanted, score=roles.probability if as_it_stands else None)
     kept = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
-    if only is not None:
-        kept = [name for name in only if name not in wanted.ignore]
     kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
     limit = None  # of rows to gather: none where the table is in memory already
     if memory is not None or isinstance(data, (str, PathLike)) or source.rows is None:

@@ -127,8 +127,8 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 
     Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
     is too small to be judged by an interval.
     """
-    noise = looked.rows.variance(raw)
-    off, weight = raw.off, raw.weight
+    scale = looked.rows.noise.units.scale
+    noise, off, weight = looked.rows.variance(raw) * scale**2, raw.off * scale, raw.weight
     kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
     rest = weight.sum() - weight
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,10 +136,9 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
     reach = adjusted_z(max(kept.size, 1), level) * error
     difference = gap - others
-    scale = looked.rows.noise.units.scale
     columns = {
-        "rows": raw.rows, "gap": gap * scale, "gap_rest": others * scale, "difference": difference * scale,
-        "low": (difference - reach) * scale, "high": (difference + reach) * scale,
+        "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference,
+        "low": difference - reach, "high": difference + reach,
     }  # fmt: skip
     least = np.maximum(columns["low"], -columns["high"])
     kept = kept[np.argsort(-least[kept], kind="stable")]

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,25 +45,25 @@ def time_column(predictions: Predictions, time: str) -> Column:
     """The column of the time, as days; text that is a date on every row is read as one."""
     check_named([time], predictions.columns, "the data", list(predictions.columns))
     given = predictions.columns[time]
-    levels, codes = given.levels, given.values
-    if given.kind not in ("date", "category"):
-        numbers, codes = np.unique(given.values, return_inverse=True)
-        levels = tuple("" if math.isnan(number) else f"{number:.15g}" for number in numbers.tolist())
-        if not all(YEAR.fullmatch(text) for text in levels if text):
+    days = given.values
+    if given.kind != "date":
+        own = given.as_levels()
+        levels = [level if isinstance(level, str) else f"{level:.15g}" for level in own.levels]
+        if given.kind == "numeric" and not all(map(YEAR.fullmatch, levels)):
             raise _no_dates(time, "it holds numbers that are no years")
-    days = given.values if given.kind == "date" else np.append(level_days(levels, time), np.nan)[codes]
+        days = np.append(level_days(levels, time), np.nan)[own.values]
     if np.isnan(days).all():
         raise _no_dates(time, "all values are missing")
     return Column(time, "date", days)
 
 
-def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
+def level_days(levels: Sequence[str], time: str) -> np.ndarray:
     """Days since 1970 of dates written as text; a year, quarter or month is its first day.
 
     >>> level_days(("1970-01-02", "1970-02", "1970-Q2", "1971", "19700103"), "when").tolist()
     [1.0, 31.0, 90.0, 365.0, 2.0]
     """
-    texts = [str(level).strip() for level in levels]
+    texts = [level.strip() for level in levels]
     found = [DATE.fullmatch(text) for text in texts]
     odd = next((text for text, one in zip(texts, found, strict=True) if text and one is None), None)
     if odd is not None:

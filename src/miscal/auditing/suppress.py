@@ -111,7 +111,7 @@ KEPT = {"label", "level", "low", "high"}
 STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin that tell of two periods
 # Beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out.
 ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes")
-LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "comparison")
+LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "sections", "comparison")
 # Rows cut otherwise than in the table.
 FINER = ("histogram", "density", "differences", "too_small", "grid", "certain", "cumulative")
 PICKED = ("worst", "curve")  # what tells of single cells
@@ -127,19 +127,19 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     """
     below = whole("suppress_below", below, 1)
     made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
-    kept = Places(document).kept(below)
-    made["findings"] = _findings(document["findings"], kept)
-    made["sections"] = {
-        kind: [_result(one, kind, number, kept) for number, one in enumerate(results)]
-        for kind, results in document["sections"].items()
-    }
+    kept = Places(made).kept(below)
+    every = len(listed(made["findings"]))
+    made["findings"] = _findings(made["findings"], kept)
+    for kind, results in made["sections"].items():
+        for number, result in enumerate(results):
+            _hide(result, kind, number, kept)
     for entry in made["too_small"]:
-        if entry.get("rows") != document["data"].get("rows"):
+        if entry["rows"] != made["data"].get("rows"):
             entry["rows"] = None
-    hidden_findings = len(listed(document["findings"])) - len(listed(made["findings"]))
-    if hidden_findings:
+    hidden = every - len(listed(made["findings"]))
+    if hidden:
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
-        made["too_small"].append(left_out(plural(hidden_findings, "finding"), None, reason))
+        made["too_small"].append(left_out(plural(hidden, "finding"), None, reason))
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
@@ -156,8 +156,8 @@ def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str
     made: list[dict[str, Any]] = []
     for each in findings:
         under = _findings(each.get("explained", ()), kept, each["where"] if id(each) in kept else parent)
-        alone = copy.deepcopy({**each, "parent": parent, "score_ranges": (), "explained": ()})
-        made += [{**alone, "explained": under}] if id(each) in kept else under
+        alone = {**each, "parent": parent, "score_ranges": (), "explained": under}
+        made += [alone] if id(each) in kept else under
     return made
 
 
@@ -179,9 +179,9 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
     return {**compared, **places, "table": cells}
 
 
-def _result(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> dict[str, Any]:
-    made = copy.deepcopy(dict(result))
-    table, extra = made["table"], made["extra"]
+def _hide(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> None:
+    """Take the numbers of hidden cells out of a result."""
+    table, extra = result["table"], result["extra"]
     hidden = np.array([(kind, number, cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
     for name in (*FINER, *(PICKED if hidden.any() else ())):
         extra.pop(name, None)
@@ -190,7 +190,6 @@ def _result(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -
             table[name] = _masked(values, hidden)
         if kind == KIND and name.startswith(STEPS):  # what a period says of the one before it, where that one is hidden
             table[name] = _masked(table[name], np.append(False, hidden[:-1]))
-    return made
 
 
 def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:
@@ -270,7 +269,7 @@ class Places:
         else:
             starts: Any = table.get("low", range(rows.size))
             if kind == KIND:
-                starts = [just_below(day) for day in level_days(tuple(known), KIND).tolist()]
+                starts = [just_below(day) for day in level_days(known, KIND).tolist()]
             ends = [None, *starts[1 : len(known)], None]
             made = [[Condition(column, low=low, high=high)] for low, high in pairwise(ends)]
         made += [[Condition(column, levels=(), missing=True)]] * (len(labels) - len(made))

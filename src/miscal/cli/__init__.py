@@ -25,6 +25,13 @@ COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "page", "recalibr
 DEFECT, INTERRUPTED = 3, 130
 # Options that are parameters of the same name.
 SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
+# Other words of Python.
+SAID = {
+    "use miscal.read(..., logit=True)": "pass --logit", "logit=True": "--logit",
+    "'max_levels'": "--max-levels", "max_levels": "--max-levels", "'suppress_below'": "--suppress-below",
+    "leave it out with ignore": "--ignore it",
+    "a recalibrator written by to_json": "a model written by `miscal recalibrate` or to_json",
+}  # fmt: skip
 
 
 # What the command prints beyond ASCII, for streams that know no more than that.
@@ -121,13 +128,10 @@ def _warn(shown: Any, message: Any, category: type[Warning], *where: Any, **more
 
 def _as_options(text: str) -> str:
     """Hints name Python's parameters; here they are options."""
-    text = re.sub(r"\buse miscal\.read\(\.\.\., logit=True\)", "pass --logit", text)
+    for said, here in SAID.items():
+        text = text.replace(said, here)
     text = re.sub(r" Rounding noise\? .*clip.*$", " Rounding noise? bring the values into [0, 1] first", text)
-    text = re.sub(r"\blogit=True\b", "--logit", text)
     text = re.sub(rf"^'({SAME}|by|ignore|allowed|column|memory)'", r"--\1", text)
-    text = re.sub(r"'max_levels'|\bmax_levels\b", "--max-levels", text)
-    text = text.replace("'suppress_below'", "--suppress-below").replace("leave it out with ignore", "--ignore it")
-    text = text.replace("a recalibrator written by to_json", "a model written by `miscal recalibrate` or to_json")
     return re.sub(rf"\b({SAME})=", r"--\1 ", text)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from miscal.auditing.column_choice import named
 from miscal.auditing.record import Audit
 from miscal.carriers.summary import Summary
 from miscal.cli import say
@@ -20,7 +19,6 @@ from miscal.cli.terminal import leave, progress_bar, written
 from miscal.data.errors import MiscalError, refusal, refusing, visible
 from miscal.data.outputs import prepared, write_together, write_whole
 from miscal.data.sources import unnamed
-from miscal.data.vectors import expanded
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.page.json import dumps, plain, write_text
@@ -188,8 +186,9 @@ def check(
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
     made = audit_options(options)
-    if out is None and json_path is None and file.suffix != ".tally":
-        made |= _only_asked(gates, made, file)
+    searched = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
+    if (out, json_path, *searched) == (None,) * 5 and file.suffix != ".tally":  # numbers of some columns alone
+        made["by"] = made["by"] or list(gates.max_field)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     found = _audited(file, **made)
     shown = found.suppressed(below) if below else found
@@ -208,18 +207,6 @@ def check(
     if not failed:
         say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
     click.get_current_context().exit(FAILED if failed else 0)
-
-
-def _only_asked(gates: Any, made: dict[str, Any], file: Path) -> dict[str, Any]:
-    """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
-    of_findings = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
-    if made["by"] or any(gate is not None for gate in of_findings):
-        return {}
-    roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
-    if gates.max_field and isinstance(made["probability"], str):  # a pattern stands for several
-        made["probability"] = expanded(made["probability"], opened(str(file)).names)
-    taken = {name for role in roles for name in named(made.get(role))}
-    return {"columns": [name for name in gates.max_field if name not in taken]}
 
 
 def _limits(values: tuple[str, ...]) -> dict[str, float]:
