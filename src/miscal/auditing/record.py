@@ -15,7 +15,7 @@ from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import check_file, load_arrays, save_arrays
-from miscal.page.json import checked, dumps, read_json, write_json
+from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
 FILE = "miscal.audit-file/1"
@@ -135,10 +135,7 @@ class Audit(Printed):
         """
         from miscal.page.records import read_document
 
-        check_file(path)
-        with refusing("cannot be read", where=f"'{path}'"), Path(path).open("rb") as stream:
-            is_json = stream.read(1) == b"{"
-        document, carriers = (dict(read_json(path)), {}) if is_json else _load_saved(path)
+        document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
         lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
         if lacking:
             raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
@@ -186,6 +183,16 @@ class Audit(Printed):
 
     def __repr__(self) -> str:
         return str(import_module("miscal.page.html").audit_text(self.shown().document))
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
+    check_file(path)
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content.lstrip()[:1] == b"{" and SCHEMA.encode() in content
 
 
 def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
