@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def test_a_comparison_starts_with_all_rows_and_has_numeric_columns() -> None:
     assert compared.table["verdict"][0] == "worse"
     assert any(str(where).startswith("age ") for where in compared.table["where"])
     assert repr(compared).splitlines()[1].startswith("  overall: off along the score by")
+    for many, said in ((0, "0 places better"), (1, "1 place better"), (2, "2 places better")):
+        assert said in repr(replace(compared, better=["somewhere"] * many))
     ages = [str(where).startswith("age ") for where in compared.table["where"]]
     assert compared.table["rows"][ages].sum() == 9_000
     assert compared.table["rows_before"][ages].sum() == 9_000

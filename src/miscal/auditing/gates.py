@@ -176,12 +176,12 @@ def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
 
 def _multicalibration(audit: Document, limit: float, hidden: Mapping[str, str]) -> Outcome:
     name = "max-multicalibration-sigma"
-    tables = [result.table for result in audit.of("subpopulation")]
-    if not tables:
+    found = audit.of("subpopulation")
+    if not found:
         return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
-    sizes = [float(np.nanmax(floats(table["deviations"]), initial=0.0)) for table in tables]
-    value = max(sizes)
-    label = next(iter(tables[sizes.index(value)]["label"]), None)
+    table = found[0].table  # the worst first
+    value = float(np.nanmax(floats(table["deviations"]), initial=0.0))
+    label = next(iter(table["label"]), None)
     where = hidden.get(str(label), label)
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, value <= limit, text)

@@ -156,12 +156,14 @@ def _places(
             two["p_value"] = late[where].p_value
         within = two["interval"][0] <= 0.0 <= two["interval"][1]
         verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
-        found.append((finding, verdict, _numbers(finding), two))
-    for finding in (one for where, one in late.items() if where not in early):
-        one = judge(finding, predictions, recalibrated)
-        found.append((finding, _late_verdict(one, finding), one, _numbers(finding)))
-    names = ("where", "kind", "verdict", "before", "after")
-    return [dict(zip(names, (each.where, each.kind, *told), strict=True)) for each, *told in found]
+        about = {"where": where, "kind": finding.kind, "verdict": verdict}
+        found.append({**about, "before": _numbers(finding), "after": two})
+    for where, finding in late.items():
+        if where not in early:
+            one = judge(finding, predictions, recalibrated)
+            about = {"where": where, "kind": finding.kind, "verdict": _late_verdict(one, finding)}
+            found.append({**about, "before": one, "after": _numbers(finding)})
+    return found
 
 
 def _verdict(before: float, after: float, within: bool, still: bool, whole: bool) -> str:

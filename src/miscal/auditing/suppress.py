@@ -210,10 +210,9 @@ class Places:
         dated = {_column(one) for one in self.sections.get(KIND, [])}
         # Text and years that are read as dates are shown as periods alone.
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
-        self.levels: dict[str, tuple[str, ...]] = {}
+        self.fields: dict[str, Column] = {}
         self.totals: dict[str, int] = {}
-        heads = document["findings"]
-        findings = [*heads, *(one for head in heads for one in listed(head.get("explained", ())))]
+        findings = sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None)  # heads first
         self.told = [(id(one), int(one["rows"]), self._of_finding(one)) for one in findings]
         for kind in sorted(self.sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
             for number, result in enumerate(self.sections[kind]):
@@ -228,8 +227,7 @@ class Places:
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
             ends[one.column].update(end for value in single for end in (just_below(value), value))
         values = {name: Column(name, "numeric", np.array([*sorted(some), np.nan])) for name, some in ends.items()}
-        for name, levels in self.levels.items():
-            values[name] = Column(name, "category", np.append(np.arange(len(levels)), -1), levels)
+        values |= self.fields
         blocks = {name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()}
         shown = Shown(below, self.rows, blocks)
         places = [(key, rows, self._place(told, values)) for key, rows, told in self.told]
@@ -264,7 +262,7 @@ class Places:
         if kind == "subpopulation":
             made: list[Told] = [self._of_words(label) for label in labels]
         elif kind == "field":
-            self.levels[column] = tuple(known)
+            self.fields[column] = Column(column, "category", np.append(np.arange(len(known)), -1), tuple(known))
             made = [{column: np.array([cell])} for cell in range(len(labels))]
         else:
             starts: Any = table.get("low", range(rows.size))

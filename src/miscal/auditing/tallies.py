@@ -39,12 +39,9 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights)
     rows = Rows(one, one, noise, scale=math.nan)
-    several = {name: each for name, each in summary.fields.items() if each.tally.cells.count > 1}
-    ordered = {name: found for name, each in several.items() if (found := in_order(name, each)) is not None}
-    fields = {name: each for name, each in several.items() if name not in ordered}
-    shown = replace(summary, variables=summary.variables | ordered, fields=fields)
+    several = {name: in_order(name, each) for name, each in summary.fields.items() if each.tally.cells.count > 1}
     looked = Looked(str(summary.about["target"]), "", rows, None, Sums.of(summary.grid))
-    look_at_sums(looked, shown, wanted.random_state)
+    look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
     for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
         sums, total = group.beyond, max(float(group.beyond.variance.sum()), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
@@ -57,12 +54,12 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     return Seen([looked], about, aside, settings)
 
 
-def in_order(name: str, each: ColumnSums) -> ColumnSums | None:
-    """The values of a column that each table had one of, as a variable again; None for text."""
+def in_order(name: str, each: ColumnSums) -> ColumnSums:
+    """The values of a column that each table had one of, as a variable again; text as it is."""
     cells: Any = each.tally.cells
     found = [number_of(text) for text in cells.names]
     if each.kind in NOMINAL or None in found:  # or text in a later table
-        return None
+        return each
     values = np.array(found, np.float64)
     column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))

@@ -54,7 +54,7 @@ def progress_bar() -> Iterator[Callable[[str, float, float], None]]:
 
     console = Console(stderr=True)
     parts = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*parts, console=console, transient=True) as bar:
         task = bar.add_task("")
         yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
 
