@@ -294,13 +294,16 @@ def _opposite(one: Finding, other: Finding) -> bool:
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two conditions on a column pick much the same values."""
-    if one["column"] != other["column"] or any((one.get(k) is None) != (other.get(k) is None) for k in SETS):
+    if one["column"] != other["column"] or any((key in one) != (key in other) for key in SETS):
         return False
-    sets = [(set(one[key]), set(other[key])) for key in SETS if one.get(key) is not None]
-    if sets:  # an empty one, missing values, is like no other
-        return all(a == b or len(a & b) >= SHARED * max(min(len(a), len(b)), 1) for a, b in sets)
-    low, high = ([each.get(key, end) for each in (one, other)] for key, end in (("low", -math.inf), ("high", math.inf)))
-    return bool(min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1]))
+    for key in SETS:
+        if key in one:  # an empty one, missing values, is like no other
+            a, b = set(one[key]), set(other[key])
+            return a == b or len(a & b) >= SHARED * max(min(len(a), len(b)), 1)
+    low, other_low = one.get("low", -math.inf), other.get("low", -math.inf)
+    high, other_high = one.get("high", math.inf), other.get("high", math.inf)
+    shared = min(high, other_high) - max(low, other_low)
+    return bool(shared >= SHARED * min(high - low, other_high - other_low))
 
 
 def pair_of(data: Predictions, scope: str, target: str | int = "auto") -> Pair:

@@ -84,7 +84,8 @@ def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, mos
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
     known = read_gates(path, most=most)
-    asked |= {"max_field": known.get("max_field", {}) | asked["max_field"]} if "max_field" in asked else {}
+    if "max_field" in asked:
+        asked["max_field"] = known.get("max_field", {}) | asked["max_field"]
     gates = Gates(**(known | asked))
     if gates == Gates():
         raise refusal("has no gate to check", where="check", hint="give max-expected, max-field, ... or miscal.toml")
@@ -105,11 +106,14 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
         if candidate.name == "pyproject.toml" or "tool" in content:
             with refusing("must hold tables in 'tool'", where=f"'{candidate}'"):
                 content = dict(content.get("tool", {}).get("miscal", {}))
-        keys = {name: name.replace("-", "_") for name in content}
-        for name in (name for name, key in keys.items() if key not in GATES):
-            raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
-        if content:
-            return {key: gate_value(key, content[name], f"'{candidate}': {name}", most) for name, key in keys.items()}
+        made = {}
+        for name, value in content.items():
+            key = name.replace("-", "_")
+            if key not in GATES:
+                raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
+            made[key] = gate_value(key, value, f"'{candidate}': {name}", most)
+        if made:
+            return made
     return {}
 
 

@@ -31,6 +31,7 @@ MONTHS_FROM = 75  # days between the first and the last from which months are sh
 DATE = re.compile(r"(\d{4})(?:-?Q([1-4])|[-/]?(\d{2})(?:[-/]?(\d{2})(?:[T ].*)?)?)?")
 YEAR = re.compile(r"(1[89]|2[01])\d\d(\d{2}){0,2}")  # as a number: 2024, with a month (202403), with a day (20240331)
 MOST_DAYS = 40_000  # that are added up one by one
+UNITS = {"week": "M8[D]", "month": "M8[M]", "quarter": "M8[Y]", "year": "M8[Y]"}  # as periods are written
 
 
 def check_every(every: str | None, time: str | None) -> None:
@@ -63,13 +64,14 @@ def level_days(levels: Sequence[str], time: str) -> np.ndarray:
     >>> level_days(("1970-01-02", "1970-02", "1970-Q2", "1971", "19700103"), "when").tolist()
     [1.0, 31.0, 90.0, 365.0, 2.0]
     """
-    texts = [level.strip() for level in levels]
-    found = [DATE.fullmatch(text) for text in texts]
-    odd = next((text for text, one in zip(texts, found, strict=True) if text and one is None), None)
-    if odd is not None:
-        raise _no_dates(time, f"it holds {odd[:40]!r}")
-    try:  # the time of the day and its zone are left out; blank text is missing
-        days = np.array(["NaT" if one is None else _iso(*one.groups()) for one in found], dtype="M8[D]")
+    texts = []
+    for level in levels:  # the time of the day and its zone are left out; blank text is missing
+        found = DATE.fullmatch(level.strip())
+        if level.strip() and found is None:
+            raise _no_dates(time, f"it holds {level.strip()[:40]!r}")
+        texts.append(_iso(*found.groups()) if found else "NaT")
+    try:
+        days = np.array(texts, "M8[D]")
     except ValueError as error:  # such as the 31st of a short month
         raise _no_dates(time, str(error)) from error
     return np.where(np.isnat(days), np.nan, days.astype(np.int64))
@@ -114,14 +116,12 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     (['1970-01', '1970-02'], ['1970-Q2'])
     """
     whole = np.floor(days).astype(np.int64)
-    if every == "week":
-        return np.asarray(monday(whole).astype("M8[D]").astype(str))
-    month = whole.astype("M8[D]").astype("M8[M]")
-    if every == "month":
-        return np.asarray(month.astype(str))
-    year = month.astype("M8[Y]").astype(str)
-    quarter = np.array(["-Q1", "-Q2", "-Q3", "-Q4"])[month.astype(np.int64) % 12 // 3]
-    return np.asarray(year if every == "year" else np.char.add(year, quarter))
+    start = (monday(whole) if every == "week" else whole).astype("M8[D]").astype(UNITS[every])
+    names: np.ndarray = start.astype(str)
+    if every == "quarter":
+        month = whole.astype("M8[D]").astype("M8[M]").astype(np.int64) % 12
+        names = np.char.add(names, np.array(["-Q1", "-Q2", "-Q3", "-Q4"])[month // 3])
+    return names
 
 
 def by_period(

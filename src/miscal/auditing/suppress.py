@@ -171,8 +171,8 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
         if rows is None
     }
     table = Columns(compared["table"])
-    small = ~(floats(table["rows"]) >= below) | ~(floats(table["rows_before"]) >= below)  # not known: taken for small
-    keep = [k for k, where in enumerate(table["where"]) if where not in hidden and not small[k]]
+    large = np.minimum(floats(table["rows"]), floats(table["rows_before"])) >= below  # not known: taken for small
+    keep = [k for k, where in enumerate(table["where"]) if large[k] and where not in hidden]
     cells = {name: each for name, each in table.take(keep).items() if name not in ("rows", "rows_before")}
     named = {*cells["where"], *(finding["where"] for finding in made["findings"])}
     places = {word: [w for w in compared[word] if w in named] for word in ("better", "worse", "new", "gone")}
