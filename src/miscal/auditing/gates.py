@@ -150,7 +150,7 @@ def judge(
 
     shown : the document without what is hidden; by default everything may be named
     """
-    hidden = {} if shown is None else _hidden(audit, read_document(shown))
+    named = audit if shown is None else read_document(shown)
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
         for key, label in LIMITS.items()
@@ -162,14 +162,14 @@ def judge(
         text = f"happened / predicted over all rows is {words.number(ratio)}, at most {most:g} off 1 allowed"
         outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
     if gates.max_multicalibration_sigma is not None:
-        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, hidden))
+        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, named))
     outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
     heads = [head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        outcomes += _new(heads, audit, read_document(baseline), hidden)
+        outcomes += _new(heads, audit, read_document(baseline), named)
     return outcomes
 
 
@@ -178,15 +178,15 @@ def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
     return Outcome(name, value <= limit, text)
 
 
-def _multicalibration(audit: Document, limit: float, hidden: Mapping[str, str]) -> Outcome:
+def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
     name = "max-multicalibration-sigma"
     found = audit.of("subpopulation")
     if not found:
         return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
     table = found[0].table  # the worst first
     value = float(np.nanmax(floats(table["deviations"]), initial=0.0))
-    label = next(iter(table["label"]), None)
-    where = hidden.get(str(label), label)
+    label = str(next(iter(table["label"]), None))
+    where = _told(label, shown.of("subpopulation")[0].table["rows"][:1] == [None], shown)
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, value <= limit, text)
 
@@ -197,7 +197,7 @@ def _column(audit: Document, name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
-def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Mapping[str, str]) -> list[Outcome]:
+def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Document) -> list[Outcome]:
     name = "no-new-findings"
     least = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
     old = baseline.real
@@ -207,18 +207,15 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Mapp
     if not fresh:
         seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
-    said = [f"a place {hidden[each.where]}" if each.where in hidden else str(each) for each in fresh]
-    return [Outcome(name, False, f"new {each.code}: {text}") for each, text in zip(fresh, said, strict=True)]
+    named = {finding.where for finding in shown.real}
+    said = [f"new {each.code}: {_told(str(each), each.where not in named, shown)}" for each in fresh]
+    return [Outcome(name, False, text) for text in said]
 
 
-def _hidden(audit: Document, shown: Document) -> dict[str, str]:
-    """What is said of the places that may not be named: small ones, and those that would give them away."""
+def _told(text: str, hidden: bool, shown: Document) -> str:
+    """What is said of a place, unless it is hidden in what is shown."""
     below = shown.settings.get("suppress_below")
-    tables = [result.table for result in shown.of("subpopulation") if below]
-    cells = [cell for table in tables for cell in zip(table["label"], table["rows"], strict=True)]
-    small = {str(label) for label, rows in cells if rows is None}
-    gone = {finding.where for finding in audit.real} - {finding.where for finding in shown.real}
-    return dict.fromkeys(small | gone, f"of fewer than {below} rows, or beside such")
+    return f"a place of fewer than {below} rows, or beside such" if below and hidden else text
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
