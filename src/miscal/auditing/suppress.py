@@ -1,9 +1,9 @@
 """Small cells kept out of everything that is written, and no sum or difference that gives one away."""
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from miscal.data.checks import whole
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.page.json import Columns, floats
-from miscal.page.words import KIND, finite, plural
+from miscal.page.words import KIND, plural
 from miscal.pooling.cells import MISSING
 from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.pooling.parsing import parse
@@ -163,20 +163,18 @@ def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str
 
 def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int) -> dict[str, Any]:
     """What changed, without cells that are small in either audit or hidden in their section, and without counts."""
-    hidden = {
-        f"{result.get('settings', {}).get('column') or 'score'} {label}"
-        for results in made["sections"].values()
-        for result in results
-        for label, rows in zip(result["table"].get("label", []), result["table"].get("rows", []), strict=False)
-        if rows is None
-    }
+    hidden = set()
+    for result in chain(*made["sections"].values()):
+        cells, column = Columns(result["table"]), result["settings"].get("column") or "score"
+        labels = zip(cells["label"], cells["rows"], strict=True)
+        hidden |= {f"{column} {label}" for label, rows in labels if rows is None}
     table = Columns(compared["table"])
     large = np.minimum(floats(table["rows"]), floats(table["rows_before"])) >= below  # not known: taken for small
     keep = [k for k, where in enumerate(table["where"]) if large[k] and where not in hidden]
-    cells = {name: each for name, each in table.take(keep).items() if name not in ("rows", "rows_before")}
-    named = {*cells["where"], *(finding["where"] for finding in made["findings"])}
+    shown = {name: each for name, each in table.take(keep).items() if name not in ("rows", "rows_before")}
+    named = {*shown["where"], *(finding["where"] for finding in made["findings"])}
     places = {word: [w for w in compared[word] if w in named] for word in ("better", "worse", "new", "gone")}
-    return {**compared, **places, "table": cells}
+    return {**compared, **places, "table": shown}
 
 
 def _hide(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> None:
@@ -186,14 +184,11 @@ def _hide(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> 
     for name in (*FINER, *(PICKED if hidden.any() else ())):
         extra.pop(name, None)
     for name, values in table.items():
-        if name not in KEPT:
-            table[name] = _masked(values, hidden)
+        mask = hidden
         if kind == KIND and name.startswith(STEPS):  # what a period says of the one before it, where that one is hidden
-            table[name] = _masked(table[name], np.append(False, hidden[:-1]))
-
-
-def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:
-    return [None if hide else value for value, hide in zip(values, hidden, strict=True)]
+            mask = hidden | np.append(False, hidden[:-1])
+        if name not in KEPT:
+            table[name] = [None if hide else value for value, hide in zip(values, mask, strict=True)]
 
 
 class Places:
@@ -204,9 +199,9 @@ class Places:
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        self.sections, self.rows = document["sections"], int(finite(document["data"].get("rows")) or 0)
+        self.sections, self.rows = document["sections"], int(document["data"]["rows"])
         looked_at = [*self.sections.get("field", []), *self.sections.get("variable", [])]
-        self.kinds = {_column(one): str(one["extra"].get("column_kind", "category")) for one in looked_at}
+        self.kinds = {_column(one): one["extra"].get("column_kind", "category") for one in looked_at}
         dated = {_column(one) for one in self.sections.get(KIND, [])}
         # Text and years that are read as dates are shown as periods alone.
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}

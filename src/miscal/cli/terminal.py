@@ -100,9 +100,13 @@ def shown_lines(document: Document) -> list[str]:
 
 
 def _ranking(heads: Sequence[Finding]) -> Any:
+    from rich import box
     from rich.table import Table
 
-    table = Table(title="Where it is wrong, beyond noise", title_justify="left", box=None, pad_edge=False)
+    encoding = str(getattr(sys.stdout, "encoding", None)).lower()
+    style = box.HEAVY_HEAD if encoding.startswith("utf") else box.ASCII
+    title = "Where it is wrong, beyond noise"
+    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
     off = "difference in total" if words.means() else "difference in events"
     for heading in ("where", "rows", "predicted", "happened", off, "adjusted p"):
         table.add_column(heading, justify="left" if heading in ("where", off) else "right")
