@@ -38,7 +38,7 @@ def asked_for(reason: str) -> str:
     >>> asked_for("it has more than 1,000 levels")
     '--max-levels'
     """
-    if reason.endswith("levels") and reason.startswith("it has more than"):
+    if reason.startswith("it has more than"):
         return "--max-levels"
     said = ("constant", "an identifier", "an index", "a copy", "the score", "the class")
     return "--by with its name" if reason.startswith(said) else "a column of numbers, dates or text"
@@ -66,8 +66,10 @@ def asked_columns(
 
 def named(columns: Any) -> list[str]:
     """Names of columns given as one, several, or by class."""
-    if columns is None or isinstance(columns, str):
-        return [] if columns is None else [columns]
+    if columns is None:
+        return []
+    if isinstance(columns, str):
+        return [columns]
     return [str(name) for name in (columns.values() if isinstance(columns, Mapping) else columns)]
 
 

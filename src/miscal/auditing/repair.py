@@ -191,7 +191,7 @@ def _numbers(finding: Finding) -> dict[str, Any]:
 def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
     """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
     compared = rows.raw
-    rows = replace(rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
+    rows = replace(rows, spread=cluster_spread(compared.take(inside)))
     sums = sums_of(compared, inside)
     p_value = min(1.0, rows.exact_p(compared, inside, float(rows.p_values(sums)[0])) * tests)
     interval = [float(end[0]) * compared.units.scale for end in rows.gap_intervals(sums, tests, level)]
