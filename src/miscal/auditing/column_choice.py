@@ -5,7 +5,7 @@ Which are outcome and probability, where nobody says it and one choice is left: 
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,28 +212,20 @@ def _judged(column: Column, one: Pair) -> tuple[bool, int, str] | None:
     def sums(values: np.ndarray) -> np.ndarray:
         return np.bincount(code, values[known])[several]
 
-    shared = _outcomes(many, sums(one.observed), one.predicted, sums)
-    uncertain = not shared
-    if uncertain and (column.nominal or NAMED.search(column.name)):
-        off, noise = sums(one.observed - one.predicted), sums(one.predicted * (1.0 - one.predicted))
-        shared = _errors(off / many, noise / many**2)
-    return (uncertain, many.size, shared) if shared else None
-
-
-def _outcomes(
-    many: np.ndarray, events: np.ndarray, predicted: np.ndarray, sums: Callable[[np.ndarray], np.ndarray]
-) -> str:
-    """What the outcomes of a key have in common: all the same, or exactly one event; empty where that is chance."""
-    inside = np.clip(predicted, 1e-9, 1.0 - 1e-9)
-    all_, none = np.exp(sums(np.log(inside))), np.exp(sums(np.log1p(-inside)))
-    one = none * sums(inside / (1.0 - inside))
-    for agree, chance, words in (
-        ((events == 0) | (events == many), all_ + none, "have the same outcome"),
-        (events == 1, np.minimum(one, 1.0), "have exactly one event"),
-    ):
+    inside = np.clip(one.predicted, 1e-9, 1.0 - 1e-9)
+    events, none = sums(one.observed), np.exp(sums(np.log1p(-inside)))
+    agreeing = {  # and how likely that is by chance
+        "have the same outcome": ((events == 0) | (events == many), np.exp(sums(np.log(inside))) + none),
+        "have exactly one event": (events == 1, np.minimum(none * sums(inside / (1.0 - inside)), 1.0)),
+    }
+    for shared, (agree, chance) in agreeing.items():
         if agree.mean() >= NEARLY_ALL and chance.mean() <= CHANCE:
-            return words
-    return ""
+            return False, many.size, shared
+    if not (column.nominal or NAMED.search(column.name)):
+        return None
+    off, noise = sums(one.observed - one.predicted), sums(one.predicted * (1.0 - one.predicted))
+    together = _errors(off / many, noise / many**2)
+    return (True, many.size, together) if together else None
 
 
 def _errors(mean: np.ndarray, variance: np.ndarray) -> str:
