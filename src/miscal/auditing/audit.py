@@ -212,15 +212,16 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
         return _look_at_rows(data, wanted, steps)
     source = opened(data, memory, steps.progress)
     roles, about, notes = _named(data, source, options)
-    as_it_stands = isinstance(roles.probability, str) and not roles.logit
-    wanted = replace(wanted, score=roles.probability if as_it_stands else None)
+    if isinstance(roles.probability, str) and not roles.logit:  # it is the score as it stands
+        wanted = replace(wanted, score=roles.probability)
     kept = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
     kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
     limit = None  # of rows to gather: none where the table is in memory already
     if memory is not None or isinstance(data, (str, PathLike)) or source.rows is None:
         ceiling = memory or ("1GB" if library_of(data) == "pyspark" else half_of_memory())  # of a cluster's driver
         limit = rows_that_fit(ceiling, source.kinds, source.texts)
-        limit = min(limit, MOST_SAMPLED[wanted.effort]) if (source.rows or 0) > limit else limit
+        if (source.rows or 0) > limit:
+            limit = min(limit, MOST_SAMPLED[wanted.effort])
     rows = gather(source, roles, kept, limit=limit, target=wanted.target)
     roles = rows.roles or roles
     give_back(rows.predictions.rows)
@@ -260,8 +261,11 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     names = [one["where"] for one in aside if one["reason"].startswith("an identifier")]
     known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
     key = None if predictions.cluster is not None else column_choice.suggested(predictions, looks[0].rows.beyond, known)
-    about |= {} if key is None else {"cluster_suggested": key[0]}
-    return Seen(looks, about, [*unread, *aside], {}, [] if key is None else [key[1]])
+    seen = Seen(looks, about, [*unread, *aside], {})
+    if key is not None:
+        about["cluster_suggested"] = key[0]
+        seen.notes.append(key[1])
+    return seen
 
 
 def _look_at_sample(

@@ -184,8 +184,8 @@ def _late_verdict(before: dict[str, Any], finding: Finding) -> str:
 
 
 def _numbers(finding: Finding) -> dict[str, Any]:
-    names = ("rows", "predicted", "observed", "gap", "p_value")
-    return {**{name: getattr(finding, name) for name in names}, "interval": list(finding.interval)}
+    names = ("rows", "predicted", "observed", "gap", "p_value", "interval")
+    return {name: getattr(finding, name) for name in names}
 
 
 def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:

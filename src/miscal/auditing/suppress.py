@@ -155,7 +155,7 @@ def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str
     """
     made: list[dict[str, Any]] = []
     for each in findings:
-        under = _findings(each.get("explained", ()), kept, each["where"] if id(each) in kept else parent)
+        under = _findings(each["explained"], kept, each["where"] if id(each) in kept else parent)
         alone = {**each, "parent": parent, "score_ranges": (), "explained": under}
         made += [alone] if id(each) in kept else under
     return made
@@ -238,11 +238,11 @@ class Places:
 
     def _of_finding(self, finding: Mapping[str, Any]) -> Told:
         """The conditions of a finding; one without any that is not of the whole table (of an old audit) says none."""
-        made = Conjunction.from_dict(finding.get("condition") or ()).conditions
-        if finding.get("kind") != "score":
+        made = Conjunction.from_dict(finding["condition"]).conditions
+        if finding["kind"] != "score":
             return made or None
-        names = [str(result.get("name")).partition(", class ")[2] for result in self.sections.get("score", [])]
-        scope = str(finding.get("scope", "")).removeprefix("class ")
+        names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
+        scope = finding["scope"].removeprefix("class ")
         return [replace(one, column=f"\0score{names.index(scope)}") for one in made] if scope in names else None
 
     def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Told]]:
