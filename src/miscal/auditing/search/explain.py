@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
-from miscal.auditing.search.places import Looked, Multiplicity, Overlap, Place, box_place, effects
+from miscal.auditing.search.places import Looked, Multiplicity, Overlap, Place, effects, plain_chance
 from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
@@ -117,11 +117,12 @@ class Explainer:
         best = best_boxes(group, self.rows, off, self.total, beyond=True)
         if not best:
             return None
-        place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
-        place.specific = True
+        box, z = best[0]
+        place = Place(group, box, math.nan, "columns", *group.joined(box), group.searched, specific=True)
+        place.p_value = min(1.0, plain_chance(place, self.rows) * group.searched)
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
-        left = float(group.summed(off, best[0].box))
-        too_near = best[0].z < adjusted_z(self.tests.severity(place), self.tests.level)
+        left = float(group.summed(off, box))
+        too_near = z < adjusted_z(self.tests.severity(place), self.tests.level)
         if too_near or left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
@@ -205,7 +206,7 @@ class Explainer:
         """
         overlap = self._overlap(place)
         weight = place.raw.weight
-        if place.along is not None and off.size == overlap.cells_of_score > 1:
+        if place.along is not None and off.size == self.rows.grid.cells > 1:
             weight = place.along[0].weight
         else:
             off = off.sum(keepdims=True)
@@ -290,7 +291,7 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     for place in whole:
         if place in general.open:
             taken.append(general.taken(place))
-            if looked.rows.grid is None:  # sums without rows: what is not off beyond the score is the score's
+            if not looked.rows.here:  # sums without rows: what is not off beyond the score is the score's
                 taken[-1].explains += general.open
                 general.open = []
     taken += general.run()
@@ -335,7 +336,7 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
     if looked.whole in taken:
         return taken.index(looked.whole)
-    if math.isnan(looked.rows.scale) or not taken:  # sums do not tell which rows an end shares with a place
+    if not (looked.rows.here and taken):  # sums do not tell which rows an end shares with a place
         return None
     shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
     most = int(np.argmax(shares))

@@ -147,7 +147,7 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
 
 
 def _inside(compared: Pair, end: End) -> np.ndarray:
-    return np.flatnonzero((compared.predicted > end.low) & (compared.predicted <= end.high)).astype(np.int32)
+    return (compared.predicted > end.low) & (compared.predicted <= end.high)
 
 
 def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:

@@ -130,12 +130,12 @@ def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
 
 def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
     """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
-    ends = result.extra.get("range")
-    if ends is None or part.edges is None:
+    ends, p_value = result.extra.get("range"), float(result.extra.get("kuiper_p_value", result.p_value))
+    if ends is None or part.edges is None or math.isnan(p_value):
         return None
     low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
     start = low + 1 if low < high and ends[0] > part.edges[1] else low
-    return float(result.extra.get("kuiper_p_value", result.p_value)), int(start), int(high)
+    return p_value, int(start), int(high)
 
 
 def suspicion(result: Result, group: Group) -> float:
@@ -161,16 +161,16 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
     whole, p_value = "score" if kuiper["method"] in SIMULATED else family, float(kuiper["p_value"])
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
-    every = np.arange(rows.raw.rows, dtype=np.int32)
+    every = np.arange(rows.raw.rows)
     raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
-    own = Own("score", every, f"class {looked.name}" if looked.name else "the whole table")
+    own = Own("score", np.ones(every.size, bool), f"class {looked.name}" if looked.name else "the whole table")
     bound = p_value <= kuiper.get("least", 0.0)
     looked.whole = Place(own, (), p_value, whole, raw, beyond, along=along, bound=bound)
     chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
     looked.extremes = extreme_places(looked, family)
     for place in (looked.whole, looked.bent, *looked.extremes):
-        tests.families[place.family].add([place.p_value], {0: place})
+        tests.families[place.family].add([place])
     _judge_groups(looked, tests, looked.groups, family)
 
 
@@ -182,7 +182,7 @@ def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], 
         looked.places += [place for group in groups for place in add(held, group, looked.rows, family)]
     for group in groups:
         along, places = shapes_of(group, looked.rows, family)
-        held.add(along.p_values, along.places)
+        held.add(along.places, along.others)
         looked.places += places
 
 
@@ -197,7 +197,7 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
         plain_first = sorted(groups, key=lambda group: any(group.runs))
         _judge_groups(looked, tests, plain_first, family)
     for family, (size, places) in looked.searched.items():
-        tests.families[family] = Family(size, searched=places)
+        tests.families[family] = Family(size, places=places, searched=True)
         looked.places += places
 
 

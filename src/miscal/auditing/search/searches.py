@@ -225,9 +225,10 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
             break
         if len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
             continue
-        members = np.flatnonzero(definition.rows(predictions.columns)).astype(np.int32)
+        inside = definition.rows(predictions.columns)
+        members = np.flatnonzero(inside)
         words = tuple(condition.words() for condition in definition.conditions)
-        own = Own("subpopulation", members, definition.name, definition.columns, words, definition)
+        own = Own("subpopulation", inside, definition.name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p)))
     return places
@@ -295,5 +296,5 @@ def _box_place(looked: Looked, one: Group, two: Group) -> Place:
     """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
     group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
     best = best_boxes(group, looked.rows, beyond=True)
-    box = best[0].box if best else tuple((0, known - 1) for known in group.runs)
+    box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
     return Place(group, box, math.nan, "neighbourhoods", *group.joined(box), BOXES)

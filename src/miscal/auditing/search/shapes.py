@@ -15,8 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.groups import WHOLE, Along, Both, Box, Group, Rows, crossed_codes, furthest, noise_left
-from miscal.auditing.search.places import Boxes, Family, Multiplicity, Place, Reading, plain_chance
+from miscal.auditing.search.groups import (
+    WHOLE,
+    Along,
+    Both,
+    Box,
+    Group,
+    Rows,
+    cluster_p,
+    crossed_codes,
+    furthest,
+    noise_left,
+)
+from miscal.auditing.search.places import Family, Multiplicity, Place, Reading, mean_chance, plain_chance
 from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
@@ -29,7 +40,6 @@ from miscal.pooling.cells import LevelPooling, Numbered
 def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
     """Sums of all rows in cells of place and score, (places, cells of the score)."""
     grid = rows.grid
-    assert grid is not None
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(places * grid.cells))
     plain = rows.raw.plain and rows.raw.binary and rows.noise.null == "bernoulli"
@@ -76,7 +86,7 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
     for group in groups:  # of a field with very many levels the largest alone are added along the score
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
             return group.along.map(lambda values: values.sum(axis=0))
-    if rows.grid is None or rows.sample:
+    if rows.sample:
         made = along_of_tally(bins, rows, (bins.counts.size,))
         return Both(made, made)
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
@@ -85,10 +95,11 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
 def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
     held, places = group.shapes or (Family(), [])
-    if group.shapes is not None or rows.grid is None or (rows.sample and group.along is None):
+    if group.shapes is not None or (rows.sample and group.along is None):
         return held, places
     places += SHAPE.add_boxes(held, group, rows, family)
-    group.suspect = min(held.p_values, default=1.0)
+    tested = [*held.others, *(place.p_value for place in held.places)]
+    group.suspect = min(tested, default=1.0)
     places += SHAPE.add_cells(held, group, rows, family)
     group.shapes = held, places
     return held, places
@@ -103,43 +114,36 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
     both = alongs(group, rows)
     found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
-    chances = [math.exp(-item.z) for item in best]
+    chances = [math.exp(-size) for _, size in best]
     if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
-        own = both.raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
+        own = both.raw.map(lambda values: np.stack([group.summed(values, box) for box, _ in best]))
         chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
-    return best, chances
+    return [(box, chance) for (box, _), chance in zip(best, chances, strict=True)]
 
 
-def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Rows, family: str) -> Place:
-    """The place of a box of cells that was tested along the score."""
-    place = Place(group, box, p_value, family, *group.joined(box), searched)
-    if rows.raw.cluster is not None:
-        see_along([place], rows)
-        p_value = max(p_value, _shape(place, rows)[0])
-    place.p_value = min(1.0, p_value * searched)
-    return place
+def _of_place(place: Place, rows: Rows, p_value: float) -> float:
+    if rows.raw.cluster is None:
+        return p_value
+    see_along([place], rows)
+    return max(p_value, _shape(place, rows)[0])
 
 
-SHAPE = Reading(_cells, _boxes, shape_place)
+SHAPE = Reading(_cells, _boxes, _of_place)
 
 
 def see_along(places: Sequence[Place], rows: Rows) -> None:
     """Give places their sums along the score, one look at the rows for all places of a group."""
-    if rows.grid is None:
-        return
     for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
         if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
         both = alongs(group, rows) if isinstance(group, Group) else None
         for place in own:
             if both is None:
-                inside = np.zeros(rows.raw.rows, np.int32)
-                inside[place.rows] = 1
-                place.along = along_of(rows, inside, 2).map(itemgetter(1))
+                place.along = along_of(rows, group.inside, 2).map(itemgetter(1))
             elif group.seen is None:
                 place.along = both.map(partial(group.summed, box=place.box))
             else:  # a level: one with too few rows is known by its average alone
@@ -187,18 +191,27 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
     found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
-        pair = rows.beyond if beyond else rows.raw
-        p_value = max(p_value, rows.moment_p(pair, place.rows, place.along[beyond]))
+        p_value = max(p_value, _moment_by_cluster(place, rows, beyond=beyond))
     return p_value, float(found.moment)
+
+
+def _moment_by_cluster(place: Place, rows: Rows, *, beyond: bool) -> float:
+    """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
+    assert place.along is not None
+    variance = place.along[beyond].variance
+    noise = variance / max(float(variance.sum()), 1e-300)
+    lever = np.cumsum(noise) - 0.5 * noise - 0.5
+    pair, members = rows.beyond if beyond else rows.raw, place.rows
+    return min(1.0, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
 
 
 def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     """P-value of the average beyond the score."""
     after = place.beyond
     if rows.raw.cluster is not None:
-        return rows.exact_p(rows.beyond, place.rows, 0.0)
+        return cluster_p(rows.beyond, place.rows)
     if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
-        return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
+        return mean_chance(after, rows)
     return 2.0 * float(special.ndtr(-abs(float(after.off[0])) / rows.deviation(after, total)))
 
 
@@ -224,7 +237,7 @@ def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
     found = []
     if place.average:
         found.append(rows.p_values(_less(place.raw, row, times))[0])
-    if place.shape and place.along is not None and rows.grid is not None:
+    if place.shape and place.along is not None and place.along.raw.off.size == rows.grid.cells:
         own = np.arange(rows.grid.cells) == bin_index(row[1:2], rows.grid.edges)
         found.append(tested(_less(place.along[0], row, times * own), rows).p_value)
     return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))

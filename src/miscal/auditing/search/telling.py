@@ -145,7 +145,7 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     grid, bins = looked.rows.grid, looked.score.extra["tally"]
     if place is looked.whole:
         own, edges = along_of_tally(bins, looked.rows, (bins.counts.size,)), bins.cells.edges
-    elif place.along is not None and grid is not None:
+    elif place.along is not None:
         own, edges = place.along[0], grid.edges
     else:
         return "too high" if place.off >= 0 else "too low", ()
