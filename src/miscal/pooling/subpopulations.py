@@ -13,6 +13,7 @@ import numpy as np
 from miscal.data.columns import Column
 from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
+from miscal.pooling.bins import even_groups
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
 
 IN_ORDER = np.empty(0, np.int64)  # of a column's codes, which nothing shuffles
@@ -83,11 +84,10 @@ def ranged(one: Covariate, ranges: int) -> Covariate:
     if one.nominal or one.levels or one.known <= ranges:
         return one
     rows = np.bincount(one.codes, minlength=one.count)[: one.known]
-    middle = np.cumsum(rows) - 0.5 * rows
-    place = np.minimum((ranges * middle / max(rows.sum(), 1)).astype(np.int64), ranges - 1)
-    firsts = np.flatnonzero(np.append(True, np.diff(place) > 0))
-    cell = np.append(np.cumsum(np.append(0, np.diff(place) > 0)), firsts.size).astype(np.int32)
+    group = even_groups(rows, ranges)
+    firsts = np.unique(group, return_index=True)[1]
     lasts = np.append(firsts[1:] - 1, one.known - 1)
+    cell = np.append(group, firsts.size).astype(np.int32)
     count = firsts.size + one.missing
     values, tops = one.values[firsts], one.values[lasts]
     return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
@@ -106,15 +106,14 @@ def lumped(one: Covariate, most: int | None) -> Covariate:
 
 @dataclass(frozen=True)
 class Definition(Conjunction):
-    """Which rows belong: a conjunction of conditions, or a name that the user gave."""
+    """Which rows belong: a conjunction of conditions, with a name of its own where one was given."""
 
     given: str | None = None
-    short: str | None = None  # the name, where it is known already
 
     @property
     def name(self) -> str:
         """Readable words, long lists of levels cut short."""
-        return self.words(SHOWN_LEVELS) if self.short is None else self.short
+        return self.words(SHOWN_LEVELS)
 
     def words(self, shown: int | None = None) -> str:
         """All of it; `pooling.parsing` reads it back."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.pooling.bins import even_groups
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.pooling.condition import Condition
 
@@ -102,10 +103,8 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     if part.edges is None or part.known <= COARSE:
         return part
     rows = np.bincount(part.codes, weight, part.count)[: part.known]
-    middle = np.cumsum(rows) - 0.5 * rows
-    group = np.minimum((COARSE * middle / max(rows.sum(), 1e-300)).astype(np.int64), COARSE - 1)
-    group = np.unique(group, return_inverse=True)[1]
-    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    group = even_groups(rows, COARSE)
+    starts = np.unique(group, return_index=True)[1]
     edges = np.append(part.edges[starts], part.edges[-1])
     table = np.append(group, group[-1] + 1).astype(np.int8)
     return Part(part.column, table[part.codes], (), edges, part.missing)
