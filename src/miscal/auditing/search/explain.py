@@ -40,7 +40,6 @@ class Explainer:
         self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
-        self.needed: dict[Place, list[float]] = {}
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [group for group in looked.groups if group.ordered and beyond]
@@ -49,13 +48,12 @@ class Explainer:
             self._measure(place)
         self._bend(self.open)
 
-    def _measure(self, place: Place, left: float = math.nan) -> None:
+    def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
-        if place.along is not None and math.isnan(left):
-            place.left = place.along[self.beyond].off
-        else:
-            place.left = np.array([float(self.of(place).off[0]) if math.isnan(left) else left])
+        place.left = self.of(place).off if place.along is None else place.along[self.beyond].off
         place.start = place.left
+        severities = self.tests.severity(place), self.tests.severity_beyond(place)
+        place.needed = adjusted_z(severities[0], self.tests.level), adjusted_z(severities[1], self.tests.level)
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
@@ -105,10 +103,7 @@ class Explainer:
 
     def _still_off(self, place: Place) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
-        if place not in self.needed:
-            severities = self.tests.severity(place), self.tests.severity_beyond(place)
-            self.needed[place] = [adjusted_z(severity, self.tests.level) for severity in severities]
-        needed, beyond = self.needed[place]
+        needed, beyond = place.needed
         return place.z >= needed or (self.beyond and place.bent >= beyond)
 
     def _stretch(self, group: Group) -> Place | None:
@@ -127,7 +122,8 @@ class Explainer:
             return None
         see_along([place], self.rows)
         mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
-        self._measure(place, left)
+        self._measure(place)
+        place.left = place.start = np.array([left])
         return place if place.deciding is None else None
 
     def _choose(self, candidates: list[Place]) -> tuple[Place, float]:
@@ -162,9 +158,9 @@ class Explainer:
             share = float(overlap.weight(wider).sum()) / chosen.size
             if share < INSIDE or wider.size <= share * chosen.size:
                 continue
-            own, other = effects(chosen, wider, share, beyond=self.beyond)
-            apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
-            too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
+            (own, rest), noise = effects(chosen, wider, share, beyond=self.beyond)
+            apart = abs(own - rest) / math.hypot(*noise)
+            too = own * rest > 0 and abs(rest) >= alike * noise[1]
             if apart <= alike or (too and CLEARLY * bounds[wider] >= bounds[chosen]):
                 return wider
         return chosen
@@ -213,7 +209,7 @@ class Explainer:
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
         for group in self.searched:
             self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
-        others = [other for other in self.open if other is not place and other.key != place.key]
+        others = [other for other in self.open if other.key != place.key]
         was, shares, lefts = [self._still_off(other) for other in others], [], []
         overlap.know(others)
         for other in others:

@@ -7,7 +7,7 @@ chance. Each end is one test of the audit: whether more of what was called rare 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,13 +27,12 @@ SCORE = "score"  # what a condition calls the score that no column holds as it s
 
 
 class End(NamedTuple):
-    """Cells of the grid of scores at one end of the scale: `upper` is the end at 1, `certain` its last cell alone."""
+    """One end of the scale, that at 1 if `upper`: its cells of the grid of scores; `certain`: 0 or 1 alone."""
 
     upper: bool
-    certain: bool
     cells: slice
-    low: float
-    high: float
+    condition: Condition
+    certain: bool = False
 
 
 def fine_sums(compared: Pair) -> Sums:
@@ -68,8 +67,8 @@ def extreme_places(looked: Looked, family: str) -> list[Place]:
     return [_place(looked, *found, family) for found in made if found is not None]
 
 
-ZERO = End(upper=False, certain=True, cells=slice(0, 1), low=-math.inf, high=0.0)
-ONE = End(upper=True, certain=True, cells=slice(GRID.size - 2, GRID.size - 1), low=just_below(1.0), high=math.inf)
+ZERO = End(False, slice(0, 1), Condition(SCORE, levels=(0.0,)), certain=True)
+ONE = End(True, slice(GRID.size - 2, GRID.size - 1), Condition(SCORE, levels=(1.0,)), certain=True)
 Found = tuple[End, float, int]
 
 
@@ -111,8 +110,9 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
 def _end(many: int, *, upper: bool) -> End:
     last = GRID.size - 2  # the cell of 1 alone
     if upper:
-        return End(upper, False, slice(last - many, last), float(GRID[last - many]), just_below(1.0))
-    return End(upper, False, slice(1, 1 + many), 0.0, float(GRID[1 + many]))
+        first = last - many
+        return End(upper, slice(first, last), Condition(SCORE, low=float(GRID[first]), high=just_below(1.0)))
+    return End(upper, slice(1, 1 + many), Condition(SCORE, low=0.0, high=float(GRID[1 + many])))
 
 
 def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
@@ -127,7 +127,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, fl
     """The same of clusters in which the rare happened at all: at most as likely as the sum over their rows."""
     if compared.cluster is None:
         return None
-    inside = _inside(compared, end)
+    inside = end.condition.numbers(compared.predicted)
     chance = 1.0 - compared.predicted[inside] if end.upper else compared.predicted[inside]
     rare = compared.observed[inside] < 1 if end.upper else compared.observed[inside] > 0
     chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
@@ -146,18 +146,14 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
     return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
 
 
-def _inside(compared: Pair, end: End) -> np.ndarray:
-    return (compared.predicted > end.low) & (compared.predicted <= end.high)
-
-
 def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
-    level = ("100%" if end.upper else "0%") if end.certain else _said(end)
-    column, value = looked.column or SCORE, (1.0 if end.upper else 0.0,)
+    level = _said(end)
     names = () if looked.column is None else (looked.column,)
-    one = Condition(column, levels=value) if end.certain else Condition(column, low=end.low, high=end.high)
     words = f"rows said {level}" + (f" (class {looked.name})" if looked.name else "")
-    own = Own("score", _inside(looked.rows.raw, end), words, names, (level,), Conjunction((one,)), "MC102")
+    inside = end.condition.numbers(looked.rows.raw.predicted)
+    condition = Conjunction((replace(end.condition, column=looked.column or SCORE),))
+    own = Own("score", inside, words, names, (level,), condition, "MC102")
     return Place(own, (), p_value, family, raw, raw, searched)
 
 
@@ -167,7 +163,9 @@ def _said(end: End) -> str:
     >>> _said(_end(int(np.searchsorted(GRID, 1e-7)) - 1, upper=False))
     '0.00001% or less'
     """
-    edge = end.low if end.upper else end.high
+    if end.certain:
+        return "100%" if end.upper else "0%"
+    edge: Any = end.condition.low if end.upper else end.condition.high
     decimals = max(0, 1 - math.floor(math.log10(100.0 * min(edge, 1.0 - edge))))
     text = f"{100.0 * edge:.{decimals}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%" + (" or more" if end.upper else " or less")

@@ -18,7 +18,7 @@ from miscal.inference.sums import Floats, Judging, Sums
 from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import LevelPooling, Levels
+from miscal.pooling.cells import LevelPooling, Numbered
 from miscal.pooling.condition import Conjunction
 
 Box = tuple[tuple[int, int], ...]
@@ -357,22 +357,18 @@ def crossed_codes(parts: Sequence[Part], cells: Sequence[np.ndarray] | None = No
     cells : of the rows in each part, where not all rows are asked for
     """
     cells = [part.codes for part in parts] if cells is None else cells
-    codes = cells[0].astype(np.int64)
-    for part, each in zip(parts[1:], cells[1:], strict=True):
-        codes *= part.count
-        codes += each
+    shape = [part.count for part in parts]
+    codes = np.ravel_multi_index(cells, shape, mode="clip")
     for part, each in zip(parts, cells, strict=True):
         if part.some:
-            codes[each == part.count] = math.prod(one.count for one in parts)
+            codes[each == part.count] = math.prod(shape)
     return codes
 
 
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:
     """Tally the cells of a column, or of columns crossed."""
-    codes = parts[0].codes if len(parts) == 1 else crossed_codes(parts)
-    codes = codes.astype(np.int16) if codes.dtype == np.int8 else codes  # kept in one byte, added in two
     count = math.prod(part.count for part in parts)
-    pooling = LevelPooling(codes, Levels(("",) * (count + any(part.some for part in parts))))
+    pooling = LevelPooling(crossed_codes(parts), Numbered(count + any(part.some for part in parts)))
     raw, beyond = (Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond))
     seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
     return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen)
@@ -380,7 +376,7 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
 
 def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     """The sums of some rows, as one cell."""
-    return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Levels(("",)))))
+    return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
 def stretches(cells: int) -> int:

@@ -201,31 +201,30 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
         looked.places += places
 
 
-def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
-    """The rows that the curves are drawn from: all of them (None), or a sample that all columns share."""
+def curve_rows(rows: int, random_state: int) -> np.ndarray:
+    """The rows that the curves are drawn from: all of them, or a sample that all columns share."""
     if rows <= MOST_ROWS:
-        return None
+        return np.arange(rows)
     return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
 
 
-def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray | None) -> Result:
+def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray) -> Result:
     """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
-    values = column.values if chosen is None else column.values[chosen]
-    known = np.flatnonzero(~np.isnan(values))
-    if known.size < LEAST_ROWS:
+    rows = chosen[~np.isnan(column.values[chosen])]
+    if rows.size < LEAST_ROWS:
         return result
     # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different, or so far
     # apart that there is no number between them.
-    grid = np.unique(np.quantile(values[known], np.linspace(0.025, 0.975, POINTS)))
+    values = column.values[rows]
+    grid = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
     if grid.size < LEAST_POINTS or not np.isfinite(grid).all():
         return result
-    rows = known if chosen is None else chosen[known]
-    taken = compared if rows.size == compared.rows else compared.take(rows)
-    seed = int(result.settings["random_state"])
-    smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
-    said = {} if chosen is None else {"curve_rows": int(known.size)}
-    density = density_of(values[known], taken, integer=column.integer)
-    return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
+    taken, seed = compared.take(rows), int(result.settings["random_state"])
+    smooth = curve_of(taken, values, grid=grid, span=SPAN, random_state=seed)
+    extra = {**result.extra, "curve": smooth.frame(), "density": density_of(values, taken, integer=column.integer)}
+    if chosen.size < compared.rows:
+        extra["curve_rows"] = int(rows.size)
+    return replace(result, extra=extra)
 
 
 ALONE = {

@@ -90,12 +90,12 @@ def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarra
     pooling: Any
     if column.nominal:
         pooling, labels = level_pooling(column), tuple(map(str, column.as_levels().levels))
-        return Part(column, _small(pooling.codes(), len(labels) + 1), labels, None, pooling.cells.missing)
+        return Part(column, small(pooling.codes(), pooling.cells.count), labels, None, pooling.cells.missing)
     dated = column.kind == "date" and not column.missing.all()
     pooling = range_pooling(column, date_edges(column.values) if dated else FINE, weight=weight, count=count)
     cells = pooling.cells
     edges = getattr(cells, "edges", None)  # none where nothing but missing values
-    return Part(column, _small(pooling.codes(), cells.count), (), edges, cells.missing)
+    return Part(column, small(pooling.codes(), cells.count), (), edges, cells.missing)
 
 
 def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
@@ -110,6 +110,11 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     return Part(part.column, table[part.codes], (), edges, part.missing)
 
 
+def small(codes: np.ndarray, cells: int) -> np.ndarray:
+    """Codes of so many cells in as few bytes as hold them."""
+    return codes.astype(np.min_scalar_type(cells))
+
+
 def some_levels(part: Part, chosen: np.ndarray) -> Part:
     """The same field with some of its levels alone."""
     table = np.full(part.count, chosen.size + part.missing)
@@ -117,7 +122,7 @@ def some_levels(part: Part, chosen: np.ndarray) -> Part:
     if part.missing:
         table[part.known] = chosen.size
     labels = tuple(part.labels[cell] for cell in chosen.tolist())
-    return Part(part.column, _small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
+    return Part(part.column, small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
 
 
 def monday(day: Any) -> Any:
@@ -180,8 +185,3 @@ def _number(value: float) -> str:
 
 def _day(days: float) -> str:
     return str(np.datetime64(int(days), "D"))
-
-
-def _small(codes: np.ndarray, count: int) -> np.ndarray:
-    kind = np.int8 if count < 128 else np.int16 if count < 32_000 else np.int32
-    return np.ascontiguousarray(codes, dtype=kind)

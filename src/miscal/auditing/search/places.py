@@ -66,6 +66,7 @@ class Place:
     average, shape : whether its average, and its walk along the score, are beyond noise
     start, left : its error in each cell of the score, and what is left of it once others were put right
     deciding : prediction and outcome of the one row without which it is within noise, where there is one
+    needed : standard deviations from which it is off, and from which its walk is, once the score was put right
     deviation : the standard deviation of the sum of that;  noise : the variance of what is left, in each cell
     bent : its walk along the score, as standard deviations;  bent_off : events off for certain along it, as predicted
     certain, explains : events off for certain when it was taken for a finding, and the places that it explains
@@ -85,6 +86,7 @@ class Place:
     shape: bool = False
     start: Floats = field(init=False)
     left: Floats = field(init=False)
+    needed: tuple[float, float] = field(init=False)
     deviation: float = math.nan
     noise: Floats = field(init=False)
     bound: bool = False
@@ -354,24 +356,23 @@ def add_walk(held: Family, group: Group, _: Rows, family: str) -> list[Place]:
     return held.places[-1:]
 
 
-def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> list[tuple[float, float]]:
-    """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
+def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple[Floats, Floats]:
+    """The error of a place and of the rest of a wider one, and the noise of both: of the gap, or the tilt of a walk.
 
     share : of the place that lies in the wider one, and so does as much of its error
     """
-    sizes = chosen.size, wider.size - share * chosen.size
-    offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
-    noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
     if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
-        return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
+        off, noise = chosen.left.sum(), chosen.deviation**2
+        sizes = np.array([chosen.size, wider.size - share * chosen.size])
+        offs = np.array([off, wider.left.sum() - share * off])
+        noises = np.array([noise, max(wider.deviation**2 - share * noise, 1e-300)])
+        return offs / sizes, np.sqrt(noises) / sizes
     own, every = chosen.along[beyond].variance, wider.along[beyond].variance
     lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
-    made = []
-    rest = wider.left - share * chosen.left, np.maximum(every - share * own, 0.0)
-    for off, variance in ((chosen.left, own), rest):
-        known = max(float(np.sum(variance * lever * lever)), 1e-300)
-        made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
-    return made
+    offs = np.stack([chosen.left, wider.left - share * chosen.left])
+    noises = np.stack([own, np.maximum(every - share * own, 0.0)])
+    known = np.maximum(np.sum(noises * lever * lever, axis=1), 1e-300)
+    return np.sum(offs * lever, axis=1) / known, 1.0 / np.sqrt(known)
 
 
 class Overlap:
