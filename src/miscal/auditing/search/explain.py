@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
-from miscal.auditing.search.places import Looked, Multiplicity, Overlap, Place, effects, plain_chance
+from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
 from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
@@ -34,14 +34,15 @@ Ordered = list[tuple[float, Finding]]
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
-    def __init__(self, looked: Looked, tests: Multiplicity, places: list[Place], *, beyond: bool = True) -> None:
-        self.rows, self.tests, self.open, self.beyond = looked.rows, tests, places, beyond
+    def __init__(self, looked: Looked, places: list[Place], *, beyond: bool = True) -> None:
+        self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
+        self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
         self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
-        self.critical = adjusted_z(tests.total, tests.level)
+        self.critical = adjusted_z(self.tests.total, self.tests.level)
         self.searched = [group for group in looked.groups if group.ordered and beyond]
         self.off = {group: group.beyond.off for group in self.searched}
         for place in self.open:
@@ -113,7 +114,8 @@ class Explainer:
         if not best:
             return None
         box, z = best[0]
-        place = Place(group, box, math.nan, "columns", *group.joined(box), group.searched, specific=True)
+        place = box_place(group, box, math.nan, group.searched)
+        place.specific = True
         place.p_value = min(1.0, plain_chance(place, self.rows) * group.searched)
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
         left = float(group.summed(off, box))
@@ -121,7 +123,7 @@ class Explainer:
         if too_near or left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
-        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
+        mark_decided([place] if self.rows.lookup is None else [], self.looked)
         self._measure(place)
         place.left = place.start = np.array([left])
         return place if place.deciding is None else None
@@ -242,13 +244,13 @@ def _one_way(one: Place, other: Place) -> bool:
     return not (one.average and other.average) or one.off * other.off > 0
 
 
-def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
+def real_places(looked: Looked) -> list[Place]:
     """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
 
     What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
     (a level, and a pair of columns one of which tells the other) the simplest is kept.
     """
-    most = ALL * looked.whole.size
+    tests, most = looked.tests, ALL * looked.whole.size
     once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
@@ -263,25 +265,25 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     real = list(once.values())
     see_along(real, looked.rows)
     for place in real:
-        mark_tests(tests, place, looked.rows, looked.total)
-    mark_decided(real, looked.rows, tests)
+        mark_tests(looked, place)
+    mark_decided(real, looked)
     looked.decided = [place for place in real if place.deciding is not None]
     return [place for place in real if place.deciding is None]
 
 
-def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
+def findings_of(looked: Looked) -> Ordered:
     """Findings of one target that no other explains, each with those that it explains, and what orders them.
 
     First the places that are off beyond the score. When they are put right, the whole table if it is still off as
     predicted, and then what is left of the other places, as predicted too.
     """
-    real = real_places(looked, tests)
-    specific = Explainer(looked, tests, [place for place in real if place.specific])
+    real = real_places(looked)
+    specific = Explainer(looked, [place for place in real if place.specific])
     taken = specific.run()
-    whole = _whole(looked, tests)
+    whole = _whole(looked)
     listed = {place.key for one in taken for place in (one, *one.explains)}
     others = [place for place in real if place.key not in listed]
-    general = Explainer(looked, tests, [*whole, *others], beyond=False)
+    general = Explainer(looked, [*whole, *others], beyond=False)
     for one in taken:
         one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
     for place in whole:
@@ -292,9 +294,9 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
                 general.open = []
     taken += general.run()
     looked.left = specific.left + general.left
-    ordered = [(place.certain, _head(looked, tests, place)) for place in taken]
-    _add_extremes(looked, tests, taken, ordered)
-    return ordered + [(-1.0, made) for made in findings(looked, tests, _decided(looked, taken))]
+    ordered = [(place.certain, _head(looked, place)) for place in taken]
+    _add_extremes(looked, taken, ordered)
+    return ordered + [(-1.0, made) for made in findings(looked, _decided(looked, taken))]
 
 
 def _own_off(place: Place) -> np.ndarray:
@@ -314,10 +316,10 @@ def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
 
 
-def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Place], ordered: Ordered) -> None:
+def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
     """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
-    ends = [place for place in looked.extremes if place.adjusted <= tests.level]
-    for place, found in zip(ends, findings(looked, tests, ends), strict=True):
+    ends = [place for place in looked.extremes if place.adjusted <= looked.tests.level]
+    for place, found in zip(ends, findings(looked, ends), strict=True):
         low, high = found.interval  # by clusters it may reach over 0, though the test by clusters does not
         made = replace(found, interval=(max(low, 0.0), high) if found.gap > 0 else (low, min(high, 0.0)))
         home = _home(looked, place, taken) if place.searched > 1 else None
@@ -339,24 +341,24 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     return most if shares[most] >= SHARED * end.size else None
 
 
-def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
+def _whole(looked: Looked) -> list[Place]:
     """The place of all rows, if it is beyond noise by either of its tests."""
     place, bent = looked.whole, looked.bent
     if bent.adjusted < place.adjusted:
         place.adjusted, place.bound = bent.adjusted, bent.bound
-    if not place.adjusted <= tests.level:
+    if not place.adjusted <= looked.tests.level:
         return []
-    mark_whole(tests, place, looked.rows)
-    mark_decided([place], looked.rows, tests)
+    mark_whole(looked)
+    mark_decided([place], looked)
     if place.deciding is not None:
         looked.decided.append(place)
         return []
     return [place]
 
 
-def _head(looked: Looked, tests: Multiplicity, place: Place) -> Finding:
+def _head(looked: Looked, place: Place) -> Finding:
     """A finding with the places that it explains, each once, the most significant first."""
-    head, *others = findings(looked, tests, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
+    head, *others = findings(looked, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
     under = {head.where: head}
     for child in others:
         under.setdefault(child.where, replace(child, parent=head.where))

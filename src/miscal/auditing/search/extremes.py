@@ -53,7 +53,7 @@ def rounding_step(predicted: np.ndarray) -> float:
     return 0.0
 
 
-def extreme_places(looked: Looked, family: str) -> list[Place]:
+def extreme_places(looked: Looked) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
     rows = looked.rows
     if not rows.raw.binary:
@@ -64,7 +64,7 @@ def extreme_places(looked: Looked, family: str) -> list[Place]:
     made = [_certain(looked, end, tested, step) for end in (ZERO, ONE)]
     if not rows.noise.outcome_weights and not (looked.all is not None and rows.raw.weight is not None):
         made += [_worst(looked, _ends(tested, upper=upper), tested) for upper in (False, True)]
-    return [_place(looked, *found, family) for found in made if found is not None]
+    return [_place(looked, *found) for found in made if found is not None]
 
 
 ZERO = End(False, slice(0, 1), Condition(SCORE, levels=(0.0,)), certain=True)
@@ -146,7 +146,7 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
     return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
 
 
-def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
+def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
     level = _said(end)
     names = () if looked.column is None else (looked.column,)
@@ -154,7 +154,7 @@ def _place(looked: Looked, end: End, p_value: float, searched: int, family: str)
     inside = end.condition.numbers(looked.rows.raw.predicted)
     condition = Conjunction((replace(end.condition, column=looked.column or SCORE),))
     own = Own("score", inside, words, names, (level,), condition, "MC102")
-    return Place(own, (), p_value, family, raw, raw, searched)
+    return Place(own, (), p_value, "columns", raw, raw, searched)
 
 
 def _said(end: End) -> str:

@@ -266,6 +266,11 @@ class Group:
         return [part.ordered for part in self.parts]
 
     @cached_property
+    def family(self) -> str:
+        """The family in which it is tested."""
+        return "neighbourhoods" if self.kind == "neighbourhood" else family_of(self.parts)
+
+    @cached_property
     def searched(self) -> int:
         """How many boxes there are to choose from for each combination of levels."""
         return math.prod(stretches(known) for known in self.runs if known)
@@ -345,7 +350,9 @@ class Group:
 
 
 def family_of(parts: Sequence[Part]) -> str:
-    """The family in which a pair is tested: large fields have a share of the level of their own."""
+    """The family in which the cells of parts are tested: large fields have a share of the level of their own."""
+    if len(parts) == 1:
+        return "columns"
     if any(part.some for part in parts):
         return LARGE
     return "pairs" if any(part.edges is None for part in parts) else "regions"

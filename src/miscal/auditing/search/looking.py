@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
@@ -111,7 +111,7 @@ def look(
             group.walk = walk_of(result, part)
             if group.count <= KEPT:  # the sums of a small one are kept
                 group.along = alongs(group, rows)
-            shapes_of(group, rows, "columns")
+            shapes_of(group, rows)
         looked.columns.append((column, result, group))
     return looked
 
@@ -157,32 +157,34 @@ def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
 
 def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
-    family, rows, kuiper = "columns", looked.rows, looked.score.extra["kuiper_noise"]
+    looked.tests = tests
+    rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    whole, p_value = "score" if kuiper["method"] in SIMULATED else family, float(kuiper["p_value"])
+    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", float(kuiper["p_value"])
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
     every = np.arange(rows.raw.rows)
     raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
     own = Own("score", np.ones(every.size, bool), f"class {looked.name}" if looked.name else "the whole table")
     bound = p_value <= kuiper.get("least", 0.0)
-    looked.whole = Place(own, (), p_value, whole, raw, beyond, along=along, bound=bound)
+    looked.whole = Place(own, (), p_value, family, raw, beyond, along=along, bound=bound)
     chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
-    looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
-    looked.extremes = extreme_places(looked, family)
+    looked.bent = replace(looked.whole, p_value=chance, bound=False, family="columns")
+    looked.extremes = extreme_places(looked)
     for place in (looked.whole, looked.bent, *looked.extremes):
         tests.families[place.family].add([place])
-    _judge_groups(looked, tests, looked.groups, family)
+    _judge_groups(looked, looked.groups)
 
 
-def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], family: str) -> None:
-    """Test cells, stretches and boxes of groups, on average and along the score."""
-    tests.leave_out([group for group in groups if not any(group.runs)], looked.rows)
-    held = tests.families[family]
+def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
+    """Test cells, stretches and boxes of groups of one family, on average and along the score."""
+    tests, rows = looked.tests, looked.rows
+    tests.leave_out([group for group in groups if not any(group.runs)], rows)
     for add in (AVERAGE.add_cells, AVERAGE.add_boxes, add_walk):
-        looked.places += [place for group in groups for place in add(held, group, looked.rows, family)]
+        for group in groups:
+            looked.places += add(tests.families[group.family], group, rows)
     for group in groups:
-        along, places = shapes_of(group, looked.rows, family)
-        held.add(along.places, along.others)
+        along, places = shapes_of(group, rows)
+        tests.families[group.family].add(along.places, along.others)
         looked.places += places
 
 
@@ -191,11 +193,10 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     for family, number in looked.skipped:
         tests.families[family].skip(number)
     families: dict[str, list[Group]] = {}
-    for group in looked.pairs:
-        families.setdefault(family_of(group.parts), []).append(group)
-    for family, groups in families.items():
-        plain_first = sorted(groups, key=lambda group: any(group.runs))
-        _judge_groups(looked, tests, plain_first, family)
+    for group in sorted(looked.pairs, key=lambda group: any(group.runs)):  # levels first
+        families.setdefault(group.family, []).append(group)
+    for groups in families.values():
+        _judge_groups(looked, groups)
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, places=places, searched=True)
         looked.places += places

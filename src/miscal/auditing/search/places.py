@@ -131,6 +131,11 @@ class Place:
         return id(self.group), self.box
 
 
+def box_place(group: Group, box: Box, p_value: float, searched: int) -> Place:
+    """The place of a box of cells."""
+    return Place(group, box, p_value, group.family, *group.joined(box), searched)
+
+
 @dataclass(eq=False)
 class Looked:
     """What was seen for one target.
@@ -139,6 +144,7 @@ class Looked:
     score, columns : without results where nothing was judged yet
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
+    tests : all p-values of the audit, once they are known
     whole, bent : all rows, by their walk and by their walk less its drift
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
     left : places still off when the list of findings was stopped;  decided : places that one row decides
@@ -153,6 +159,7 @@ class Looked:
     score: Any
     scores: Sums
     column: str | None = None
+    tests: "Multiplicity" = field(init=False)
     whole: Place = field(init=False)
     bent: Place = field(init=False)
     columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
@@ -282,35 +289,33 @@ class Reading(NamedTuple):
     boxes: Callable[[Group, Rows, bool], list[tuple[Box, float]]]
     chance: Callable[[Place, Rows, float], float]
 
-    def add_boxes(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+    def add_boxes(self, held: Family, group: Group, rows: Rows) -> list[Place]:
         """Test the best stretches and boxes; those that are best beyond the score are places alone, judged alike."""
         every: list[Place] = []
         for beyond in (False, True) if any(group.runs) else ():
             found = self.boxes(group, rows, beyond)
             suspect = [(box, p) for box, p in found if p <= SUSPECT_BOX]
-            places = self._places(suspect, group, rows, family, group.searched)
+            places = self._places(suspect, group, rows, group.searched)
             if not beyond:
                 held.add(places, [min(1.0, p * group.searched) for _, p in found if p > SUSPECT_BOX])
             every += places
         return every
 
-    def add_cells(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+    def add_cells(self, held: Family, group: Group, rows: Rows) -> list[Place]:
         """Test cells that are joined to no others, among them missing values; the suspect ones become places."""
         if len(group.parts) > 1 and any(group.runs):
             return []
         cells, p_values = self.cells(group, rows)
         suspect = p_values <= SUSPECT
         boxes = map(group.box, cells[suspect].tolist())
-        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group, rows, family)
+        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group, rows)
         held.add(places, p_values[~suspect].tolist())
         return places
 
-    def _places(
-        self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, family: str, searched: int = 1
-    ) -> list[Place]:
+    def _places(self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, searched: int = 1) -> list[Place]:
         places = []
         for box, p_value in found:
-            place = Place(group, box, p_value, family, *group.joined(box), searched)
+            place = box_place(group, box, p_value, searched)
             place.p_value = min(1.0, self.chance(place, rows, p_value) * searched)
             places.append(place)
         return places
@@ -346,13 +351,13 @@ def plain_chance(place: Place, rows: Rows) -> float:
     return _chance(place, rows, mean_chance(place.raw, rows))
 
 
-def add_walk(held: Family, group: Group, _: Rows, family: str) -> list[Place]:
+def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
     """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
     if group.walk is None:
         return []
     p_value, first, last = group.walk
     box = ((first, last),)
-    held.add([Place(group, box, p_value, family, *group.joined(box), group.searched)])
+    held.add([box_place(group, box, p_value, group.searched)])
     return held.places[-1:]
 
 

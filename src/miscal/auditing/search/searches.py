@@ -14,7 +14,7 @@ import numpy as np
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
 from miscal.auditing.search.looking import Say, Wanted, suspicion
 from miscal.auditing.search.parts import Part, coarse_part, some_levels
-from miscal.auditing.search.places import Looked, Own, Place
+from miscal.auditing.search.places import Looked, Own, Place, box_place
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
@@ -297,4 +297,4 @@ def _box_place(looked: Looked, one: Group, two: Group) -> Place:
     group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
     best = best_boxes(group, looked.rows, beyond=True)
     box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
-    return Place(group, box, math.nan, "neighbourhoods", *group.joined(box), BOXES)
+    return box_place(group, box, math.nan, BOXES)

@@ -27,7 +27,7 @@ from miscal.auditing.search.groups import (
     furthest,
     noise_left,
 )
-from miscal.auditing.search.places import Family, Multiplicity, Place, Reading, mean_chance, plain_chance
+from miscal.auditing.search.places import Family, Looked, Place, Reading, mean_chance, plain_chance
 from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
@@ -92,15 +92,15 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
-def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
+def shapes_of(group: Group, rows: Rows) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
     held, places = group.shapes or (Family(), [])
     if group.shapes is not None or (rows.sample and group.along is None):
         return held, places
-    places += SHAPE.add_boxes(held, group, rows, family)
+    places += SHAPE.add_boxes(held, group, rows)
     tested = [*held.others, *(place.p_value for place in held.places)]
     group.suspect = min(tested, default=1.0)
-    places += SHAPE.add_cells(held, group, rows, family)
+    places += SHAPE.add_cells(held, group, rows)
     group.shapes = held, places
     return held, places
 
@@ -151,12 +151,13 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
                 place.along = both.map(itemgetter(at[0])) if at.size else None
 
 
-def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
+def mark_tests(looked: Looked, place: Place) -> None:
     """Say which of its two tests a place beyond noise fails, and whether either also fails beyond the score.
 
     Each is judged as severely as the place was when it was found: all that was tested counts. What is significant by
     neither alone (the walk of a search sees both together) is what it is more of.
     """
+    tests, rows, total = looked.tests, looked.rows, looked.total
     severity, plain = tests.severity(place), plain_chance(place, rows)
     bent, tilt = _shape(place, rows)
     place.average, place.shape = plain * severity <= tests.level, bent * severity <= tests.level
@@ -173,13 +174,15 @@ def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> N
     )
 
 
-def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
+def mark_whole(looked: Looked) -> None:
     """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
-    place.average = plain_chance(place, rows) <= tests.level
+    place, level = looked.whole, looked.tests.level
+    place.average = plain_chance(place, looked.rows) <= level
     # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
-    place.shape = not place.average or bool(
-        place.along and shape_test(place.along[0].off, place.along[0].variance).p_value <= tests.level
-    )
+    place.shape = not place.average
+    if place.average and place.along is not None:
+        own = place.along.raw
+        place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
 
 
 def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
@@ -215,12 +218,13 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     return 2.0 * float(special.ndtr(-abs(float(after.off[0])) / rows.deviation(after, total)))
 
 
-def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
+def mark_decided(places: Sequence[Place], looked: Looked) -> None:
     """Note the row without which a place is within noise, where there is one; outcomes that are events have none.
 
     Among all that was tested; where that is too severe for the place as it is, as much less likely as it gets. A
     p-value at the end of its simulations' scale says nothing of that.
     """
+    rows, tests = looked.rows, looked.tests
     if rows.noise.binary or not places:
         return
     for place, row in zip(places, rows.largest(places), strict=True):

@@ -28,17 +28,17 @@ from miscal.pooling.condition import Conjunction
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
 
-def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> list[Finding]:
+def findings(looked: Looked, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes = _shrunken(looked.rows, tests, places).tolist()
-    return [_finding(looked, tests, place, size) for place, size in zip(places, sizes, strict=True)]
+    sizes = _shrunken(looked.rows, looked.tests, places).tolist()
+    return [_finding(looked, place, size) for place, size in zip(places, sizes, strict=True)]
 
 
-def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float) -> Finding:
+def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
     rows, group = looked.rows, place.group
     told, units = rows.told(place.raw), rows.noise.units
     own_class = f" (class {looked.name})" if looked.name and group.kind != "score" else ""
-    real = _real(tests, place)
+    real = _real(looked.tests, place)
     form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
@@ -49,7 +49,7 @@ def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float)
         columns=group.names,
         levels=group.levels(place.box),
         **told,
-        interval=_interval(rows, tests, place),
+        interval=_interval(rows, looked.tests, place),
         events_off=place.off * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
