@@ -8,7 +8,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.pooling.bins import even_groups
-from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.pooling.columns import range_pooling
 from miscal.pooling.condition import Condition
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
@@ -87,15 +87,11 @@ class Part:
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
-    pooling: Any
-    if column.nominal:
-        pooling, labels = level_pooling(column), tuple(map(str, column.as_levels().levels))
-        return Part(column, small(pooling.codes(), pooling.cells.count), labels, None, pooling.cells.missing)
     dated = column.kind == "date" and not column.missing.all()
     pooling = range_pooling(column, date_edges(column.values) if dated else FINE, weight=weight, count=count)
-    cells = pooling.cells
-    edges = getattr(cells, "edges", None)  # none where nothing but missing values
-    return Part(column, small(pooling.codes(), cells.count), (), edges, cells.missing)
+    cells: Any = pooling.cells  # ranges, or levels; none of either where nothing but missing values
+    codes = small(pooling.codes(), cells.count)
+    return Part(column, codes, getattr(cells, "names", ()), getattr(cells, "edges", None), cells.missing)
 
 
 def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
@@ -131,6 +127,7 @@ def monday(day: Any) -> Any:
 
 
 MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
+UNITS = {"day": "D", "week": "W", "month": "M", "quarter": "3M", "year": "Y"}  # of numpy
 
 
 def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np.ndarray:
@@ -139,18 +136,13 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
     Ranges are closed on the right, so that an edge stands just before the first moment of its period. Of more than
     `most`, those without a day are joined to the one before (a date of 9999 makes no 96,000 months), then neighbours.
     """
-    whole, months = np.floor(days).astype(np.int64), MONTHS_OF.get(every, 0)
-    length = months or (7 if every == "week" else 1)
-    place = monday(whole) if every == "week" else whole
-    if months:
-        place = whole.astype("M8[D]").astype("M8[M]").astype(np.int64)
-        place -= place % months
+    unit, shift = f"M8[{UNITS[every]}]", 3 * (every == "week")  # numpy's weeks begin on a Thursday
+    place = (np.floor(days).astype(np.int64) + shift).astype("M8[D]").astype(unit).astype(np.int64)
     first, last = int(place.min()), int(place.max())
-    starts = np.arange(first, last + 1, length) if (last - first) // length < most else np.unique(place)
-    starts = np.append(starts[:: -(-starts.size // most)], last + length)
-    if months:
-        starts = starts.astype("M8[M]").astype("M8[D]").astype(np.int64)
-    return np.nextafter(starts.astype(np.float64), -np.inf)
+    starts = np.arange(first, last + 1) if last - first < most else np.unique(place)
+    starts = np.append(starts[:: -(-starts.size // most)], last + 1)
+    days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
+    return np.nextafter(days.astype(np.float64), -np.inf)
 
 
 def date_edges(days: np.ndarray) -> np.ndarray:

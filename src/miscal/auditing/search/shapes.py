@@ -49,14 +49,15 @@ def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
 
 def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
     """The sums of a tally of places and cells of the score."""
-    sums = [np.asarray(values, dtype=np.float64) for values in (made.rows, made.weight, made.predicted, made.observed)]
+    weight, predicted = made.weight, made.predicted
     if "variance" in made.columns:
         noise = made.residual2 if rows.noise.null == "residual" else made.variance
     else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
-        noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
+        noise = predicted * (1.0 - predicted / np.maximum(weight, 1e-300))
     spread = rows.noise.spread
     usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
-    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
+    least = np.maximum(noise, 0.0) * rows.spread
+    return Along(made.rows, weight, predicted, made.observed, least, usual).map(lambda values: values.reshape(shape))
 
 
 def alongs(group: Group, rows: Rows) -> Both:
