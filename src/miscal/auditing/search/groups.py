@@ -273,7 +273,7 @@ class Group:
     @cached_property
     def searched(self) -> int:
         """How many boxes there are to choose from for each combination of levels."""
-        return math.prod(stretches(known) for known in self.runs if known)
+        return math.prod(len(part.stretches) for part in self.parts if part.ordered)
 
     @cached_property
     def count(self) -> int:
@@ -320,7 +320,7 @@ class Group:
             if size:
                 before, after = values.shape[:axis], values.shape[axis + 1 :]
                 known = np.ascontiguousarray(values[(slice(None),) * axis + (slice(0, size),)])
-                made = np.empty((*before, stretches(size), *after))
+                made = np.empty((*before, len(self.parts[axis].stretches), *after))
                 flat = math.prod(before), -1, math.prod(after)
                 add_stretches(known.reshape(flat), made.reshape(flat))
                 values = made
@@ -386,11 +386,6 @@ def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-def stretches(cells: int) -> int:
-    """How many stretches there are among so many cells."""
-    return cells * (cells + 1) // 2
-
-
 def best_boxes(
     group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool
 ) -> list[tuple[Box, float]]:
@@ -419,10 +414,10 @@ def furthest(z: Floats, group: Group) -> list[tuple[Box, float]]:
 
     A box leaves something out along every ordered axis: all of one is the whole table, or the other column alone.
     """
-    runs, sizes = group.runs, zip(group.runs, group.shape, strict=True)
-    axes = [np.triu_indices(known) if known else (np.arange(size), np.arange(size)) for known, size in sizes]
-    partial = [(first > 0) | (last < known - 1) | (not known) for (first, last), known in zip(axes, runs, strict=True)]
-    z = np.where(partial[0] if len(partial) == 1 else np.outer(*partial), z, -1.0)
+    runs = group.runs
+    for axis, known in enumerate(runs):
+        if known:
+            np.moveaxis(z, axis, 0)[known - 1] = -1.0  # the stretch from the first cell to the last
     places: list[tuple[Any, ...]]
     if all(runs):
         places = [np.unravel_index(int(np.argmax(z)), z.shape)]
@@ -430,5 +425,9 @@ def furthest(z: Floats, group: Group) -> list[tuple[Box, float]]:
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:
         places = list(enumerate(np.argmax(z, axis=1)))
-    boxes = [tuple((int(first[i]), int(last[i])) for (first, last), i in zip(axes, at, strict=True)) for at in places]
-    return [(box, float(z[at])) for box, at in zip(boxes, places, strict=True) if z[at] > 0]
+    found = []
+    for at in places:
+        if z[at] > 0:
+            box = tuple(part.stretches[i] for part, i in zip(group.parts, at, strict=True))
+            found.append((box, float(z[at])))
+    return found

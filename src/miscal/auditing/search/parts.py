@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,13 @@ class Part:
     def ordered(self) -> int:
         """Leading cells that are consecutive ranges, so that neighbours may be joined."""
         return 0 if self.edges is None else self.known
+
+    @cached_property
+    def stretches(self) -> list[tuple[int, int]]:
+        """First and last cell of every stretch of ranges, in order; or of every level."""
+        if self.ordered:
+            return list(combinations_with_replacement(range(self.ordered), 2))
+        return [(cell, cell) for cell in range(self.count)]
 
     def level(self, first: int, last: int) -> str:
         """The level, or the stretch of ranges, without the column's name.
