@@ -95,16 +95,14 @@ def _worst(looked: Looked, ends: Sequence[End], tested: Sums) -> Found | None:
 
 def _ends(sums: Sums, *, upper: bool) -> list[End]:
     """Ends without the rows said to be certain: by powers of ten, and by the share of rows; each of its own rows."""
-    inside = slice(1, -1)
-    rows = sums.rows[inside][::-1] if upper else sums.rows[inside]
-    running = np.cumsum(rows)
+    rows = sums.rows[1:-1]
+    running = np.cumsum(rows[::-1] if upper else rows)
     powers = GRID.size - 1 - np.searchsorted(GRID, 1.0 - TAILS) if upper else np.searchsorted(GRID, TAILS)
     # Edge 1 is 0 itself, and at the other end one cell is of 1 alone: after so many edges so many cells less one.
     shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
     counts = np.unique(np.concatenate([powers - 1, shares]))
-    counts = counts[(counts > 0) & (running[np.minimum(counts, running.size) - 1] > 0)]
-    _, first = np.unique(running[np.minimum(counts, running.size) - 1], return_index=True)
-    return [_end(int(many), upper=upper) for many in counts[first]]
+    held, first = np.unique(running[counts - 1], return_index=True)
+    return [_end(many, upper=upper) for many in counts[first[held > 0]].tolist()]
 
 
 def _end(many: int, *, upper: bool) -> End:
@@ -117,10 +115,11 @@ def _end(many: int, *, upper: bool) -> End:
 
 def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
     """Trials at an end, and of what is rare there: how often it happened, was expected, and the variance of that."""
-    size, predicted, observed, variance = (
-        float(values[end.cells].sum()) for values in (sums.weight, sums.predicted, sums.observed, sums.variance)
-    )
-    return (size, size - observed, size - predicted, variance) if end.upper else (size, observed, predicted, variance)
+    every = sums.weight, sums.predicted, sums.observed, sums.variance
+    size, predicted, observed, variance = (float(values[end.cells].sum()) for values in every)
+    if end.upper:
+        predicted, observed = size - predicted, size - observed
+    return size, observed, predicted, variance
 
 
 def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, float, float, float] | None:
@@ -128,12 +127,13 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, fl
     if compared.cluster is None:
         return None
     inside = end.condition.numbers(compared.predicted)
-    chance = 1.0 - compared.predicted[inside] if end.upper else compared.predicted[inside]
-    rare = compared.observed[inside] < 1 if end.upper else compared.observed[inside] > 0
+    chance, rare = compared.predicted[inside], compared.observed[inside]
+    if end.upper:
+        chance, rare = 1.0 - chance, 1.0 - rare
     chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
-    return float(most.size), float(np.count_nonzero(np.bincount(code, rare))), most.sum(), (most * (1 - most)).sum()
+    return float(most.size), float(np.count_nonzero(np.bincount(code, rare > 0))), most.sum(), (most * (1 - most)).sum()
 
 
 def _tail(size: float, rare: float, mean: float, variance: float) -> float:
