@@ -61,7 +61,7 @@ class Explainer:
             place.deviation = self.rows.deviation(self.of(place), self.total)
         if place.along is not None:
             variance = place.along[self.beyond].variance
-            place.noise = variance * noise_left(float(variance.sum()), self.total)
+            place.noise = variance * noise_left(variance.sum(), self.total)
 
     def _bend(self, places: Sequence[Place]) -> None:
         """Note how far off what is left of places is along the score, as standard deviations of a normal."""
@@ -157,7 +157,7 @@ class Explainer:
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
-            share = float(overlap.weight(wider).sum()) / chosen.size
+            share = overlap.weight(wider).sum() / chosen.size
             if share < INSIDE or wider.size <= share * chosen.size:
                 continue
             (own, rest), noise = effects(chosen, wider, share, beyond=self.beyond)
@@ -175,10 +175,9 @@ class Explainer:
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
-        plain = min(
-            abs(float(place.left.sum())) - self.critical * place.deviation,
-            abs(place.off) - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])),
-        )
+        noise = math.sqrt(self.rows.variance(place.raw)[0])
+        left = abs(float(place.left.sum())) - self.critical * place.deviation
+        plain = min(left, abs(place.off) - self.critical * noise)
         if place.along is None or not place.bent:
             return plain
         if math.isnan(place.bent_off):
@@ -192,7 +191,7 @@ class Explainer:
     def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
         """Events off for certain in the ranges of the score that disagree, added."""
         _, ends = form_of(off, variance, average=False, shape=True)
-        size = sum(abs(float(off[first : last + 1].sum())) for first, last in ends)
+        size = float(sum(abs(off[first : last + 1].sum()) for first, last in ends))
         return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 
     def put_right(self, place: Place, off: np.ndarray) -> list[Place]:
@@ -220,7 +219,7 @@ class Explainer:
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
                 change = change.sum() * parts / parts.sum()
-            shares.append(float(shared.sum()))
+            shares.append(shared.sum())
             lefts.append(other.left - change)
             other.left = other.start - change
         self._bend(others)
@@ -257,7 +256,7 @@ def real_places(looked: Looked) -> list[Place]:
             place.adjusted = tests.bonferroni(place.family, place.p_value)
         if not place.adjusted <= tests.level or place.size >= most:
             continue
-        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
+        sums = place.raw.rows[0], place.raw.predicted[0], place.raw.observed[0]
         other = once.setdefault(sums, place)
         kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
         kept.adjusted = min(other.adjusted, place.adjusted)
@@ -336,7 +335,7 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
         return taken.index(looked.whole)
     if not (looked.rows.here and taken):  # sums do not tell which rows an end shares with a place
         return None
-    shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
+    shares = [Overlap(looked.rows, place).weight(end).sum() for place in taken]
     most = int(np.argmax(shares))
     return most if shares[most] >= SHARED * end.size else None
 

@@ -133,7 +133,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, fl
     chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
-    return float(most.size), float(np.count_nonzero(np.bincount(code, rare > 0))), most.sum(), (most * (1 - most)).sum()
+    return most.size, float(np.count_nonzero(np.bincount(code, rare > 0))), most.sum(), (most * (1 - most)).sum()
 
 
 def _tail(size: float, rare: float, mean: float, variance: float) -> float:

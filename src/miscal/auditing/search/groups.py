@@ -137,7 +137,7 @@ class Rows:
         first, second = self.raw.first, self.raw.second
         if first is None or second is None:
             return 1.0
-        return float(first.sum()) ** 2 / max(float(second.sum()) * first.size, 1e-300)
+        return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
 
     @property
     def weight(self) -> np.ndarray:
@@ -154,7 +154,7 @@ class Rows:
 
     def deviation(self, sums: Sums, total: float) -> float:
         """Standard deviation of the sum of one cell when the score was put right on rows of this total variance."""
-        variance = float(self.variance(sums)[0])
+        variance = self.variance(sums)[0]
         return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
 
     def p_values(self, sums: Sums) -> Floats:
@@ -230,7 +230,8 @@ def cluster_spread(pair: Pair) -> float:
     """How much more sums over clusters vary than sums over rows; 1 without clusters."""
     if pair.cluster is None:
         return 1.0
-    return max(1.0, cluster_sums(pair)[1] / max(float(np.sum(residuals(pair, EVERY) ** 2)), 1e-300))
+    alone = float(np.sum(residuals(pair, EVERY) ** 2))
+    return max(1.0, cluster_sums(pair)[1] / max(alone, 1e-300))
 
 
 @dataclass(eq=False)
@@ -358,12 +359,9 @@ def family_of(parts: Sequence[Part]) -> str:
     return "pairs" if any(part.edges is None for part in parts) else "regions"
 
 
-def crossed_codes(parts: Sequence[Part], cells: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none.
-
-    cells : of the rows in each part, where not all rows are asked for
-    """
-    cells = [part.codes for part in parts] if cells is None else cells
+def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
+    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
+    cells = [part.codes[rows] for part in parts]
     shape = [part.count for part in parts]
     codes = np.ravel_multi_index(cells, shape, mode="clip")
     for part, each in zip(parts, cells, strict=True):

@@ -141,8 +141,8 @@ def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
 def suspicion(result: Result, group: Group) -> float:
     """How surprising a column is by itself: the smaller of its own p-value and its worst cell's, corrected."""
     tested = group.p_value[~np.isnan(group.p_value)]
-    cell = float(tested.min() * tested.size) if tested.size else 1.0
-    return min(1.0, cell, group.suspect, 1.0 if math.isnan(result.p_value) else result.p_value)
+    cell = tested.min() * tested.size if tested.size else 1.0
+    return float(np.nanmin([1.0, cell, group.suspect, result.p_value]))
 
 
 def judge(looks: Sequence[Looked], level: float) -> Multiplicity:

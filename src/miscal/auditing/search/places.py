@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.auditing.search.groups import Both, Box, Group, Rows, best_boxes, crossed_codes
-from miscal.auditing.search.parts import Part
 from miscal.data.columns import Column
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
@@ -373,7 +372,7 @@ def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple
         noises = np.array([noise, max(wider.deviation**2 - share * noise, 1e-300)])
         return offs / sizes, np.sqrt(noises) / sizes
     own, every = chosen.along[beyond].variance, wider.along[beyond].variance
-    lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
+    lever = np.cumsum(every) / max(every.sum(), 1e-300) - 0.5
     offs = np.stack([chosen.left, wider.left - share * chosen.left])
     noises = np.stack([own, np.maximum(every - share * own, 0.0)])
     known = np.maximum(np.sum(noises * lever * lever, axis=1), 1e-300)
@@ -392,7 +391,6 @@ class Overlap:
         self.rows, self.place = rows, place
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
         self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
-        self.codes: dict[Part, np.ndarray] = {}
         self.last: tuple[Group, np.ndarray] | None = None
         self.known: dict[Place, np.ndarray] = {}
 
@@ -408,10 +406,7 @@ class Overlap:
         return self.last[1]
 
     def _counted(self, group: Group) -> np.ndarray:
-        for part in group.parts:
-            if part not in self.codes:
-                self.codes[part] = part.codes[self.members]
-        codes = crossed_codes(group.parts, [self.codes[part] for part in group.parts])
+        codes = crossed_codes(group.parts, self.members)
         codes *= self.rows.grid.cells
         codes += self.scores
         cells = group.count + 1  # the last is of rows that are in no cell of it
@@ -421,7 +416,7 @@ class Overlap:
     def _expected(self, group: Group) -> np.ndarray:
         own, weight = self.place, group.raw.weight
         if own.group is not group:
-            return np.asarray((weight * own.size / max(float(weight.sum()), 1e-300))[:, None])
+            return np.asarray((weight * own.size / max(weight.sum(), 1e-300))[:, None])
         inside = np.zeros(group.shape)
         inside[group.cut(own.box)] = 1.0
         return np.asarray((weight * inside.ravel())[:, None])
@@ -446,9 +441,9 @@ class Overlap:
         The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
         """
         shared, rows = self.weight(place), self.rows
-        if not (rows.sample and rows.here) or float(shared.sum()) <= 0.0:
+        if not (rows.sample and rows.here) or shared.sum() <= 0.0:
             return shared
-        share, seen = min(float(shared.sum()) / place.size, 1.0), float(place.raw.rows[0]) / rows.scale
+        share, seen = min(float(shared.sum()) / place.size, 1.0), place.raw.rows[0] / rows.scale
         middle = (share * seen + 2.0) / (seen + 4.0)
         low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
-        return shared * min(max(low / share, 0.0), 1.0)
+        return np.asarray(shared * np.clip(low / share, 0.0, 1.0))

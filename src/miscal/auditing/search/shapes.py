@@ -111,7 +111,7 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     p_values = tested(alongs(group, rows).raw, rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
-        group.suspect = min(group.suspect, float(p_values[known].min() * known.size))
+        group.suspect = min(group.suspect, p_values[known].min() * known.size)
     return cells[known], p_values[known]
 
 
@@ -165,10 +165,11 @@ def mark_tests(looked: Looked, place: Place) -> None:
     if not (place.average or place.shape):
         place.average, place.shape = plain <= bent, bent < plain
     after = place.beyond
-    if float(rows.variance(after)[0]) > WHOLE * total:
+    variance = rows.variance(after)[0]
+    if variance > WHOLE * total:
         return
-    after_bent, after_tilt = _shape(place, rows, left=noise_left(float(rows.variance(after)[0]), total))
-    same = float(after.off[0]) * place.off > 0
+    after_bent, after_tilt = _shape(place, rows, left=noise_left(variance, total))
+    same = after.off[0] * place.off > 0
     place.specific = bool(
         (place.average and same and _plain_beyond(place, rows, total) * severity <= tests.level)
         or (place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level)
@@ -203,7 +204,7 @@ def _moment_by_cluster(place: Place, rows: Rows, *, beyond: bool) -> float:
     """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
     assert place.along is not None
     variance = place.along[beyond].variance
-    noise = variance / max(float(variance.sum()), 1e-300)
+    noise = variance / max(variance.sum(), 1e-300)
     lever = np.cumsum(noise) - 0.5 * noise - 0.5
     pair, members = rows.beyond if beyond else rows.raw, place.rows
     return min(1.0, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
@@ -214,9 +215,9 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     after = place.beyond
     if rows.raw.cluster is not None:
         return cluster_p(rows.beyond, place.rows)
-    if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
+    if rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
         return mean_chance(after, rows)
-    return 2.0 * float(special.ndtr(-abs(float(after.off[0])) / rows.deviation(after, total)))
+    return 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
 
 
 def mark_decided(places: Sequence[Place], looked: Looked) -> None:
@@ -230,7 +231,7 @@ def mark_decided(places: Sequence[Place], looked: Looked) -> None:
         return
     for place, row in zip(places, rows.largest(places), strict=True):
         before, after = (_chance(place, rows, row, times) for times in (0.0, 1.0))
-        severity = float(tests.severity(place))
+        severity: float = tests.severity(place)
         if before * severity > tests.level:
             severity = 0.0 if place.bound else place.adjusted / max(before, 1e-300)
         if after * severity > tests.level:

@@ -133,11 +133,11 @@ def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, f
     cluster, residual = pair.cluster[members], residuals(pair, members)
     size = np.bincount(cluster, None if pair.first is None else pair.first[members])
     own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
-    apart = float(np.sum((own - own.sum() * share) ** 2))
-    room = 1.0 - reach**2 * float(np.sum(share**2))
+    apart = np.sum((own - own.sum() * share) ** 2)
+    room = 1.0 - reach**2 * np.sum(share**2)
     least = reach * math.sqrt(apart / room) if room > 0 else math.inf
-    noise = max(apart * own.size / max(own.size - 1, 1), float(np.sum(residual**2)))
-    return math.sqrt(noise) / float(size.sum()), least / float(size.sum())
+    noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
+    return math.sqrt(noise) / size.sum(), least / size.sum()
 
 
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
