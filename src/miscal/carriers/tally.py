@@ -39,7 +39,7 @@ class _Column:
 
 
 def _real(limbs: np.ndarray) -> np.ndarray:
-    return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
+    return limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Tally:
         place = self.columns.index(name)
         if self.limbs is None:
             assert self.sums is not None
-            return np.asarray(self.sums[:, place])
+            return self.sums[:, place]
         return _real(self.limbs[:, place])
 
     @property

@@ -26,7 +26,7 @@ def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
     steps = np.arange(bins + 1, dtype=np.float64)
     edges = low + (high - low) * steps / bins
     edges[-1] = high
-    return np.asarray(edges)
+    return edges
 
 
 def quantile_edges(
@@ -146,7 +146,7 @@ def grid_quantiles(known: np.ndarray) -> np.ndarray:
     [-1.7e+308, 0.0, 1.7e+308]
     """
     # Of half the values: between the largest numbers of either sign lies more than a number holds.
-    return np.asarray(2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1)))
+    return 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
 
 
 def shared_edges(edges: np.ndarray) -> np.ndarray:

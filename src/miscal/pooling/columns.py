@@ -268,7 +268,7 @@ class Encoding:
             raise refusal(what, where=f"'X' column '{self.name}'", got=got)
         place = {level: i for i, level in enumerate(self.levels)}
         table = [place.get(level, self.unseen) for level in (*column.levels, None)]
-        return np.asarray(np.array(table)[column.values])  # the last entry serves code -1
+        return np.array(table)[column.values]  # the last entry serves code -1
 
     def _as_learned(self, column: Column) -> Column:
         """Refuse a column if numbers became words or the other way round."""

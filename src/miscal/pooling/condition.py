@@ -71,7 +71,7 @@ class Condition:
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
             names = [str(level) for level in column.levels]
-            return np.asarray(np.append(self.slots(names), self.missing)[column.values])
+            return np.append(self.slots(names), self.missing)[column.values]
         return self.numbers(column.values)
 
     def slots(self, names: Sequence[str]) -> np.ndarray:

@@ -150,7 +150,7 @@ class Rows:
         own = sums.residual2 if self.noise.null == "residual" else sums.variance
         if self.noise.spread is not None:
             own = np.maximum(own, self.noise.spread.floor(sums))
-        return np.asarray(own * self.spread)
+        return own * self.spread
 
     def deviation(self, sums: Sums, total: float) -> float:
         """Standard deviation of the sum of one cell when the score was put right on rows of this total variance."""
@@ -170,7 +170,7 @@ class Rows:
         if self.raw.weight is not None or self.noise.null == "residual":
             return np.zeros(sums.rows.size)
         none, every = (self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight))
-        return np.asarray(np.nan_to_num(np.fmin(none, every), nan=1.0))
+        return np.nan_to_num(np.fmin(none, every), nan=1.0)
 
     def _how(self) -> Judging:
         """From sums alone: of clusters it is not known how many there are in a cell."""

@@ -419,7 +419,7 @@ class Overlap:
             return np.asarray((weight * own.size / max(weight.sum(), 1e-300))[:, None])
         inside = np.zeros(group.shape)
         inside[group.cut(own.box)] = 1.0
-        return np.asarray((weight * inside.ravel())[:, None])
+        return (weight * inside.ravel())[:, None]
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""
@@ -431,7 +431,7 @@ class Overlap:
         if isinstance(place.group, Group):
             return place.group.summed(self.cells(place.group), place.box)
         if not self.rows.here:
-            return np.asarray(self.place.raw.weight)  # all rows
+            return self.place.raw.weight  # all rows
         shared = place.group.inside[self.members]
         return np.bincount(self.scores[shared], self.own[shared], self.rows.grid.cells)
 
