@@ -4,8 +4,6 @@ The place with most events off for certain is taken and put right, then the othe
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -47,12 +45,10 @@ class Explainer:
         self.off = {group: group.beyond.off for group in self.searched}
         for place in self.open:
             self._measure(place)
-        self._bend(self.open)
 
     def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
-        place.left = self.of(place).off if place.along is None else place.along[self.beyond].off
-        place.start = place.left
+        place.start = self.of(place).off if place.along is None else place.along[self.beyond].off
         severities = self.tests.severity(place), self.tests.severity_beyond(place)
         place.needed = adjusted_z(severities[0], self.tests.level), adjusted_z(severities[1], self.tests.level)
         if self.rows.raw.cluster is not None:
@@ -62,18 +58,13 @@ class Explainer:
         if place.along is not None:
             variance = place.along[self.beyond].variance
             place.noise = variance * noise_left(variance.sum(), self.total)
+        self._leave(place, place.start)
 
-    def _bend(self, places: Sequence[Place]) -> None:
-        """Note how far off what is left of places is along the score, as standard deviations of a normal."""
-        walked: defaultdict[int, list[Place]] = defaultdict(list)
-        for place in places:
-            place.bent = 0.0
-            if place.along is not None and place.shape and place.left.size > 1:
-                walked[place.left.size].append(place)
-        for alike in walked.values():  # of as many cells of the score
-            tested = shape_test(np.stack([p.left for p in alike]), np.stack([p.noise for p in alike]))
-            for place, bent in zip(alike, normal_z(tested.p_value).tolist(), strict=True):
-                place.bent = bent
+    def _leave(self, place: Place, left: np.ndarray) -> None:
+        """Note what is left of a place, and how far off that is along the score, in standard deviations of a normal."""
+        place.left, place.bent = left, 0.0
+        if place.shape and left.size > 1:
+            place.bent = float(normal_z(shape_test(left, place.noise).p_value))
 
     def run(self) -> list[Place]:
         """Take places until none is significant any more."""
@@ -211,29 +202,22 @@ class Explainer:
         for group in self.searched:
             self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
         others = [other for other in self.open if other.key != place.key]
-        was, shares, lefts = [self._still_off(other) for other in others], [], []
         overlap.know(others)
+        still: list[Place] = []
+        explained: list[Place] = []
         for other in others:
             shared = overlap.certain(other)
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
                 change = change.sum() * parts / parts.sum()
-            shares.append(shared.sum())
-            lefts.append(other.left - change)
-            other.left = other.start - change
-        self._bend(others)
-        alone = [not self._still_off(other) for other in others]
-        for other, left in zip(others, lefts, strict=True):
-            other.left = left
-        self._bend(others)
-        explained: list[Place] = []
-        still: list[Place] = []
-        for other, before, by_this, share in zip(others, was, alone, shares, strict=True):
-            if before and self._still_off(other):
+            was = self._still_off(other)
+            self._leave(other, other.left - change)
+            if was and self._still_off(other):
                 still.append(other)
-            elif by_this and share >= SHARED * other.size and _one_way(other, place):
-                explained.append(other)
+            elif shared.sum() >= SHARED * other.size and _one_way(other, place):
+                self._leave(other, other.start - change)  # by this place alone
+                explained += [] if self._still_off(other) else [other]
         self.open = still
         return explained
 

@@ -361,12 +361,13 @@ def family_of(parts: Sequence[Part]) -> str:
 
 def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
     """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
+    codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
     cells = [part.codes[rows] for part in parts]
-    shape = [part.count for part in parts]
-    codes = np.ravel_multi_index(cells, shape, mode="clip")
+    for part, each in zip(parts, cells, strict=True):
+        codes = codes * np.int32(part.count) + each
     for part, each in zip(parts, cells, strict=True):
         if part.some:
-            codes[each == part.count] = math.prod(shape)
+            codes[each == part.count] = total
     return codes
 
 
