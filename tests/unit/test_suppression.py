@@ -26,7 +26,7 @@ from miscal.auditing.suppress import Blocks, Shown
 from miscal.cli import main
 from miscal.data.columns import Columns
 from miscal.pooling.condition import Conjunction
-from miscal.pooling.parsing import rows_where
+from miscal.pooling.parsing import parse
 
 BELOW = 20
 
@@ -66,7 +66,7 @@ def boxes(document: dict[str, Any], atoms: Columns) -> dict[tuple[bool, ...], in
 def _cell(table: dict[str, Any], kind: str, column: str, cell: int, atoms: Columns) -> np.ndarray:
     label = table["label"][cell]
     if kind == "subpopulation":
-        return rows_where(label, atoms, strict=False)
+        return parse(label, {name: column.kind for name, column in atoms.items()}).rows(atoms)
     values = atoms[column]
     if kind == "field":
         return np.array([values.levels[code] == label for code in values.values])

@@ -159,7 +159,7 @@ class Steps:
 def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps) -> Audit:
     """Run all tests, and put everything into one record."""
     looks, tests = seen.looks, judge(seen.looks, wanted.level)
-    heads = [entry for looked in looks for entry in findings_of(looked, tests)]
+    heads = [entry for looked in looks for entry in findings_of(looked)]
     found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
     if described.get("response") == "count" and described["outcome"]:
         found = [named_after(finding, described["outcome"]) for finding in found]

@@ -14,7 +14,7 @@ import miscal
 from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
-from miscal.auditing.search.groups import Group, stretches
+from miscal.auditing.search.groups import Group
 from miscal.auditing.search.looking import Seen, left_out_list
 from miscal.auditing.search.places import Looked, Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
@@ -105,10 +105,9 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
     """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
-    many = stretches(group.ordered) if group.ordered else 1
     tested = error if group.ordered else error[~np.isnan(group.p_value)]
     detectable = minimum_detectable_gap(
-        tested, max(tests.families["columns"].size, 1) * tests.factor * many, tests.level
+        tested, max(tests.families["columns"].size, 1) * tests.factor * group.searched, tests.level
     )
     return {
         "where": column.name,

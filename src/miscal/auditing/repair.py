@@ -193,7 +193,7 @@ def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[st
     compared = rows.raw
     rows = replace(rows, spread=cluster_spread(compared.take(inside)))
     sums = sums_of(compared, inside)
-    p_value = min(1.0, rows.exact_p(compared, inside, float(rows.p_values(sums)[0])) * tests)
+    p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * tests)
     interval = [float(end[0]) * compared.units.scale for end in rows.gap_intervals(sums, tests, level)]
     told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
     return {**told, "p_value": p_value, "interval": interval}

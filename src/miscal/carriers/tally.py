@@ -39,7 +39,7 @@ class _Column:
 
 
 def _real(limbs: np.ndarray) -> np.ndarray:
-    return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
+    return limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Tally:
         place = self.columns.index(name)
         if self.limbs is None:
             assert self.sums is not None
-            return np.asarray(self.sums[:, place])
+            return self.sums[:, place]
         return _real(self.limbs[:, place])
 
     @property
@@ -145,16 +145,11 @@ class Tally:
     def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
         """Add cells together: cell i goes to cell groups[i] of the new cells, or nowhere where that is negative."""
         groups = np.asarray(groups, dtype=np.int64)
-        chosen, count = np.flatnonzero(groups >= 0), cells.count
-        places = groups[chosen]
-        apart = np.bincount(places, minlength=1).max() <= 1
+        chosen = groups >= 0
 
         def added(values: np.ndarray) -> np.ndarray:
-            result = np.zeros((count, *values.shape[1:]), values.dtype)
-            if apart:
-                result[places] = values[chosen]
-            else:
-                np.add.at(result, places, values[chosen])
+            result = np.zeros((cells.count, *values.shape[1:]), values.dtype)
+            np.add.at(result, groups[chosen], values[chosen])
             return result
 
         parts: Any = {part: added(own) for part in ARRAYS if (own := getattr(self, part)) is not None}

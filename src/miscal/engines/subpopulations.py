@@ -248,7 +248,7 @@ class PathSearch:
             low, high = bounds[j]
             bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
             made[j] = interval_condition(self.covariates[j], *bounds[j], self._order(self._own(path), j))
-            found.append(Definition(tuple(made.values()), short=" and ".join(one.words() for one in made.values())))
+            found.append(Definition(tuple(made.values()), given=" and ".join(one.words() for one in made.values())))
         return found
 
     def _listed(self, path: int) -> list[np.ndarray]:

@@ -86,9 +86,7 @@ class Asked:
 
     def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
         depth, ranges = whole("depth", asked.depth, 1), whole("ranges", asked.ranges, 2)
-        most = None if asked.levels is None else whole("levels", asked.levels, 1)
-        every = self.covariates(rows)
-        covariates = [pools.lumped(pools.ranged(one, ranges), most) for one in every if one.count > 1]
+        covariates = [pools.ranged(one, ranges) for one in self.covariates(rows) if one.count > 1]
         found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
         return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 

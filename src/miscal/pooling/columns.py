@@ -15,7 +15,8 @@ from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import check_named, refusal
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, flat, frame_of, is_table, library_of, numpy_of
+from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
+from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.order import distinct_up_to
 from miscal.pooling.bins import Bins, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
@@ -116,17 +117,15 @@ def field_pooling(field: Any, bins: Bins | None = None, where: str = "'field'") 
 
 def several(field: Any, where: str) -> list[tuple[str, Any]]:
     """The fields one by one with how messages name them; a list of scalars is one field, a list of arrays several."""
+    named: dict[str, Any] = {}
     if isinstance(field, (list, tuple)):
         nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
-        if nested and all(nested):
+        if all(nested):
             named = {f"{where} number {place}": item for place, item in enumerate(field)}
             check_lengths({name: len(item) for name, item in named.items()})
-            return list(named.items())
-    elif isinstance(field, np.ndarray) and field.ndim == 2 and field.shape[1] > 0:
-        return [(f"{where} column {place}", field[:, place]) for place in range(field.shape[1])]
-    elif is_table(field) and (frame := frame_of(field, where)):
-        return [(f"{where} column '{name}'", values) for name, values in frame.items()]
-    return [(where, field)]
+    elif is_table(field) or (isinstance(field, np.ndarray) and field.ndim == 2):
+        named = {f"{where} column '{name}'": values for name, values in vectors_of(field, where).items()}
+    return list(named.items()) or [(where, field)]
 
 
 def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
@@ -269,7 +268,7 @@ class Encoding:
             raise refusal(what, where=f"'X' column '{self.name}'", got=got)
         place = {level: i for i, level in enumerate(self.levels)}
         table = [place.get(level, self.unseen) for level in (*column.levels, None)]
-        return np.asarray(np.array(table)[column.values])  # the last entry serves code -1
+        return np.array(table)[column.values]  # the last entry serves code -1
 
     def _as_learned(self, column: Column) -> Column:
         """Refuse a column if numbers became words or the other way round."""

@@ -71,7 +71,7 @@ class Condition:
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
             names = [str(level) for level in column.levels]
-            return np.asarray(np.append(self.slots(names), self.missing)[column.values])
+            return np.append(self.slots(names), self.missing)[column.values]
         return self.numbers(column.values)
 
     def slots(self, names: Sequence[str]) -> np.ndarray:
@@ -124,13 +124,14 @@ class Condition:
     def _range(self, name: str, shown: int | None) -> str:
         if self.low is not None and self.high == just_above(self.low):
             return f"{name} = {_short(number_text(self.high, self.kind), shown)}"
-        low = None if self.low is None else end_words(self.low, ("<", "<="), self.kind, shown)
-        high = None if self.high is None else end_words(self.high, ("<=", "<"), self.kind, shown)
-        if low is None:
-            return f"{name} {high[0]} {high[1]}" if high else name
-        if high is None:
-            return f"{name} {MIRROR[low[0]]} {low[1]}"
-        return f"{low[1]} {low[0]} {name} {high[0]} {high[1]}"
+        text = name
+        if self.high is not None:
+            sign, end = end_words(self.high, ("<=", "<"), self.kind, shown)
+            text = f"{name} {sign} {end}"
+        if self.low is None:
+            return text
+        sign, end = end_words(self.low, ("<", "<="), self.kind, shown)
+        return f"{name} {MIRROR[sign]} {end}" if self.high is None else f"{end} {sign} {text}"
 
     # Data
 

@@ -28,30 +28,29 @@ _TOKEN = re.compile(
 )
 
 
-def rows_where(text: str, columns: Mapping[str, Column], *, strict: bool = True) -> np.ndarray:
-    """Truth value of an expression at each row; levels that the column does not have are refused if `strict`.
+def rows_where(text: str, columns: Mapping[str, Column]) -> np.ndarray:
+    """Truth value of an expression at each row.
 
     >>> from miscal.data.columns import Columns
     >>> table = Columns({"age": np.array([20, 40, 60]), "state": np.array(["CA", "NV", "TX"])})
     >>> rows_where("age < 50 and state in {NV, TX}", table).tolist()
     [False, True, False]
     """
-    return parse(text, columns, strict=strict).rows(columns)
+    return parse(text, columns).rows(columns)
 
 
-def parse(text: str, columns: Mapping[str, Any], *, strict: bool = False) -> Conjunction:
+def parse(text: str, columns: Mapping[str, Any]) -> Conjunction:
     """Read words back.
 
     Parameters
     ----------
-    columns : name -> Column, or name -> kind
-    strict : whether a level that its column does not have is refused
+    columns : name -> Column, or name -> kind; a level that a column does not have is refused, of a kind any may be
     """
     if not isinstance(text, str) or not text.strip():
         raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
     if text == FULL:
         return Conjunction()
-    return Conjunction.of(_Reader(text, columns, strict).read())
+    return Conjunction.of(_Reader(text, columns).read())
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,6 @@ class _Reader:
 
     text: str
     columns: Mapping[str, Any]
-    strict: bool
 
     def bad(self, got: str) -> MiscalError:
         hint = "such as: age < 31 and state in {CA, NV}"
@@ -71,29 +69,28 @@ class _Reader:
             kind = str(found.lastgroup)
             yield kind, _bare(found[kind]) if kind in {"name", "text"} else found[kind]
 
-    def read(self) -> list[Condition]:
-        return [self.clause(clause) for clause in _split(self.tokens(), ("word", "and"))]
+    def read(self) -> Iterator[Condition]:
+        for clause in _split(self.tokens(), ("word", "and")):
+            yield from self.clause(clause)
 
-    def clause(self, tokens: list[Token]) -> Condition:
+    def clause(self, tokens: list[Token]) -> list[Condition]:
         match tokens:
             case [("mark", "("), *inner, ("word", "or"), ("word", "missing"), ("mark", ")")]:
-                return replace(self.clause(inner), missing=True)
+                return [replace(one, missing=True) for one in self.clause(inner)]
             case [("word", low), ("mark", sign), name, *rest] if sign in MIRROR and self.is_number(low):
                 made = self.compared(self.column(name), MIRROR[sign], low)
-                both = made.both(self.clause([name, *rest])) if rest else made
-                if both is not None:
-                    return both
+                return [made, *(self.clause([name, *rest]) if rest else ())]
             case [name, ("mark", sign), (_, word)] if sign in MIRROR:
-                return self.compared(self.column(name), sign, word)
+                return [self.compared(self.column(name), sign, word)]
             case [name, ("mark", "=" | "==" | "!=" as sign), *value]:
-                return self.among(self.column(name), [value], negated=sign == "!=")
+                return [self.among(self.column(name), [value], negated=sign == "!=")]
             case [name, ("word", "is"), *negated, ("word", "missing")] if negated in ([], [("word", "not")]):
                 column = self.column(name)
-                return Condition(column, self.kind(column), levels=None if negated else (), missing=not negated)
+                return [Condition(column, self.kind(column), levels=None if negated else (), missing=not negated)]
             case [name, ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
-                return self.among(self.column(name), _split(values, ("mark", ",")))
+                return [self.among(self.column(name), _split(values, ("mark", ",")))]
             case [name, ("word", "not"), ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
-                return self.among(self.column(name), _split(values, ("mark", ",")), negated=True)
+                return [self.among(self.column(name), _split(values, ("mark", ",")), negated=True)]
         raise self.bad(f"{' '.join(word for _, word in tokens)!r} is not a condition")
 
     def is_number(self, word: str) -> bool:
@@ -130,7 +127,7 @@ class _Reader:
         kind, column, words = self.kind(name), self.columns[name], [self.value(tokens) for tokens in values]
         levels = tuple(words) if kind in NOMINAL else self.numbers(name, words)
         unknown = set(words) - set(map(str, getattr(column, "levels", words)))
-        if kind in NOMINAL and self.strict and unknown:
+        if kind in NOMINAL and unknown:
             raise self.bad(f"{name!r} has no level {min(unknown)!r}")
         said: Any = {"excluded": levels, "missing": True} if negated else {"levels": levels}
         return Condition(name, kind, **said)

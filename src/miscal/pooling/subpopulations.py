@@ -6,6 +6,7 @@ A definition is a conjunction of conditions, one a column, and its words can be 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from miscal.data.columns import Column
 from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
+from miscal.pooling.bins import even_groups
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
 
 IN_ORDER = np.empty(0, np.int64)  # of a column's codes, which nothing shuffles
@@ -23,20 +25,17 @@ class Conjunctions:
     """All conjunctions of up to `depth` columns: each level of a nominal column, each of `ranges` ranges of a number.
 
     Every level counts, however rare; those too small to judge are listed. A numeric column with at most `ranges`
-    distinct values has one cell a value. Only where `levels` is given are levels lumped: those beyond the `levels` most
-    frequent of a nominal column form one cell, named by the levels that it leaves out.
+    distinct values has one cell a value.
     """
 
     depth: int = 2
     ranges: int = 4
-    levels: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Covariate:
     """A column as dense codes: of numbers in order, or of a nominal column's `levels`.
 
-    places : of a nominal column, the code of each level and of missing values
     values, tops : the smallest and the largest number of each code, which differ where they are ranges
     missing : whether values are missing, which then have the last code
     """
@@ -48,7 +47,6 @@ class Covariate:
     count: int
     missing: bool
     levels: tuple[str, ...] = ()
-    places: np.ndarray = field(default_factory=lambda: np.empty(0))
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     tops: np.ndarray = field(default_factory=lambda: np.empty(0))
 
@@ -73,9 +71,8 @@ def covariate(column: Column, *, nominal: bool, order: np.ndarray) -> Covariate:
     missing = bool(used[0])
     count = int(used[1:].sum()) + missing
     table = np.append(codes, count - 1).astype(np.int32)  # the last entry serves code -1
-    levels = tuple(str(level) for level, here in zip(column.levels, used[1:], strict=True) if here)
-    places = np.arange(count)
-    return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels, places)
+    levels = tuple(map(str, compress(column.levels, used[1:])))
+    return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels)
 
 
 def ranged(one: Covariate, ranges: int) -> Covariate:
@@ -83,38 +80,25 @@ def ranged(one: Covariate, ranges: int) -> Covariate:
     if one.nominal or one.levels or one.known <= ranges:
         return one
     rows = np.bincount(one.codes, minlength=one.count)[: one.known]
-    middle = np.cumsum(rows) - 0.5 * rows
-    place = np.minimum((ranges * middle / max(rows.sum(), 1)).astype(np.int64), ranges - 1)
-    firsts = np.flatnonzero(np.append(True, np.diff(place) > 0))
-    cell = np.append(np.cumsum(np.append(0, np.diff(place) > 0)), firsts.size).astype(np.int32)
+    group = even_groups(rows, ranges)
+    firsts = np.unique(group, return_index=True)[1]
     lasts = np.append(firsts[1:] - 1, one.known - 1)
+    cell = np.append(group, firsts.size).astype(np.int32)
     count = firsts.size + one.missing
     values, tops = one.values[firsts], one.values[lasts]
     return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
 
 
-def lumped(one: Covariate, most: int | None) -> Covariate:
-    """A nominal column whose levels beyond the `most` most frequent form one cell, the last but for missing values."""
-    if most is None or not one.levels or one.known <= most + 1:
-        return one
-    rows = np.bincount(one.codes, minlength=one.count)[: one.known]
-    places = np.full(one.count, most, np.int32)
-    places[np.argsort(-rows, kind="stable")[:most]] = np.arange(most)
-    places[one.known :] = most + 1
-    return replace(one, codes=places[one.codes], count=most + 1 + one.missing, places=places)
-
-
 @dataclass(frozen=True)
 class Definition(Conjunction):
-    """Which rows belong: a conjunction of conditions, or a name that the user gave."""
+    """Which rows belong: a conjunction of conditions, with a name of its own where one was given."""
 
     given: str | None = None
-    short: str | None = None  # the name, where it is known already
 
     @property
     def name(self) -> str:
         """Readable words, long lists of levels cut short."""
-        return self.words(SHOWN_LEVELS) if self.short is None else self.short
+        return self.words(SHOWN_LEVELS)
 
     def words(self, shown: int | None = None) -> str:
         """All of it; `pooling.parsing` reads it back."""
@@ -124,7 +108,7 @@ class Definition(Conjunction):
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray = IN_ORDER) -> Condition:
     """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order."""
     if one.values.size == 0:
-        places = shuffle if shuffle.size else one.places
+        places = shuffle if shuffle.size else np.arange(one.count)
         return _among(one, (places >= low) & (places < high))
     missing = one.missing and high > one.known
     high = min(high, one.known)
@@ -141,8 +125,7 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
 def _among(one: Covariate, inside: np.ndarray) -> Condition:
     """Some levels, or all but some, whichever are fewer."""
     named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
-    levels = tuple(name for name, here in zip(named, inside, strict=False) if here)
-    others = tuple(name for name, here in zip(named, inside, strict=False) if not here)
+    levels, others = tuple(compress(named, inside)), tuple(compress(named, ~inside))
     missing = bool(one.missing and inside[-1])
     if len(levels) <= len(others) or not others:
         return Condition(one.name, one.kind, levels=levels if others or missing else None, missing=missing)

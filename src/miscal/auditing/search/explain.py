@@ -4,8 +4,6 @@ The place with most events off for certain is taken and put right, then the othe
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -13,7 +11,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
-from miscal.auditing.search.places import Looked, Multiplicity, Overlap, Place, box_place, effects
+from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
 from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
@@ -34,47 +32,39 @@ Ordered = list[tuple[float, Finding]]
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
-    def __init__(self, looked: Looked, tests: Multiplicity, places: list[Place], *, beyond: bool = True) -> None:
-        self.rows, self.tests, self.open, self.beyond = looked.rows, tests, places, beyond
+    def __init__(self, looked: Looked, places: list[Place], *, beyond: bool = True) -> None:
+        self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
+        self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
         self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
-        self.needed: dict[Place, list[float]] = {}
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
-        self.critical = adjusted_z(tests.total, tests.level)
+        self.critical = adjusted_z(self.tests.total, self.tests.level)
         self.searched = [group for group in looked.groups if group.ordered and beyond]
         self.off = {group: group.beyond.off for group in self.searched}
         for place in self.open:
             self._measure(place)
-        self._bend(self.open)
 
-    def _measure(self, place: Place, left: float = math.nan) -> None:
+    def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
-        if place.along is not None and math.isnan(left):
-            place.left = place.along[self.beyond].off
-        else:
-            place.left = np.array([float(self.of(place).off[0]) if math.isnan(left) else left])
-        place.start = place.left
+        place.start = self.of(place).off if place.along is None else place.along[self.beyond].off
+        severities = self.tests.severity(place), self.tests.severity_beyond(place)
+        place.needed = adjusted_z(severities[0], self.tests.level), adjusted_z(severities[1], self.tests.level)
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
             place.deviation = self.rows.deviation(self.of(place), self.total)
         if place.along is not None:
             variance = place.along[self.beyond].variance
-            place.noise = variance * noise_left(float(variance.sum()), self.total)
+            place.noise = variance * noise_left(variance.sum(), self.total)
+        self._leave(place, place.start)
 
-    def _bend(self, places: Sequence[Place]) -> None:
-        """Note how far off what is left of places is along the score, as standard deviations of a normal."""
-        walked: defaultdict[int, list[Place]] = defaultdict(list)
-        for place in places:
-            place.bent = 0.0
-            if place.along is not None and place.shape and place.left.size > 1:
-                walked[place.left.size].append(place)
-        for alike in walked.values():  # of as many cells of the score
-            tested = shape_test(np.stack([p.left for p in alike]), np.stack([p.noise for p in alike]))
-            for place, bent in zip(alike, normal_z(tested.p_value).tolist(), strict=True):
-                place.bent = bent
+    def _leave(self, place: Place, left: np.ndarray) -> None:
+        """Note what is left of a place, and how far off that is along the score, in standard deviations of a normal."""
+        place.left, place.bent = left, 0.0
+        if place.shape and left.size > 1:
+            place.bent = float(normal_z(shape_test(left, place.noise).p_value))
 
     def run(self) -> list[Place]:
         """Take places until none is significant any more."""
@@ -105,10 +95,7 @@ class Explainer:
 
     def _still_off(self, place: Place) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
-        if place not in self.needed:
-            severities = self.tests.severity(place), self.tests.severity_beyond(place)
-            self.needed[place] = [adjusted_z(severity, self.tests.level) for severity in severities]
-        needed, beyond = self.needed[place]
+        needed, beyond = place.needed
         return place.z >= needed or (self.beyond and place.bent >= beyond)
 
     def _stretch(self, group: Group) -> Place | None:
@@ -117,16 +104,19 @@ class Explainer:
         best = best_boxes(group, self.rows, off, self.total, beyond=True)
         if not best:
             return None
-        place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
+        box, z = best[0]
+        place = box_place(group, box, math.nan, group.searched)
         place.specific = True
+        place.p_value = min(1.0, plain_chance(place, self.rows) * group.searched)
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
-        left = float(group.summed(off, best[0].box))
-        too_near = best[0].z < adjusted_z(self.tests.severity(place), self.tests.level)
+        left = float(group.summed(off, box))
+        too_near = z < adjusted_z(self.tests.severity(place), self.tests.level)
         if too_near or left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
-        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
-        self._measure(place, left)
+        mark_decided([place] if self.rows.lookup is None else [], self.looked)
+        self._measure(place)
+        place.left = place.start = np.array([left])
         return place if place.deciding is None else None
 
     def _choose(self, candidates: list[Place]) -> tuple[Place, float]:
@@ -158,12 +148,12 @@ class Explainer:
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
-            share = float(overlap.weight(wider).sum()) / chosen.size
+            share = overlap.weight(wider).sum() / chosen.size
             if share < INSIDE or wider.size <= share * chosen.size:
                 continue
-            own, other = effects(chosen, wider, share, beyond=self.beyond)
-            apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
-            too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
+            (own, rest), noise = effects(chosen, wider, share, beyond=self.beyond)
+            apart = abs(own - rest) / math.hypot(*noise)
+            too = own * rest > 0 and abs(rest) >= alike * noise[1]
             if apart <= alike or (too and CLEARLY * bounds[wider] >= bounds[chosen]):
                 return wider
         return chosen
@@ -176,10 +166,9 @@ class Explainer:
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
-        plain = min(
-            abs(float(place.left.sum())) - self.critical * place.deviation,
-            abs(place.off) - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])),
-        )
+        noise = math.sqrt(self.rows.variance(place.raw)[0])
+        left = abs(float(place.left.sum())) - self.critical * place.deviation
+        plain = min(left, abs(place.off) - self.critical * noise)
         if place.along is None or not place.bent:
             return plain
         if math.isnan(place.bent_off):
@@ -193,7 +182,7 @@ class Explainer:
     def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
         """Events off for certain in the ranges of the score that disagree, added."""
         _, ends = form_of(off, variance, average=False, shape=True)
-        size = sum(abs(float(off[first : last + 1].sum())) for first, last in ends)
+        size = float(sum(abs(off[first : last + 1].sum()) for first, last in ends))
         return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 
     def put_right(self, place: Place, off: np.ndarray) -> list[Place]:
@@ -205,37 +194,30 @@ class Explainer:
         """
         overlap = self._overlap(place)
         weight = place.raw.weight
-        if place.along is not None and off.size == overlap.cells_of_score > 1:
+        if place.along is not None and off.size == self.rows.grid.cells > 1:
             weight = place.along[0].weight
         else:
             off = off.sum(keepdims=True)
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
         for group in self.searched:
             self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
-        others = [other for other in self.open if other is not place and other.key != place.key]
-        was, shares, lefts = [self._still_off(other) for other in others], [], []
+        others = [other for other in self.open if other.key != place.key]
         overlap.know(others)
+        still: list[Place] = []
+        explained: list[Place] = []
         for other in others:
             shared = overlap.certain(other)
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
                 change = change.sum() * parts / parts.sum()
-            shares.append(float(shared.sum()))
-            lefts.append(other.left - change)
-            other.left = other.start - change
-        self._bend(others)
-        alone = [not self._still_off(other) for other in others]
-        for other, left in zip(others, lefts, strict=True):
-            other.left = left
-        self._bend(others)
-        explained: list[Place] = []
-        still: list[Place] = []
-        for other, before, by_this, share in zip(others, was, alone, shares, strict=True):
-            if before and self._still_off(other):
+            was = self._still_off(other)
+            self._leave(other, other.left - change)
+            if was and self._still_off(other):
                 still.append(other)
-            elif by_this and share >= SHARED * other.size and _one_way(other, place):
-                explained.append(other)
+            elif shared.sum() >= SHARED * other.size and _one_way(other, place):
+                self._leave(other, other.start - change)  # by this place alone
+                explained += [] if self._still_off(other) else [other]
         self.open = still
         return explained
 
@@ -245,20 +227,20 @@ def _one_way(one: Place, other: Place) -> bool:
     return not (one.average and other.average) or one.off * other.off > 0
 
 
-def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
+def real_places(looked: Looked) -> list[Place]:
     """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
 
     What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
     (a level, and a pair of columns one of which tells the other) the simplest is kept.
     """
-    most = ALL * looked.whole.size
+    tests, most = looked.tests, ALL * looked.whole.size
     once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place.family, place.p_value)
         if not place.adjusted <= tests.level or place.size >= most:
             continue
-        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
+        sums = place.raw.rows[0], place.raw.predicted[0], place.raw.observed[0]
         other = once.setdefault(sums, place)
         kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
         kept.adjusted = min(other.adjusted, place.adjusted)
@@ -266,38 +248,38 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     real = list(once.values())
     see_along(real, looked.rows)
     for place in real:
-        mark_tests(tests, place, looked.rows, looked.total)
-    mark_decided(real, looked.rows, tests)
+        mark_tests(looked, place)
+    mark_decided(real, looked)
     looked.decided = [place for place in real if place.deciding is not None]
     return [place for place in real if place.deciding is None]
 
 
-def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
+def findings_of(looked: Looked) -> Ordered:
     """Findings of one target that no other explains, each with those that it explains, and what orders them.
 
     First the places that are off beyond the score. When they are put right, the whole table if it is still off as
     predicted, and then what is left of the other places, as predicted too.
     """
-    real = real_places(looked, tests)
-    specific = Explainer(looked, tests, [place for place in real if place.specific])
+    real = real_places(looked)
+    specific = Explainer(looked, [place for place in real if place.specific])
     taken = specific.run()
-    whole = _whole(looked, tests)
+    whole = _whole(looked)
     listed = {place.key for one in taken for place in (one, *one.explains)}
     others = [place for place in real if place.key not in listed]
-    general = Explainer(looked, tests, [*whole, *others], beyond=False)
+    general = Explainer(looked, [*whole, *others], beyond=False)
     for one in taken:
         one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
     for place in whole:
         if place in general.open:
             taken.append(general.taken(place))
-            if looked.rows.grid is None:  # sums without rows: what is not off beyond the score is the score's
+            if not looked.rows.here:  # sums without rows: what is not off beyond the score is the score's
                 taken[-1].explains += general.open
                 general.open = []
     taken += general.run()
     looked.left = specific.left + general.left
-    ordered = [(place.certain, _head(looked, tests, place)) for place in taken]
-    _add_extremes(looked, tests, taken, ordered)
-    return ordered + [(-1.0, made) for made in findings(looked, tests, _decided(looked, taken))]
+    ordered = [(place.certain, _head(looked, place)) for place in taken]
+    _add_extremes(looked, taken, ordered)
+    return ordered + [(-1.0, made) for made in findings(looked, _decided(looked, taken))]
 
 
 def _own_off(place: Place) -> np.ndarray:
@@ -317,10 +299,10 @@ def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
 
 
-def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Place], ordered: Ordered) -> None:
+def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
     """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
-    ends = [place for place in looked.extremes if place.adjusted <= tests.level]
-    for place, found in zip(ends, findings(looked, tests, ends), strict=True):
+    ends = [place for place in looked.extremes if place.adjusted <= looked.tests.level]
+    for place, found in zip(ends, findings(looked, ends), strict=True):
         low, high = found.interval  # by clusters it may reach over 0, though the test by clusters does not
         made = replace(found, interval=(max(low, 0.0), high) if found.gap > 0 else (low, min(high, 0.0)))
         home = _home(looked, place, taken) if place.searched > 1 else None
@@ -335,31 +317,31 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
     if looked.whole in taken:
         return taken.index(looked.whole)
-    if math.isnan(looked.rows.scale) or not taken:  # sums do not tell which rows an end shares with a place
+    if not (looked.rows.here and taken):  # sums do not tell which rows an end shares with a place
         return None
-    shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
+    shares = [Overlap(looked.rows, place).weight(end).sum() for place in taken]
     most = int(np.argmax(shares))
     return most if shares[most] >= SHARED * end.size else None
 
 
-def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
+def _whole(looked: Looked) -> list[Place]:
     """The place of all rows, if it is beyond noise by either of its tests."""
     place, bent = looked.whole, looked.bent
     if bent.adjusted < place.adjusted:
         place.adjusted, place.bound = bent.adjusted, bent.bound
-    if not place.adjusted <= tests.level:
+    if not place.adjusted <= looked.tests.level:
         return []
-    mark_whole(tests, place, looked.rows)
-    mark_decided([place], looked.rows, tests)
+    mark_whole(looked)
+    mark_decided([place], looked)
     if place.deciding is not None:
         looked.decided.append(place)
         return []
     return [place]
 
 
-def _head(looked: Looked, tests: Multiplicity, place: Place) -> Finding:
+def _head(looked: Looked, place: Place) -> Finding:
     """A finding with the places that it explains, each once, the most significant first."""
-    head, *others = findings(looked, tests, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
+    head, *others = findings(looked, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
     under = {head.where: head}
     for child in others:
         under.setdefault(child.where, replace(child, parent=head.where))

@@ -7,7 +7,7 @@ chance. Each end is one test of the audit: whether more of what was called rare 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,13 +27,12 @@ SCORE = "score"  # what a condition calls the score that no column holds as it s
 
 
 class End(NamedTuple):
-    """Cells of the grid of scores at one end of the scale: `upper` is the end at 1, `certain` its last cell alone."""
+    """One end of the scale, that at 1 if `upper`: its cells of the grid of scores; `certain`: 0 or 1 alone."""
 
     upper: bool
-    certain: bool
     cells: slice
-    low: float
-    high: float
+    condition: Condition
+    certain: bool = False
 
 
 def fine_sums(compared: Pair) -> Sums:
@@ -54,7 +53,7 @@ def rounding_step(predicted: np.ndarray) -> float:
     return 0.0
 
 
-def extreme_places(looked: Looked, family: str) -> list[Place]:
+def extreme_places(looked: Looked) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
     rows = looked.rows
     if not rows.raw.binary:
@@ -65,11 +64,11 @@ def extreme_places(looked: Looked, family: str) -> list[Place]:
     made = [_certain(looked, end, tested, step) for end in (ZERO, ONE)]
     if not rows.noise.outcome_weights and not (looked.all is not None and rows.raw.weight is not None):
         made += [_worst(looked, _ends(tested, upper=upper), tested) for upper in (False, True)]
-    return [_place(looked, *found, family) for found in made if found is not None]
+    return [_place(looked, *found) for found in made if found is not None]
 
 
-ZERO = End(upper=False, certain=True, cells=slice(0, 1), low=-math.inf, high=0.0)
-ONE = End(upper=True, certain=True, cells=slice(GRID.size - 2, GRID.size - 1), low=just_below(1.0), high=math.inf)
+ZERO = End(False, slice(0, 1), Condition(SCORE, levels=(0.0,)), certain=True)
+ONE = End(True, slice(GRID.size - 2, GRID.size - 1), Condition(SCORE, levels=(1.0,)), certain=True)
 Found = tuple[End, float, int]
 
 
@@ -96,44 +95,45 @@ def _worst(looked: Looked, ends: Sequence[End], tested: Sums) -> Found | None:
 
 def _ends(sums: Sums, *, upper: bool) -> list[End]:
     """Ends without the rows said to be certain: by powers of ten, and by the share of rows; each of its own rows."""
-    inside = slice(1, -1)
-    rows = sums.rows[inside][::-1] if upper else sums.rows[inside]
-    running = np.cumsum(rows)
+    rows = sums.rows[1:-1]
+    running = np.cumsum(rows[::-1] if upper else rows)
     powers = GRID.size - 1 - np.searchsorted(GRID, 1.0 - TAILS) if upper else np.searchsorted(GRID, TAILS)
     # Edge 1 is 0 itself, and at the other end one cell is of 1 alone: after so many edges so many cells less one.
     shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
     counts = np.unique(np.concatenate([powers - 1, shares]))
-    counts = counts[(counts > 0) & (running[np.minimum(counts, running.size) - 1] > 0)]
-    _, first = np.unique(running[np.minimum(counts, running.size) - 1], return_index=True)
-    return [_end(int(many), upper=upper) for many in counts[first]]
+    held, first = np.unique(running[counts - 1], return_index=True)
+    return [_end(many, upper=upper) for many in counts[first[held > 0]].tolist()]
 
 
 def _end(many: int, *, upper: bool) -> End:
     last = GRID.size - 2  # the cell of 1 alone
     if upper:
-        return End(upper, False, slice(last - many, last), float(GRID[last - many]), just_below(1.0))
-    return End(upper, False, slice(1, 1 + many), 0.0, float(GRID[1 + many]))
+        first = last - many
+        return End(upper, slice(first, last), Condition(SCORE, low=float(GRID[first]), high=just_below(1.0)))
+    return End(upper, slice(1, 1 + many), Condition(SCORE, low=0.0, high=float(GRID[1 + many])))
 
 
 def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
     """Trials at an end, and of what is rare there: how often it happened, was expected, and the variance of that."""
-    size, predicted, observed, variance = (
-        float(values[end.cells].sum()) for values in (sums.weight, sums.predicted, sums.observed, sums.variance)
-    )
-    return (size, size - observed, size - predicted, variance) if end.upper else (size, observed, predicted, variance)
+    every = sums.weight, sums.predicted, sums.observed, sums.variance
+    size, predicted, observed, variance = (float(values[end.cells].sum()) for values in every)
+    if end.upper:
+        predicted, observed = size - predicted, size - observed
+    return size, observed, predicted, variance
 
 
 def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, float, float, float] | None:
     """The same of clusters in which the rare happened at all: at most as likely as the sum over their rows."""
     if compared.cluster is None:
         return None
-    inside = _inside(compared, end)
-    chance = 1.0 - compared.predicted[inside] if end.upper else compared.predicted[inside]
-    rare = compared.observed[inside] < 1 if end.upper else compared.observed[inside] > 0
+    inside = end.condition.numbers(compared.predicted)
+    chance, rare = compared.predicted[inside], compared.observed[inside]
+    if end.upper:
+        chance, rare = 1.0 - chance, 1.0 - rare
     chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
-    return float(most.size), float(np.count_nonzero(np.bincount(code, rare))), most.sum(), (most * (1 - most)).sum()
+    return most.size, float(np.count_nonzero(np.bincount(code, rare > 0))), most.sum(), (most * (1 - most)).sum()
 
 
 def _tail(size: float, rare: float, mean: float, variance: float) -> float:
@@ -146,19 +146,15 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
     return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
 
 
-def _inside(compared: Pair, end: End) -> np.ndarray:
-    return np.flatnonzero((compared.predicted > end.low) & (compared.predicted <= end.high)).astype(np.int32)
-
-
-def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
+def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
-    level = ("100%" if end.upper else "0%") if end.certain else _said(end)
-    column, value = looked.column or SCORE, (1.0 if end.upper else 0.0,)
+    level = _said(end)
     names = () if looked.column is None else (looked.column,)
-    one = Condition(column, levels=value) if end.certain else Condition(column, low=end.low, high=end.high)
     words = f"rows said {level}" + (f" (class {looked.name})" if looked.name else "")
-    own = Own("score", _inside(looked.rows.raw, end), words, names, (level,), Conjunction((one,)), "MC102")
-    return Place(own, (), p_value, family, raw, raw, searched)
+    inside = end.condition.numbers(looked.rows.raw.predicted)
+    condition = Conjunction((replace(end.condition, column=looked.column or SCORE),))
+    own = Own("score", inside, words, names, (level,), condition, "MC102")
+    return Place(own, (), p_value, "columns", raw, raw, searched)
 
 
 def _said(end: End) -> str:
@@ -167,7 +163,9 @@ def _said(end: End) -> str:
     >>> _said(_end(int(np.searchsorted(GRID, 1e-7)) - 1, upper=False))
     '0.00001% or less'
     """
-    edge = end.low if end.upper else end.high
+    if end.certain:
+        return "100%" if end.upper else "0%"
+    edge: Any = end.condition.low if end.upper else end.condition.high
     decimals = max(0, 1 - math.floor(math.log10(100.0 * min(edge, 1.0 - edge))))
     text = f"{100.0 * edge:.{decimals}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%" + (" or more" if end.upper else " or less")

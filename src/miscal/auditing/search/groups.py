@@ -18,7 +18,7 @@ from miscal.inference.sums import Floats, Judging, Sums
 from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import LevelPooling, Levels
+from miscal.pooling.cells import LevelPooling, Numbered
 from miscal.pooling.condition import Conjunction
 
 Box = tuple[tuple[int, int], ...]
@@ -48,6 +48,9 @@ def score_grid(compared: Pair) -> ScoreGrid:
     inner = inner[(inner > 0.0) & (inner < 1.0)]
     edges = np.concatenate([[0.0], inner, [1.0]])
     return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
+
+
+NO_GRID = ScoreGrid(np.array([0.0, 1.0]), np.zeros(1, np.int16))  # where sums do not tell the score
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +99,8 @@ class Rows:
 
     raw : the pair;  beyond : the same with the recalibrated score;  noise : which null
     spread : variance of sums over clusters relative to that over rows, at least 1
-    scale : how many rows of the table each row stands for; 1 unless they are a sample
-    grid : cells of the score, along which every place is tested too; None where sums do not tell them
+    scale : how many rows of the table each row stands for; 1 unless they are a sample, NaN where they are not here
+    grid : cells of the score, along which every place is tested too
     lookup : finds the largest residuals of conjunctions among rows that are not all here
     """
 
@@ -106,7 +109,7 @@ class Rows:
     noise: Noise
     spread: float = 1.0
     scale: float = 1.0
-    grid: ScoreGrid | None = None
+    grid: ScoreGrid = NO_GRID
     lookup: Callable[[Sequence[Conjunction]], np.ndarray] | None = None
 
     def largest(self, places: Sequence[Any]) -> np.ndarray:
@@ -123,20 +126,23 @@ class Rows:
         """Whether these are not all rows of the table."""
         return self.scale != 1.0
 
+    @property
+    def here(self) -> bool:
+        """Whether there are rows, and not sums alone."""
+        return not math.isnan(self.scale)
+
     @cached_property
     def kish(self) -> float:
         """Rows of equal weight that would be as informative, for each row."""
         first, second = self.raw.first, self.raw.second
         if first is None or second is None:
             return 1.0
-        return float(first.sum()) ** 2 / max(float(second.sum()) * first.size, 1e-300)
+        return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
 
     @property
-    def weight(self) -> np.ndarray | None:
-        """Weight of the table's rows that each row stands for; None when every row counts once."""
+    def weight(self) -> np.ndarray:
+        """Weight of the table's rows that each row stands for."""
         first = self.raw.first
-        if self.scale == 1.0:
-            return first
         return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
 
     def variance(self, sums: Sums) -> Floats:
@@ -144,11 +150,11 @@ class Rows:
         own = sums.residual2 if self.noise.null == "residual" else sums.variance
         if self.noise.spread is not None:
             own = np.maximum(own, self.noise.spread.floor(sums))
-        return np.asarray(own * self.spread)
+        return own * self.spread
 
     def deviation(self, sums: Sums, total: float) -> float:
         """Standard deviation of the sum of one cell when the score was put right on rows of this total variance."""
-        variance = float(self.variance(sums)[0])
+        variance = self.variance(sums)[0]
         return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
 
     def p_values(self, sums: Sums) -> Floats:
@@ -164,24 +170,17 @@ class Rows:
         if self.raw.weight is not None or self.noise.null == "residual":
             return np.zeros(sums.rows.size)
         none, every = (self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight))
-        return np.asarray(np.nan_to_num(np.fmin(none, every), nan=1.0))
+        return np.nan_to_num(np.fmin(none, every), nan=1.0)
 
     def _how(self) -> Judging:
         """From sums alone: of clusters it is not known how many there are in a cell."""
         return replace(self.noise.judging(weighted=self.raw.weight is not None), model_variance=False)
 
-    def exact_p(self, pair: Pair, rows: np.ndarray, p_value: float) -> float:
+    def exact_p(self, members: np.ndarray, p_value: float) -> float:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
-        if pair.cluster is None or not p_value < CLUSTER_SCREEN:
+        if self.raw.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
-        return cluster_p(pair, rows)
-
-    def moment_p(self, pair: Pair, rows: np.ndarray, along: Along) -> float:
-        """The p-value of some rows' moment along the score over whole clusters, with room for the second reading."""
-        assert self.grid is not None
-        noise = along.variance / max(float(along.variance.sum()), 1e-300)
-        lever = np.cumsum(noise) - 0.5 * noise - 0.5
-        return min(1.0, 2.0 * cluster_p(pair, rows, lever[self.grid.codes[rows]]))
+        return cluster_p(self.raw, members)
 
     def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
@@ -195,10 +194,9 @@ class Rows:
 
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
-        if self.noise.spread is not None:
-            sums = self.noise.sums(sums)
-            sums = replace(sums, variance=sums.variance * self.spread)
-        return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
+        made = self.noise.sums(sums)
+        usual = 1.0 if self.noise.spread is None else self.spread
+        return replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
 
 
 def noise_left(variance: float, total: float) -> float:
@@ -232,7 +230,8 @@ def cluster_spread(pair: Pair) -> float:
     """How much more sums over clusters vary than sums over rows; 1 without clusters."""
     if pair.cluster is None:
         return 1.0
-    return max(1.0, cluster_sums(pair)[1] / max(float(np.sum(residuals(pair, EVERY) ** 2)), 1e-300))
+    alone = float(np.sum(residuals(pair, EVERY) ** 2))
+    return max(1.0, cluster_sums(pair)[1] / max(alone, 1e-300))
 
 
 @dataclass(eq=False)
@@ -268,6 +267,16 @@ class Group:
         return [part.ordered for part in self.parts]
 
     @cached_property
+    def family(self) -> str:
+        """The family in which it is tested."""
+        return "neighbourhoods" if self.kind == "neighbourhood" else family_of(self.parts)
+
+    @cached_property
+    def searched(self) -> int:
+        """How many boxes there are to choose from for each combination of levels."""
+        return math.prod(len(part.stretches) for part in self.parts if part.ordered)
+
+    @cached_property
     def count(self) -> int:
         return math.prod(self.shape)
 
@@ -296,10 +305,14 @@ class Group:
         inside = [(part.codes >= first) & (part.codes <= last) for part, (first, last) in ends]
         return np.flatnonzero(np.logical_and.reduce(inside))
 
+    def cut(self, box: Box) -> tuple[slice, ...]:
+        """Where a box lies among the cells, a slice a part."""
+        return tuple(slice(first, last + 1) for first, last in box)
+
     def summed(self, values: Floats, box: Box) -> Floats:
         """The values of a box of cells, added up; further axes stay."""
-        cut = values.reshape(*self.shape, *values.shape[1:])[tuple(slice(first, last + 1) for first, last in box)]
-        return np.asarray(cut.sum(axis=tuple(range(len(box)))))
+        inside = values.reshape(*self.shape, *values.shape[1:])[self.cut(box)]
+        return np.asarray(inside.sum(axis=tuple(range(len(box)))))
 
     def boxes(self, values: Floats) -> Floats:
         """The values of every box of cells: sums over the stretches of each part that has an order."""
@@ -308,7 +321,7 @@ class Group:
             if size:
                 before, after = values.shape[:axis], values.shape[axis + 1 :]
                 known = np.ascontiguousarray(values[(slice(None),) * axis + (slice(0, size),)])
-                made = np.empty((*before, stretches(size), *after))
+                made = np.empty((*before, len(self.parts[axis].stretches), *after))
                 flat = math.prod(before), -1, math.prod(after)
                 add_stretches(known.reshape(flat), made.reshape(flat))
                 values = made
@@ -333,40 +346,35 @@ class Group:
     def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
         """The sums of boxes, those of each as one cell."""
         every = self.stacked[beyond]
-        cuts = [every[:, *(slice(first, last + 1) for first, last in box)] for box in boxes]
         axes = tuple(range(1, every.ndim))
-        return Sums(*np.stack([cut.sum(axis=axes) for cut in cuts], axis=1))
+        return Sums(*np.stack([every[:, *self.cut(box)].sum(axis=axes) for box in boxes], axis=1))
 
 
 def family_of(parts: Sequence[Part]) -> str:
-    """The family in which a pair is tested: large fields have a share of the level of their own."""
+    """The family in which the cells of parts are tested: large fields have a share of the level of their own."""
+    if len(parts) == 1:
+        return "columns"
     if any(part.some for part in parts):
         return LARGE
     return "pairs" if any(part.edges is None for part in parts) else "regions"
 
 
-def crossed_codes(parts: Sequence[Part], cells: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none.
-
-    cells : of the rows in each part, where not all rows are asked for
-    """
-    cells = [part.codes for part in parts] if cells is None else cells
-    codes = cells[0].astype(np.int64)
-    for part, each in zip(parts[1:], cells[1:], strict=True):
-        codes *= part.count
-        codes += each
+def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
+    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
+    codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
+    cells = [part.codes[rows] for part in parts]
+    for part, each in zip(parts, cells, strict=True):
+        codes = codes * np.int32(part.count) + each
     for part, each in zip(parts, cells, strict=True):
         if part.some:
-            codes[each == part.count] = math.prod(one.count for one in parts)
+            codes[each == part.count] = total
     return codes
 
 
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:
     """Tally the cells of a column, or of columns crossed."""
-    codes = parts[0].codes if len(parts) == 1 else crossed_codes(parts)
-    codes = codes.astype(np.int16) if codes.dtype == np.int8 else codes  # kept in one byte, added in two
     count = math.prod(part.count for part in parts)
-    pooling = LevelPooling(codes, Levels(("",) * (count + any(part.some for part in parts))))
+    pooling = LevelPooling(crossed_codes(parts), Numbered(count + any(part.some for part in parts)))
     raw, beyond = (Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond))
     seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
     return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen)
@@ -374,24 +382,13 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
 
 def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     """The sums of some rows, as one cell."""
-    return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Levels(("",)))))
+    return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-class Best(NamedTuple):
-    """The box of cells that is furthest off, in standard errors, and among how many boxes it was picked."""
-
-    box: Box
-    z: float
-    searched: int
-
-
-def stretches(cells: int) -> int:
-    """How many stretches there are among so many cells."""
-    return cells * (cells + 1) // 2
-
-
-def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> list[Best]:
-    """The boxes of a group furthest off: the best stretch along ordered axes, for every cell along the others.
+def best_boxes(
+    group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool
+) -> list[tuple[Box, float]]:
+    """The boxes of a group furthest off, in standard errors: the best along ordered axes, for every cell of the others.
 
     left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
     beyond : the score was put right on the same rows, which takes the share that a box has of the noise off its
@@ -411,16 +408,15 @@ def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: floa
     return furthest(z, group)
 
 
-def furthest(z: Floats, group: Group) -> list[Best]:
+def furthest(z: Floats, group: Group) -> list[tuple[Box, float]]:
     """The best box over the ordered axes for each cell of the others, by what is known of every box.
 
     A box leaves something out along every ordered axis: all of one is the whole table, or the other column alone.
     """
-    runs, sizes = group.runs, zip(group.runs, group.shape, strict=True)
-    axes = [np.triu_indices(known) if known else (np.arange(size), np.arange(size)) for known, size in sizes]
-    partial = [(first > 0) | (last < known - 1) | (not known) for (first, last), known in zip(axes, runs, strict=True)]
-    z = np.where(partial[0] if len(partial) == 1 else np.outer(*partial), z, -1.0)
-    searched = math.prod(stretches(known) for known in runs if known)
+    runs = group.runs
+    for axis, known in enumerate(runs):
+        if known:
+            np.moveaxis(z, axis, 0)[known - 1] = -1.0  # the stretch from the first cell to the last
     places: list[tuple[Any, ...]]
     if all(runs):
         places = [np.unravel_index(int(np.argmax(z)), z.shape)]
@@ -428,5 +424,9 @@ def furthest(z: Floats, group: Group) -> list[Best]:
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:
         places = list(enumerate(np.argmax(z, axis=1)))
-    boxes = [tuple((int(first[i]), int(last[i])) for (first, last), i in zip(axes, at, strict=True)) for at in places]
-    return [Best(box, float(z[at]), searched) for box, at in zip(boxes, places, strict=True) if z[at] > 0]
+    found = []
+    for at in places:
+        if z[at] > 0:
+            box = tuple(part.stretches[i] for part, i in zip(group.parts, at, strict=True))
+            found.append((box, float(z[at])))
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, score_grid, sums_of
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
@@ -111,7 +111,7 @@ def look(
             group.walk = walk_of(result, part)
             if group.count <= KEPT:  # the sums of a small one are kept
                 group.along = alongs(group, rows)
-            shapes_of(group, rows, "columns")
+            shapes_of(group, rows)
         looked.columns.append((column, result, group))
     return looked
 
@@ -130,19 +130,19 @@ def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
 
 def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
     """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
-    ends = result.extra.get("range")
-    if ends is None or part.edges is None:
+    ends, p_value = result.extra.get("range"), float(result.extra.get("kuiper_p_value", result.p_value))
+    if ends is None or part.edges is None or math.isnan(p_value):
         return None
     low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
     start = low + 1 if low < high and ends[0] > part.edges[1] else low
-    return float(result.extra.get("kuiper_p_value", result.p_value)), int(start), int(high)
+    return p_value, int(start), int(high)
 
 
 def suspicion(result: Result, group: Group) -> float:
     """How surprising a column is by itself: the smaller of its own p-value and its worst cell's, corrected."""
     tested = group.p_value[~np.isnan(group.p_value)]
-    cell = float(tested.min() * tested.size) if tested.size else 1.0
-    return min(1.0, cell, group.suspect, 1.0 if math.isnan(result.p_value) else result.p_value)
+    cell = tested.min() * tested.size if tested.size else 1.0
+    return float(np.nanmin([1.0, cell, group.suspect, result.p_value]))
 
 
 def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
@@ -157,32 +157,34 @@ def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
 
 def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
-    family, rows, kuiper = "columns", looked.rows, looked.score.extra["kuiper_noise"]
+    looked.tests = tests
+    rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    whole, p_value = "score" if kuiper["method"] in SIMULATED else family, float(kuiper["p_value"])
+    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", float(kuiper["p_value"])
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
-    every = np.arange(rows.raw.rows, dtype=np.int32)
+    every = np.arange(rows.raw.rows)
     raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
-    own = Own("score", every, f"class {looked.name}" if looked.name else "the whole table")
+    own = Own("score", np.ones(every.size, bool), f"class {looked.name}" if looked.name else "the whole table")
     bound = p_value <= kuiper.get("least", 0.0)
-    looked.whole = Place(own, (), p_value, whole, raw, beyond, along=along, bound=bound)
+    looked.whole = Place(own, (), p_value, family, raw, beyond, along=along, bound=bound)
     chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
-    looked.bent = replace(looked.whole, p_value=chance, bound=False, family=family)
-    looked.extremes = extreme_places(looked, family)
+    looked.bent = replace(looked.whole, p_value=chance, bound=False, family="columns")
+    looked.extremes = extreme_places(looked)
     for place in (looked.whole, looked.bent, *looked.extremes):
-        tests.families[place.family].add([place.p_value], {0: place})
-    _judge_groups(looked, tests, looked.groups, family)
+        tests.families[place.family].add([place])
+    _judge_groups(looked, looked.groups)
 
 
-def _judge_groups(looked: Looked, tests: Multiplicity, groups: Sequence[Group], family: str) -> None:
-    """Test cells, stretches and boxes of groups, on average and along the score."""
-    tests.leave_out([group for group in groups if not any(group.runs)], looked.rows)
-    held = tests.families[family]
+def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
+    """Test cells, stretches and boxes of groups of one family, on average and along the score."""
+    tests, rows = looked.tests, looked.rows
+    tests.leave_out([group for group in groups if not any(group.runs)], rows)
     for add in (AVERAGE.add_cells, AVERAGE.add_boxes, add_walk):
-        looked.places += [place for group in groups for place in add(held, group, looked.rows, family)]
+        for group in groups:
+            looked.places += add(tests.families[group.family], group, rows)
     for group in groups:
-        along, places = shapes_of(group, looked.rows, family)
-        held.add(along.p_values, along.places)
+        along, places = shapes_of(group, rows)
+        tests.families[group.family].add(along.places, along.others)
         looked.places += places
 
 
@@ -191,41 +193,39 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     for family, number in looked.skipped:
         tests.families[family].skip(number)
     families: dict[str, list[Group]] = {}
-    for group in looked.pairs:
-        families.setdefault(family_of(group.parts), []).append(group)
-    for family, groups in families.items():
-        plain_first = sorted(groups, key=lambda group: any(group.runs))
-        _judge_groups(looked, tests, plain_first, family)
+    for group in sorted(looked.pairs, key=lambda group: any(group.runs)):  # levels first
+        families.setdefault(group.family, []).append(group)
+    for groups in families.values():
+        _judge_groups(looked, groups)
     for family, (size, places) in looked.searched.items():
-        tests.families[family] = Family(size, searched=places)
+        tests.families[family] = Family(size, places=places, searched=True)
         looked.places += places
 
 
-def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
-    """The rows that the curves are drawn from: all of them (None), or a sample that all columns share."""
+def curve_rows(rows: int, random_state: int) -> np.ndarray:
+    """The rows that the curves are drawn from: all of them, or a sample that all columns share."""
     if rows <= MOST_ROWS:
-        return None
+        return np.arange(rows)
     return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
 
 
-def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray | None) -> Result:
+def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray) -> Result:
     """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
-    values = column.values if chosen is None else column.values[chosen]
-    known = np.flatnonzero(~np.isnan(values))
-    if known.size < LEAST_ROWS:
+    rows = chosen[~np.isnan(column.values[chosen])]
+    if rows.size < LEAST_ROWS:
         return result
     # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different, or so far
     # apart that there is no number between them.
-    grid = np.unique(np.quantile(values[known], np.linspace(0.025, 0.975, POINTS)))
+    values = column.values[rows]
+    grid = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
     if grid.size < LEAST_POINTS or not np.isfinite(grid).all():
         return result
-    rows = known if chosen is None else chosen[known]
-    taken = compared if rows.size == compared.rows else compared.take(rows)
-    seed = int(result.settings["random_state"])
-    smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
-    said = {} if chosen is None else {"curve_rows": int(known.size)}
-    density = density_of(values[known], taken, integer=column.integer)
-    return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
+    taken, seed = compared.take(rows), int(result.settings["random_state"])
+    smooth = curve_of(taken, values, grid=grid, span=SPAN, random_state=seed)
+    extra = {**result.extra, "curve": smooth.frame(), "density": density_of(values, taken, integer=column.integer)}
+    if chosen.size < compared.rows:
+        extra["curve_rows"] = int(rows.size)
+    return replace(result, extra=extra)
 
 
 ALONE = {

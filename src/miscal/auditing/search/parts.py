@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.pooling.bins import even_groups
+from miscal.pooling.columns import range_pooling
 from miscal.pooling.condition import Condition
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
@@ -48,6 +50,13 @@ class Part:
         """Leading cells that are consecutive ranges, so that neighbours may be joined."""
         return 0 if self.edges is None else self.known
 
+    @cached_property
+    def stretches(self) -> list[tuple[int, int]]:
+        """First and last cell of every stretch of ranges, in order; or of every level."""
+        if self.ordered:
+            return list(combinations_with_replacement(range(self.ordered), 2))
+        return [(cell, cell) for cell in range(self.count)]
+
     def level(self, first: int, last: int) -> str:
         """The level, or the stretch of ranges, without the column's name.
 
@@ -86,15 +95,11 @@ class Part:
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
-    pooling: Any
-    if column.nominal:
-        pooling, labels = level_pooling(column), tuple(map(str, column.as_levels().levels))
-        return Part(column, _small(pooling.codes(), len(labels) + 1), labels, None, pooling.cells.missing)
     dated = column.kind == "date" and not column.missing.all()
     pooling = range_pooling(column, date_edges(column.values) if dated else FINE, weight=weight, count=count)
-    cells = pooling.cells
-    edges = getattr(cells, "edges", None)  # none where nothing but missing values
-    return Part(column, _small(pooling.codes(), cells.count), (), edges, cells.missing)
+    cells: Any = pooling.cells  # ranges, or levels; none of either where nothing but missing values
+    codes = small(pooling.codes(), cells.count)
+    return Part(column, codes, getattr(cells, "names", ()), getattr(cells, "edges", None), cells.missing)
 
 
 def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
@@ -102,13 +107,16 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     if part.edges is None or part.known <= COARSE:
         return part
     rows = np.bincount(part.codes, weight, part.count)[: part.known]
-    middle = np.cumsum(rows) - 0.5 * rows
-    group = np.minimum((COARSE * middle / max(rows.sum(), 1e-300)).astype(np.int64), COARSE - 1)
-    group = np.unique(group, return_inverse=True)[1]
-    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    group = even_groups(rows, COARSE)
+    starts = np.unique(group, return_index=True)[1]
     edges = np.append(part.edges[starts], part.edges[-1])
     table = np.append(group, group[-1] + 1).astype(np.int8)
     return Part(part.column, table[part.codes], (), edges, part.missing)
+
+
+def small(codes: np.ndarray, cells: int) -> np.ndarray:
+    """Codes of so many cells in as few bytes as hold them."""
+    return codes.astype(np.min_scalar_type(cells))
 
 
 def some_levels(part: Part, chosen: np.ndarray) -> Part:
@@ -118,7 +126,7 @@ def some_levels(part: Part, chosen: np.ndarray) -> Part:
     if part.missing:
         table[part.known] = chosen.size
     labels = tuple(part.labels[cell] for cell in chosen.tolist())
-    return Part(part.column, _small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
+    return Part(part.column, small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
 
 
 def monday(day: Any) -> Any:
@@ -127,6 +135,7 @@ def monday(day: Any) -> Any:
 
 
 MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
+UNITS = {"day": "D", "week": "W", "month": "M", "quarter": "3M", "year": "Y"}  # of numpy
 
 
 def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np.ndarray:
@@ -135,18 +144,13 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
     Ranges are closed on the right, so that an edge stands just before the first moment of its period. Of more than
     `most`, those without a day are joined to the one before (a date of 9999 makes no 96,000 months), then neighbours.
     """
-    whole, months = np.floor(days).astype(np.int64), MONTHS_OF.get(every, 0)
-    length = months or (7 if every == "week" else 1)
-    place = monday(whole) if every == "week" else whole
-    if months:
-        place = whole.astype("M8[D]").astype("M8[M]").astype(np.int64)
-        place -= place % months
+    unit, shift = f"M8[{UNITS[every]}]", 3 * (every == "week")  # numpy's weeks begin on a Thursday
+    place = (np.floor(days).astype(np.int64) + shift).astype("M8[D]").astype(unit).astype(np.int64)
     first, last = int(place.min()), int(place.max())
-    starts = np.arange(first, last + 1, length) if (last - first) // length < most else np.unique(place)
-    starts = np.append(starts[:: -(-starts.size // most)], last + length)
-    if months:
-        starts = starts.astype("M8[M]").astype("M8[D]").astype(np.int64)
-    return np.nextafter(starts.astype(np.float64), -np.inf)
+    starts = np.arange(first, last + 1) if last - first < most else np.unique(place)
+    starts = np.append(starts[:: -(-starts.size // most)], last + 1)
+    days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
+    return np.nextafter(days.astype(np.float64), -np.inf)
 
 
 def date_edges(days: np.ndarray) -> np.ndarray:
@@ -181,8 +185,3 @@ def _number(value: float) -> str:
 
 def _day(days: float) -> str:
     return str(np.datetime64(int(days), "D"))
-
-
-def _small(codes: np.ndarray, count: int) -> np.ndarray:
-    kind = np.int8 if count < 128 else np.int16 if count < 32_000 else np.int32
-    return np.ascontiguousarray(codes, dtype=kind)

@@ -7,22 +7,19 @@ p-value is already multiplied by the number of stretches looked at.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.groups import Best, Both, Box, Group, Rows, best_boxes, crossed_codes, stretches
-from miscal.auditing.search.parts import Part
+from miscal.auditing.search.groups import Both, Box, Group, Rows, best_boxes, crossed_codes
 from miscal.data.columns import Column
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
 from miscal.results import Result
 
-Boxes = tuple[Sequence[Best], Sequence[float]]  # with their p-values
 SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely become places
 
 
@@ -30,12 +27,13 @@ SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely bec
 class Own:
     """Rows that are no box of cells: it answers what a group answers of a box.
 
+    inside : whether each row belongs
     condition : which rows belong; None for all of them
     code : of its findings, where it is not that of its kind
     """
 
     kind: str
-    rows: np.ndarray
+    inside: np.ndarray
     label: str
     names: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -43,7 +41,7 @@ class Own:
     code: str | None = None
 
     def members(self, _: Box) -> np.ndarray:
-        return self.rows
+        return np.flatnonzero(self.inside)
 
     def words(self, _: Box) -> str:
         return self.label
@@ -67,6 +65,7 @@ class Place:
     average, shape : whether its average, and its walk along the score, are beyond noise
     start, left : its error in each cell of the score, and what is left of it once others were put right
     deciding : prediction and outcome of the one row without which it is within noise, where there is one
+    needed : standard deviations from which it is off, and from which its walk is, once the score was put right
     deviation : the standard deviation of the sum of that;  noise : the variance of what is left, in each cell
     bent : its walk along the score, as standard deviations;  bent_off : events off for certain along it, as predicted
     certain, explains : events off for certain when it was taken for a finding, and the places that it explains
@@ -84,10 +83,11 @@ class Place:
     along: Both | None = None
     average: bool = True
     shape: bool = False
-    start: Floats = field(default_factory=lambda: np.zeros(1))
-    left: Floats = field(default_factory=lambda: np.zeros(1))
+    start: Floats = field(init=False)
+    left: Floats = field(init=False)
+    needed: tuple[float, float] = field(init=False)
     deviation: float = math.nan
-    noise: Floats = field(default_factory=lambda: np.zeros(1))
+    noise: Floats = field(init=False)
     bound: bool = False
     bent: float = 0.0
     bent_off: float = math.nan
@@ -130,6 +130,11 @@ class Place:
         return id(self.group), self.box
 
 
+def box_place(group: Group, box: Box, p_value: float, searched: int) -> Place:
+    """The place of a box of cells."""
+    return Place(group, box, p_value, group.family, *group.joined(box), searched)
+
+
 @dataclass(eq=False)
 class Looked:
     """What was seen for one target.
@@ -138,6 +143,7 @@ class Looked:
     score, columns : without results where nothing was judged yet
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
+    tests : all p-values of the audit, once they are known
     whole, bent : all rows, by their walk and by their walk less its drift
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
     left : places still off when the list of findings was stopped;  decided : places that one row decides
@@ -152,6 +158,7 @@ class Looked:
     score: Any
     scores: Sums
     column: str | None = None
+    tests: "Multiplicity" = field(init=False)
     whole: Place = field(init=False)
     bent: Place = field(init=False)
     columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
@@ -185,33 +192,34 @@ class Family:
     """Tests that share a part of the level.
 
     size : how many, also those that were not run;  skipped : those not run, which cost the same
-    p_values, places : of those run, and the places of some of them, by their number
-    searched : places whose p-values are already those of the whole search
+    places, others : the tests that became places, and the p-values of those that did not
+    searched : whether the p-values of its places are already those of a whole search
     """
 
     size: int = 0
     skipped: int = 0
-    p_values: list[float] = field(default_factory=list)
-    places: dict[int, Place] = field(default_factory=dict)
-    searched: list[Place] | None = None
+    places: list[Place] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    searched: bool = False
 
-    def add(self, p_values: list[float], places: Mapping[int, Place]) -> None:
-        """Add tests, and the places of some of them by their number."""
-        self.places.update((len(self.p_values) + i, place) for i, place in places.items())
-        self.p_values.extend(p_values)
-        self.size += int(np.count_nonzero(~np.isnan(p_values)))
+    def add(self, places: Sequence[Place], others: Sequence[float] = ()) -> None:
+        """Add tests."""
+        self.places += places
+        self.others += others
+        self.size += len(others) + sum(not math.isnan(place.p_value) for place in places)
 
     def skip(self, tests: int) -> None:
         """Count tests that were not run, because a first look left them out."""
-        self.size, self.skipped = self.size + tests, self.skipped + tests
+        self.size += tests
+        self.skipped += tests
 
     def adjust(self, factor: int) -> None:
         """Adjust the p-values of all places, among so many families."""
-        adjusted = np.minimum(1.0, holm(np.array(self.p_values), self.skipped) * factor)
-        for i, place in self.places.items():
-            place.adjusted = float(adjusted[i])
-        for place in self.searched or ():
-            place.adjusted = min(1.0, place.p_value * factor)
+        adjusted = np.array([place.p_value for place in self.places] + self.others)
+        if not self.searched:
+            adjusted = holm(adjusted, self.skipped)
+        for place, p_value in zip(self.places, np.minimum(1.0, adjusted * factor).tolist(), strict=False):
+            place.adjusted = p_value
 
 
 @dataclass(eq=False)
@@ -229,7 +237,7 @@ class Multiplicity:
     @property
     def names(self) -> list[str]:
         """The families of which something was tested."""
-        return [name for name, held in self.families.items() if held.p_values or held.searched is not None]
+        return [name for name, held in self.families.items() if held.places or held.others or held.searched]
 
     @property
     def total(self) -> int:
@@ -273,42 +281,43 @@ class Reading(NamedTuple):
 
     cells : of a group that have no order, with their p-values
     boxes : the best of a group that has one, as predicted or beyond the score, with their p-values
-    place : of a box and its p-value, which was picked among so many
+    chance : the p-value of a place, over whole clusters where there are any, from that over rows
     """
 
     cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
-    boxes: Callable[[Group, Rows, bool], Boxes]
-    place: Callable[[Group, Box, float, int, Rows, str], Place]
+    boxes: Callable[[Group, Rows, bool], list[tuple[Box, float]]]
+    chance: Callable[[Place, Rows, float], float]
 
-    def add_boxes(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+    def add_boxes(self, held: Family, group: Group, rows: Rows) -> list[Place]:
         """Test the best stretches and boxes; those that are best beyond the score are places alone, judged alike."""
-        places: list[Place] = []
+        every: list[Place] = []
         for beyond in (False, True) if any(group.runs) else ():
-            for item, p in zip(*self.boxes(group, rows, beyond), strict=True):
-                found = [self.place(group, item.box, p, item.searched, rows, family)] if p <= SUSPECT_BOX else []
-                places += found
-                if not beyond:
-                    held.add([found[0].p_value if found else min(1.0, p * item.searched)], dict(enumerate(found)))
-        return places
+            found = self.boxes(group, rows, beyond)
+            suspect = [(box, p) for box, p in found if p <= SUSPECT_BOX]
+            places = self._places(suspect, group, rows, group.searched)
+            if not beyond:
+                held.add(places, [min(1.0, p * group.searched) for _, p in found if p > SUSPECT_BOX])
+            every += places
+        return every
 
-    def add_cells(self, held: Family, group: Group, rows: Rows, family: str) -> list[Place]:
+    def add_cells(self, held: Family, group: Group, rows: Rows) -> list[Place]:
         """Test cells that are joined to no others, among them missing values; the suspect ones become places."""
         if len(group.parts) > 1 and any(group.runs):
             return []
         cells, p_values = self.cells(group, rows)
-        own = {
-            i: self.place(group, group.box(int(cells[i])), float(p_values[i]), 1, rows, family)
-            for i in np.flatnonzero(p_values <= SUSPECT).tolist()
-        }
-        held.add([own[i].p_value if i in own else p for i, p in enumerate(p_values.tolist())], own)
-        return list(own.values())
+        suspect = p_values <= SUSPECT
+        boxes = map(group.box, cells[suspect].tolist())
+        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group, rows)
+        held.add(places, p_values[~suspect].tolist())
+        return places
 
-
-def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
-    """The place of a box of cells; its p-value, found from its sums if not given, times the boxes searched."""
-    place = Place(group, box, math.nan, family, *group.joined(box), searched)
-    place.p_value = min(1.0, plain_chance(place, rows, p_value) * searched)
-    return place
+    def _places(self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, searched: int = 1) -> list[Place]:
+        places = []
+        for box, p_value in found:
+            place = box_place(group, box, p_value, searched)
+            place.p_value = min(1.0, self.chance(place, rows, p_value) * searched)
+            places.append(place)
+        return places
 
 
 def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
@@ -316,50 +325,58 @@ def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
     return cells, group.p_value[cells]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
-    best = best_boxes(group, rows, beyond=beyond)
-    sums = group.as_one([item.box for item in best]) if best else None
-    return best, [] if sums is None else np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
-
-
-AVERAGE = Reading(_cells, _boxes, box_place)
-
-
-def add_walk(held: Family, group: Group, _: Rows, family: str) -> list[Place]:
-    """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
-    p, first, last = group.walk or (math.nan, 0, 0)
-    if math.isnan(p):
+def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
+    boxes = [box for box, _ in best_boxes(group, rows, beyond=beyond)]
+    if not boxes:
         return []
+    p_values = rows.p_values(group.as_one(boxes))
+    return list(zip(boxes, np.nan_to_num(p_values, nan=1.0).tolist(), strict=True))
+
+
+def _chance(place: Place, rows: Rows, p_value: float) -> float:
+    return p_value if rows.raw.cluster is None else rows.exact_p(place.rows, p_value)
+
+
+AVERAGE = Reading(_cells, _boxes, _chance)
+
+
+def mean_chance(sums: Sums, rows: Rows) -> float:
+    """The p-value of the average of one cell."""
+    return float(np.nan_to_num(rows.p_values(sums)[0], nan=1.0))
+
+
+def plain_chance(place: Place, rows: Rows) -> float:
+    """The p-value of a place's average, over whole clusters where there are any."""
+    return _chance(place, rows, mean_chance(place.raw, rows))
+
+
+def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
+    """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
+    if group.walk is None:
+        return []
+    p_value, first, last = group.walk
     box = ((first, last),)
-    place = Place(group, box, p, family, *group.joined(box), stretches(group.ordered))
-    held.add([p], {0: place})
-    return [place]
+    held.add([box_place(group, box, p_value, group.searched)])
+    return held.places[-1:]
 
 
-def plain_chance(place: Place, rows: Rows, p_value: float | None = None) -> float:
-    """The p-value of a place's average, over whole clusters where there are any; from its sums if not given."""
-    p = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0)) if p_value is None else p_value
-    return p if rows.raw.cluster is None else rows.exact_p(rows.raw, place.rows, p)
-
-
-def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> list[tuple[float, float]]:
-    """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
+def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple[Floats, Floats]:
+    """The error of a place and of the rest of a wider one, and the noise of both: of the gap, or the tilt of a walk.
 
     share : of the place that lies in the wider one, and so does as much of its error
     """
-    sizes = chosen.size, wider.size - share * chosen.size
-    offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
-    noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
     if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
-        return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
+        off, noise = chosen.left.sum(), chosen.deviation**2
+        sizes = np.array([chosen.size, wider.size - share * chosen.size])
+        offs = np.array([off, wider.left.sum() - share * off])
+        noises = np.array([noise, max(wider.deviation**2 - share * noise, 1e-300)])
+        return offs / sizes, np.sqrt(noises) / sizes
     own, every = chosen.along[beyond].variance, wider.along[beyond].variance
-    lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
-    made = []
-    rest = wider.left - share * chosen.left, np.maximum(every - share * own, 0.0)
-    for off, variance in ((chosen.left, own), rest):
-        known = max(float(np.sum(variance * lever * lever)), 1e-300)
-        made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
-    return made
+    lever = np.cumsum(every) / max(every.sum(), 1e-300) - 0.5
+    offs = np.stack([chosen.left, wider.left - share * chosen.left])
+    noises = np.stack([own, np.maximum(every - share * own, 0.0)])
+    known = np.maximum(np.sum(noises * lever * lever, axis=1), 1e-300)
+    return np.sum(offs * lever, axis=1) / known, 1.0 / np.sqrt(known)
 
 
 class Overlap:
@@ -373,9 +390,7 @@ class Overlap:
     def __init__(self, rows: Rows, place: Place) -> None:
         self.rows, self.place = rows, place
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
-        self.cells_of_score = 1 if rows.grid is None else rows.grid.cells
-        self.own, self.scores = self._weight(self.members), self._scores(self.members)
-        self.codes: dict[Part, np.ndarray] = {}
+        self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
         self.last: tuple[Group, np.ndarray] | None = None
         self.known: dict[Place, np.ndarray] = {}
 
@@ -387,32 +402,24 @@ class Overlap:
     def cells(self, group: Group) -> np.ndarray:
         """Shared weight of every cell of a group and of the score."""
         if self.last is None or self.last[0] is not group:
-            self.last = group, self._expected(group) if math.isnan(self.rows.scale) else self._counted(group)
+            self.last = group, self._counted(group) if self.rows.here else self._expected(group)
         return self.last[1]
 
     def _counted(self, group: Group) -> np.ndarray:
-        for part in group.parts:
-            if part not in self.codes:
-                self.codes[part] = part.codes[self.members]
-        codes = crossed_codes(group.parts, [self.codes[part] for part in group.parts])
-        codes *= self.cells_of_score
+        codes = crossed_codes(group.parts, self.members)
+        codes *= self.rows.grid.cells
         codes += self.scores
-        counted = np.bincount(codes, self.own, (group.count + 1) * self.cells_of_score)  # the last are in no cell of it
-        return counted.reshape(-1, self.cells_of_score)[: group.count]
+        cells = group.count + 1  # the last is of rows that are in no cell of it
+        counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
+        return counted.reshape(cells, -1)[:-1]
 
     def _expected(self, group: Group) -> np.ndarray:
         own, weight = self.place, group.raw.weight
-        if own.group is group:
-            inside = np.zeros(group.shape)
-            inside[tuple(slice(first, last + 1) for first, last in own.box)] = 1.0
-            return np.asarray((weight * inside.ravel())[:, None])
-        return np.asarray((weight * own.size / max(float(weight.sum()), 1e-300))[:, None])
-
-    def _weight(self, rows: np.ndarray) -> np.ndarray | None:
-        return None if self.rows.weight is None else self.rows.weight[rows]
-
-    def _scores(self, rows: np.ndarray) -> np.ndarray:
-        return np.zeros(rows.size, np.int64) if self.rows.grid is None else self.rows.grid.codes[rows].astype(np.int64)
+        if own.group is not group:
+            return np.asarray((weight * own.size / max(weight.sum(), 1e-300))[:, None])
+        inside = np.zeros(group.shape)
+        inside[group.cut(own.box)] = 1.0
+        return (weight * inside.ravel())[:, None]
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""
@@ -423,17 +430,10 @@ class Overlap:
     def _of_place(self, place: Place) -> np.ndarray:
         if isinstance(place.group, Group):
             return place.group.summed(self.cells(place.group), place.box)
-        if math.isnan(self.rows.scale):
-            return np.asarray(self.place.raw.weight)  # all rows
-        shared = place.rows[self.inside[place.rows]]
-        return np.bincount(self._scores(shared), self._weight(shared), self.cells_of_score)
-
-    @cached_property
-    def inside(self) -> np.ndarray:
-        """Whether each row belongs to the place."""
-        made = np.zeros(self.rows.raw.rows, bool)
-        made[self.members] = True
-        return made
+        if not self.rows.here:
+            return self.place.raw.weight  # all rows
+        shared = place.group.inside[self.members]
+        return np.bincount(self.scores[shared], self.own[shared], self.rows.grid.cells)
 
     def certain(self, place: Place) -> np.ndarray:
         """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.
@@ -441,9 +441,9 @@ class Overlap:
         The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
         """
         shared, rows = self.weight(place), self.rows
-        if not rows.sample or math.isnan(rows.scale) or float(shared.sum()) <= 0.0:
+        if not (rows.sample and rows.here) or shared.sum() <= 0.0:
             return shared
-        share, seen = min(float(shared.sum()) / place.size, 1.0), float(place.raw.rows[0]) / rows.scale
+        share, seen = min(float(shared.sum()) / place.size, 1.0), place.raw.rows[0] / rows.scale
         middle = (share * seen + 2.0) / (seen + 4.0)
         low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
-        return shared * min(max(low / share, 0.0), 1.0)
+        return np.asarray(shared * np.clip(low / share, 0.0, 1.0))

@@ -14,8 +14,9 @@ import numpy as np
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
 from miscal.auditing.search.looking import Say, Wanted, suspicion
 from miscal.auditing.search.parts import Part, coarse_part, some_levels
-from miscal.auditing.search.places import Looked, Own, Place
+from miscal.auditing.search.places import Looked, Own, Place, box_place
 from miscal.data.columns import Column
+from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
@@ -128,10 +129,9 @@ def _tests(one: Part, two: Part) -> int:
 
 def _one_tells_the_other(group: Group) -> bool:
     """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
-    joint = group.raw.weight.reshape(group.shape) / max(float(group.raw.weight.sum()), 1e-300)
-    own = [-float(np.sum(m * np.log(np.where(m > 0, m, 1.0)))) for m in (joint.sum(0), joint.sum(1))]
-    both = -float(np.sum(joint * np.log(np.where(joint > 0, joint, 1.0))))
-    return own[0] + own[1] - both > SAME * min(own)
+    joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
+    one, two, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
+    return bool(one + two - both > SAME * min(one, two))
 
 
 DEPTH, HALVES = 3, 2
@@ -213,7 +213,7 @@ def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
         np.poly([-len(column.levels) if column.nominal else -HALVES for column in columns])
         for columns in ([column for _, column in fit], chosen)
     )  # of up to three of the columns: elementary symmetric polynomials
-    return max(1.0, float(every[1 : DEPTH + 1].sum()) / max(float(some[1 : DEPTH + 1].sum()), 1.0))
+    return max(1.0, float(every[1 : DEPTH + 1].sum() / max(some[1 : DEPTH + 1].sum(), 1.0)))
 
 
 def _places(predictions: Predictions, looked: Looked, result: Result, factor: float) -> list[Place]:
@@ -225,9 +225,10 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
             break
         if len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
             continue
-        members = np.flatnonzero(definition.rows(predictions.columns)).astype(np.int32)
+        inside = definition.rows(predictions.columns)
+        members = np.flatnonzero(inside)
         words = tuple(condition.words() for condition in definition.conditions)
-        own = Own("subpopulation", members, definition.name, definition.columns, words, definition)
+        own = Own("subpopulation", inside, definition.name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p)))
     return places
@@ -295,5 +296,5 @@ def _box_place(looked: Looked, one: Group, two: Group) -> Place:
     """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
     group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
     best = best_boxes(group, looked.rows, beyond=True)
-    box = best[0].box if best else tuple((0, known - 1) for known in group.runs)
-    return Place(group, box, math.nan, "neighbourhoods", *group.joined(box), BOXES)
+    box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
+    return box_place(group, box, math.nan, BOXES)

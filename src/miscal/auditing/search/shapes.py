@@ -15,8 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.groups import WHOLE, Along, Both, Box, Group, Rows, crossed_codes, furthest, noise_left
-from miscal.auditing.search.places import Boxes, Family, Multiplicity, Place, Reading, plain_chance
+from miscal.auditing.search.groups import (
+    WHOLE,
+    Along,
+    Both,
+    Box,
+    Group,
+    Rows,
+    cluster_p,
+    crossed_codes,
+    furthest,
+    noise_left,
+)
+from miscal.auditing.search.places import Family, Looked, Place, Reading, mean_chance, plain_chance
 from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
@@ -29,7 +40,6 @@ from miscal.pooling.cells import LevelPooling, Numbered
 def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
     """Sums of all rows in cells of place and score, (places, cells of the score)."""
     grid = rows.grid
-    assert grid is not None
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(places * grid.cells))
     plain = rows.raw.plain and rows.raw.binary and rows.noise.null == "bernoulli"
@@ -39,14 +49,15 @@ def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
 
 def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
     """The sums of a tally of places and cells of the score."""
-    sums = [np.asarray(values, dtype=np.float64) for values in (made.rows, made.weight, made.predicted, made.observed)]
+    weight, predicted = made.weight, made.predicted
     if "variance" in made.columns:
         noise = made.residual2 if rows.noise.null == "residual" else made.variance
     else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
-        noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
+        noise = predicted * (1.0 - predicted / np.maximum(weight, 1e-300))
     spread = rows.noise.spread
     usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
-    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
+    least = np.maximum(noise, 0.0) * rows.spread
+    return Along(made.rows, weight, predicted, made.observed, least, usual).map(lambda values: values.reshape(shape))
 
 
 def alongs(group: Group, rows: Rows) -> Both:
@@ -76,20 +87,21 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
     for group in groups:  # of a field with very many levels the largest alone are added along the score
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
             return group.along.map(lambda values: values.sum(axis=0))
-    if rows.grid is None or rows.sample:
+    if rows.sample:
         made = along_of_tally(bins, rows, (bins.counts.size,))
         return Both(made, made)
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
-def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
+def shapes_of(group: Group, rows: Rows) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
     held, places = group.shapes or (Family(), [])
-    if group.shapes is not None or rows.grid is None or (rows.sample and group.along is None):
+    if group.shapes is not None or (rows.sample and group.along is None):
         return held, places
-    places += SHAPE.add_boxes(held, group, rows, family)
-    group.suspect = min(held.p_values, default=1.0)
-    places += SHAPE.add_cells(held, group, rows, family)
+    places += SHAPE.add_boxes(held, group, rows)
+    tested = [*held.others, *(place.p_value for place in held.places)]
+    group.suspect = min(tested, default=1.0)
+    places += SHAPE.add_cells(held, group, rows)
     group.shapes = held, places
     return held, places
 
@@ -99,47 +111,40 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     p_values = tested(alongs(group, rows).raw, rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
-        group.suspect = min(group.suspect, float(p_values[known].min() * known.size))
+        group.suspect = min(group.suspect, p_values[known].min() * known.size)
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
     both = alongs(group, rows)
     found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
-    chances = [math.exp(-item.z) for item in best]
+    chances = [math.exp(-size) for _, size in best]
     if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
-        own = both.raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
+        own = both.raw.map(lambda values: np.stack([group.summed(values, box) for box, _ in best]))
         chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
-    return best, chances
+    return [(box, chance) for (box, _), chance in zip(best, chances, strict=True)]
 
 
-def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Rows, family: str) -> Place:
-    """The place of a box of cells that was tested along the score."""
-    place = Place(group, box, p_value, family, *group.joined(box), searched)
-    if rows.raw.cluster is not None:
-        see_along([place], rows)
-        p_value = max(p_value, _shape(place, rows)[0])
-    place.p_value = min(1.0, p_value * searched)
-    return place
+def _of_place(place: Place, rows: Rows, p_value: float) -> float:
+    if rows.raw.cluster is None:
+        return p_value
+    see_along([place], rows)
+    return max(p_value, _shape(place, rows)[0])
 
 
-SHAPE = Reading(_cells, _boxes, shape_place)
+SHAPE = Reading(_cells, _boxes, _of_place)
 
 
 def see_along(places: Sequence[Place], rows: Rows) -> None:
     """Give places their sums along the score, one look at the rows for all places of a group."""
-    if rows.grid is None:
-        return
     for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
         if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
         both = alongs(group, rows) if isinstance(group, Group) else None
         for place in own:
             if both is None:
-                inside = np.zeros(rows.raw.rows, np.int32)
-                inside[place.rows] = 1
-                place.along = along_of(rows, inside, 2).map(itemgetter(1))
+                place.along = along_of(rows, group.inside, 2).map(itemgetter(1))
             elif group.seen is None:
                 place.along = both.map(partial(group.summed, box=place.box))
             else:  # a level: one with too few rows is known by its average alone
@@ -147,35 +152,39 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
                 place.along = both.map(itemgetter(at[0])) if at.size else None
 
 
-def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
+def mark_tests(looked: Looked, place: Place) -> None:
     """Say which of its two tests a place beyond noise fails, and whether either also fails beyond the score.
 
     Each is judged as severely as the place was when it was found: all that was tested counts. What is significant by
     neither alone (the walk of a search sees both together) is what it is more of.
     """
+    tests, rows, total = looked.tests, looked.rows, looked.total
     severity, plain = tests.severity(place), plain_chance(place, rows)
     bent, tilt = _shape(place, rows)
     place.average, place.shape = plain * severity <= tests.level, bent * severity <= tests.level
     if not (place.average or place.shape):
         place.average, place.shape = plain <= bent, bent < plain
     after = place.beyond
-    if float(rows.variance(after)[0]) > WHOLE * total:
+    variance = rows.variance(after)[0]
+    if variance > WHOLE * total:
         return
-    after_bent, after_tilt = _shape(place, rows, left=noise_left(float(rows.variance(after)[0]), total))
-    same = float(after.off[0]) * place.off > 0
+    after_bent, after_tilt = _shape(place, rows, left=noise_left(variance, total))
+    same = after.off[0] * place.off > 0
     place.specific = bool(
         (place.average and same and _plain_beyond(place, rows, total) * severity <= tests.level)
         or (place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level)
     )
 
 
-def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
+def mark_whole(looked: Looked) -> None:
     """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
-    place.average = plain_chance(place, rows) <= tests.level
+    place, level = looked.whole, looked.tests.level
+    place.average = plain_chance(place, looked.rows) <= level
     # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
-    place.shape = not place.average or bool(
-        place.along and shape_test(place.along[0].off, place.along[0].variance).p_value <= tests.level
-    )
+    place.shape = not place.average
+    if place.average and place.along is not None:
+        own = place.along.raw
+        place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
 
 
 def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
@@ -187,32 +196,42 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
     found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
-        pair = rows.beyond if beyond else rows.raw
-        p_value = max(p_value, rows.moment_p(pair, place.rows, place.along[beyond]))
+        p_value = max(p_value, _moment_by_cluster(place, rows, beyond=beyond))
     return p_value, float(found.moment)
+
+
+def _moment_by_cluster(place: Place, rows: Rows, *, beyond: bool) -> float:
+    """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
+    assert place.along is not None
+    variance = place.along[beyond].variance
+    noise = variance / max(variance.sum(), 1e-300)
+    lever = np.cumsum(noise) - 0.5 * noise - 0.5
+    pair, members = rows.beyond if beyond else rows.raw, place.rows
+    return min(1.0, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
 
 
 def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     """P-value of the average beyond the score."""
     after = place.beyond
     if rows.raw.cluster is not None:
-        return rows.exact_p(rows.beyond, place.rows, 0.0)
-    if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
-        return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
-    return 2.0 * float(special.ndtr(-abs(float(after.off[0])) / rows.deviation(after, total)))
+        return cluster_p(rows.beyond, place.rows)
+    if rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
+        return mean_chance(after, rows)
+    return 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
 
 
-def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
+def mark_decided(places: Sequence[Place], looked: Looked) -> None:
     """Note the row without which a place is within noise, where there is one; outcomes that are events have none.
 
     Among all that was tested; where that is too severe for the place as it is, as much less likely as it gets. A
     p-value at the end of its simulations' scale says nothing of that.
     """
+    rows, tests = looked.rows, looked.tests
     if rows.noise.binary or not places:
         return
     for place, row in zip(places, rows.largest(places), strict=True):
         before, after = (_chance(place, rows, row, times) for times in (0.0, 1.0))
-        severity = float(tests.severity(place))
+        severity: float = tests.severity(place)
         if before * severity > tests.level:
             severity = 0.0 if place.bound else place.adjusted / max(before, 1e-300)
         if after * severity > tests.level:
@@ -224,7 +243,7 @@ def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
     found = []
     if place.average:
         found.append(rows.p_values(_less(place.raw, row, times))[0])
-    if place.shape and place.along is not None and rows.grid is not None:
+    if place.shape and place.along is not None and place.along.raw.off.size == rows.grid.cells:
         own = np.arange(rows.grid.cells) == bin_index(row[1:2], rows.grid.edges)
         found.append(tested(_less(place.along[0], row, times * own), rows).p_value)
     return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))

@@ -28,17 +28,17 @@ from miscal.pooling.condition import Conjunction
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
 
-def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> list[Finding]:
+def findings(looked: Looked, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes = _shrunken(looked.rows, tests, places).tolist()
-    return [_finding(looked, tests, place, size) for place, size in zip(places, sizes, strict=True)]
+    sizes = _shrunken(looked.rows, looked.tests, places).tolist()
+    return [_finding(looked, place, size) for place, size in zip(places, sizes, strict=True)]
 
 
-def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float) -> Finding:
+def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
     rows, group = looked.rows, place.group
     told, units = rows.told(place.raw), rows.noise.units
     own_class = f" (class {looked.name})" if looked.name and group.kind != "score" else ""
-    real = _real(tests, place)
+    real = _real(looked.tests, place)
     form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
@@ -49,7 +49,7 @@ def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float)
         columns=group.names,
         levels=group.levels(place.box),
         **told,
-        interval=_interval(rows, tests, place),
+        interval=_interval(rows, looked.tests, place),
         events_off=place.off * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
@@ -133,11 +133,11 @@ def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, f
     cluster, residual = pair.cluster[members], residuals(pair, members)
     size = np.bincount(cluster, None if pair.first is None else pair.first[members])
     own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
-    apart = float(np.sum((own - own.sum() * share) ** 2))
-    room = 1.0 - reach**2 * float(np.sum(share**2))
+    apart = np.sum((own - own.sum() * share) ** 2)
+    room = 1.0 - reach**2 * np.sum(share**2)
     least = reach * math.sqrt(apart / room) if room > 0 else math.inf
-    noise = max(apart * own.size / max(own.size - 1, 1), float(np.sum(residual**2)))
-    return math.sqrt(noise) / float(size.sum()), least / float(size.sum())
+    noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
+    return math.sqrt(noise) / size.sum(), least / size.sum()
 
 
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
@@ -145,7 +145,7 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     grid, bins = looked.rows.grid, looked.score.extra["tally"]
     if place is looked.whole:
         own, edges = along_of_tally(bins, looked.rows, (bins.counts.size,)), bins.cells.edges
-    elif place.along is not None and grid is not None:
+    elif place.along is not None:
         own, edges = place.along[0], grid.edges
     else:
         return "too high" if place.off >= 0 else "too low", ()
