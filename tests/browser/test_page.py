@@ -383,7 +383,7 @@ def test_periods_are_drawn_said_and_saved(show: Any, sample: dict[str, Any]) -> 
     place = saved_rows[0].index("words")
     assert [row[place] for row in saved_rows[1:]] == table["words"]
     hover(view.page, section.locator("svg.periods circle").last)
-    assert view.page.locator("#tooltip").inner_text().startswith("October 2024\n")
+    assert view.page.locator("#tooltip").inner_text().startswith("when October 2024\n")
     view.page.set_viewport_size({"width": 360, "height": 760})
     assert view.page.evaluate("document.documentElement.scrollWidth") <= 360
     assert min(view.page.evaluate(TEXT_HEIGHTS)) >= 9.0

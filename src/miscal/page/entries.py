@@ -8,7 +8,7 @@ from __future__ import annotations  # the records are read by what their annotat
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -123,6 +123,17 @@ class Walk:
         """The lowest point, 0 at most."""
         return min(float(self.total.min()), 0.0)
 
+    def in_deviations(self) -> Walk:
+        """The same in standard deviations of noise at its end."""
+        scaled = {key: getattr(self, key) / self.deviation for key in ("total", "low", "high", "size")}
+        return replace(self, **scaled)
+
+    def table(self) -> dict[str, list[object]]:
+        """What is known of its points, for the data behind a figure."""
+        every = {"share_of_rows": self.share, "score": self.score, "running_total": self.total}
+        every |= {"noise_low": self.low, "noise_high": self.high}
+        return {name: column.tolist() for name, column in every.items() if np.isfinite(column).any()}
+
 
 @dataclass(frozen=True, eq=False)
 class Entry:
@@ -165,9 +176,9 @@ class Entry:
 
     @property
     def every(self) -> str:
-        """Week or month, as the result of periods says."""
+        """What its cells are, if they are in order: week or month, as the result of periods says, or range."""
         word = self.extra.get("every")
-        return word if word in ("week", "month", "quarter", "year") else "period"
+        return word if word in ("week", "month", "quarter", "year") else "range"
 
     @property
     def note(self) -> str:
@@ -178,6 +189,7 @@ class Entry:
         """The table as cells; ranges are named in words."""
         table = self.table
         columns = {name: floats(table[name]) for name in _NUMBERS}
+        columns["rows"] = np.where(np.isnan(columns["rows"]), columns["weight"], columns["rows"])
         columns["p_value"] = floats(table["p_adjusted" if "p_adjusted" in table else "p_value"])
         columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
         label = list(map(_name, self.labels))

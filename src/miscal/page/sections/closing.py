@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from miscal.page import words
-from miscal.page.column_figures import period_gaps, period_rates
+from miscal.page.column_figures import periods as drawn
 from miscal.page.entries import Entry
 from miscal.page.markup import Safe, asset, clean, name, prose, tag
 from miscal.page.records import Document
@@ -29,8 +29,7 @@ def _one(result: Entry, level: float) -> Safe:
         for what, colon, numbers in (text.partition(": ") for text in changed)
     ]
     every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
-    rates = figure(period_rates(result, level), _TIME["rates"])
-    gaps = figure(period_gaps(result, level), _TIME["gaps"])
+    rates, gaps = drawn(result, level)
     made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
@@ -39,7 +38,7 @@ def _one(result: Entry, level: float) -> Safe:
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
-        tag("div", rates, gaps, class_="pair"),
+        tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
         tag("p", _TIME["compared"].format(every=every), class_="note"),
         folded(f"All {every}s", made, cut),
     )

@@ -92,7 +92,7 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
     if entry.kind == "neighbourhood" and entry.grid:
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
-        return [figure(neighbourhood(entry.grid, entry.columns), said, heading=" and ".join(entry.columns))]
+        return [figure(neighbourhood(entry), said, heading=" and ".join(entry.columns))]
     return [] if entry.kind == "class" else _of_cells(entry, level, identity)
 
 

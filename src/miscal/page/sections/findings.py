@@ -14,9 +14,9 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.column_figures import variable
+from miscal.page.column_figures import gaps, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import card_domain, gap_by_score, gap_card, range_card
+from miscal.page.gap_figures import card_domain, gap_card
 from miscal.page.markup import Safe, clean, ellipsis, join, name, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section
@@ -107,8 +107,8 @@ def card(
 def _plot(finding: Finding, domain: tuple[float, float] | None, document: Document) -> Safe:
     """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
     if finding.kind == "score" and finding.where == "the whole table" and document.of("score"):
-        return gap_by_score(document.of("score")[0], document.level).svg
-    return range_card(finding).svg if finding.score_ranges else gap_card(finding, domain).svg
+        return gaps(document.of("score")[0], document.level, (320.0, 150.0)).svg
+    return gap_card(finding, domain).svg
 
 
 def _brief(finding: Finding) -> str:
