@@ -64,6 +64,8 @@ class Scale:
         >>> Scale(0.0, 1.0, 0.0, 300.0).ticks()
         [0.0, 0.25, 0.5, 0.75, 1.0]
         """
+        if not self.high > self.low:
+            return [self.low]
         if self.kind == "linear":
             step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -81,7 +83,7 @@ class Scale:
 
 def _step(low: float, high: float, most: int) -> float:
     """A round distance of ticks, of which so many at most lie between two ends."""
-    rough = (high - low) / most or 1.0
+    rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
 

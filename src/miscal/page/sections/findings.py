@@ -17,7 +17,7 @@ from miscal.page import words
 from miscal.page.column_figures import gaps, variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import card_domain, gap_card
-from miscal.page.markup import Safe, clean, ellipsis, join, name, tag
+from miscal.page.markup import Safe, clean, ellipsis, join, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section
 from miscal.pooling.condition import Condition
@@ -37,6 +37,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     families, closer = _families(document.findings), Closer(document)
     shown, further = families[:most], [finding for family in families[most:] for finding in family]
     legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
+    legend.append(tag("span", prose("findings")["codes"]))
     domain, spans = _shared_domain([family[0] for family in shown]), _spans(len(shown))
     cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
     more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")

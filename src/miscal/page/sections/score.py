@@ -148,7 +148,11 @@ def header(document: Document) -> Safe:
     role = f"{'repaired ' if document.repaired else ''}{'prediction' if document.response else 'probability'}"
     named = {"outcome": document.outcome, role: ", ".join(document.probabilities)}
     named["a unit of exposure"] = text(document.data.get("exposure"))
-    facts = [tag("span", f"{what} ", tag("b", name(column, 60))) for what, column in named.items() if column]
+    facts = [  # a column that is named as its role is said once
+        tag("span", f"{what.removesuffix(column)} ", tag("b", name(column, 60)))
+        for what, column in named.items()
+        if column
+    ]
     if document.top:
         facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(
