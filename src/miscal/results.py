@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
 from miscal.data.libraries import pa
-
-if TYPE_CHECKING:
-    import pandas
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -65,13 +62,6 @@ class Table(dict[str, np.ndarray]):
         """The table as an Arrow table."""
         return pa.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The table as a pandas frame."""
-        return import_module("pandas").DataFrame(dict(self))
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
         cells = [[visible(name), *(_text(value) for value in values)] for name, values in shown.items()]
@@ -86,13 +76,7 @@ class Table(dict[str, np.ndarray]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(values[row]))}</td>" for values in self.values()) + "</tr>"
-            for row in range(min(self.rows, SHOWN))
-        )
-        more = f"<caption>{self.rows - SHOWN} more rows</caption>" if self.rows > SHOWN else ""
-        return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 def _column(values: Any) -> np.ndarray:
@@ -184,10 +168,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
         extra = {name: value for name, value in self.extra.items() if _is_plain(value)}
-        numbers = {name: float(getattr(self, name)) for name in ("value", "noise_floor", "p_value")}
-        interval = list(map(float, self.interval))
-        made = {**vars(self), **numbers, "interval": interval, "settings": dict(self.settings), "extra": extra}
-        return {name: _plain(value) for name, value in made.items()}
+        return {name: _plain(value) for name, value in {**vars(self), "extra": extra}.items()}
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -220,18 +201,13 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
 
 
-PLAIN = frozenset((str, int, float, bool, type(None)))
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, Table):
-        return value.to_dict()
     if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
         return _plain(list(value))
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (list, tuple)):
-        return list(value) if PLAIN.issuperset(map(type, value)) else [_plain(item) for item in value]
-    if isinstance(value, dict):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
-    return value if type(value) in PLAIN else str(value)
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
