@@ -56,7 +56,7 @@ class Table(dict[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: _plain(values) for name, values in self.items()}
+        return {name: plain(values) for name, values in self.items()}
 
     def to_arrow(self) -> "pa.Table":
         """The table as an Arrow table."""
@@ -168,7 +168,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
         extra = {name: value for name, value in self.extra.items() if _is_plain(value)}
-        return {name: _plain(value) for name, value in {**vars(self), "extra": extra}.items()}
+        return {name: plain(value) for name, value in {**vars(self), "extra": extra}.items()}
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -201,13 +201,18 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
-        return _plain(list(value))
-    if isinstance(value, (np.ndarray, np.generic)):
+def plain(value: Any, *, finite: bool = False) -> Any:
+    """Plain values for JSON: arrays become lists and dates text, also NaN and infinities None if all must be finite."""
+    if isinstance(value, np.ndarray) and value.dtype != object and not finite:
         return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) or not finite else None
+    if isinstance(value, (str, int)) or value is None:
+        return value
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    return value if isinstance(value, (str, int, float, type(None))) else str(value)
+        return {str(name): plain(item, finite=finite) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [plain(item, finite=finite) for item in value]
+    return plain(value.to_dict(), finite=finite) if hasattr(value, "to_dict") else str(value)

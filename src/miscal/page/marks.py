@@ -172,7 +172,7 @@ def rates(tick: float) -> str:
 
 def shares(tick: float) -> str:
     """A share of rows, in percent whatever is predicted."""
-    return f"{plain(100 * tick)}%"
+    return f"{numbers(100 * tick)}%"
 
 
 def signed(tick: float) -> str:
@@ -187,23 +187,14 @@ def signed(tick: float) -> str:
 
 
 def numbers(tick: float) -> str:
-    """A plain number, thousands as k and millions as M.
+    """A plain number without trailing zeros, with a true minus sign.
 
     Examples
     --------
-    >>> numbers(10), numbers(2000), numbers(1500000)
-    ('10', '2k', '1.5M')
+    >>> numbers(10.0), numbers(-2000.0), numbers(0.25)
+    ('10', '−2,000', '0.25')
     """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(tick) >= size:
-            return f"{plain(tick / size)}{letter}"
-    return plain(tick)
-
-
-def plain(value: float) -> str:
-    """A number without separators or trailing zeros, with a true minus sign."""
-    shown = f"{abs(value):.6g}" if abs(value) >= 1e-4 or value == 0 else f"{abs(value):.0e}"
-    return words.MINUS + shown if value < 0 and shown != "0" else shown
+    return f"{tick:,.9g}".replace("-", words.MINUS)
 
 
 def way(gap: float, beyond: bool) -> str:
@@ -267,7 +258,7 @@ class Chart:
 
     def left(self, label: str, write: Writer = rates) -> None:
         """A vertical axis: hairlines at its ticks, and what it shows on top of it."""
-        for tick in self.y.ticks(42.0):
+        for tick in self.y.ticks(36.0):
             self.level(tick, "grid")
             self.say(self.x.start - 6, self.y.at(tick) + 4, write(tick), "tick", "end")
         self.say(self.x.start, self.y.end - 11, label, "label")
