@@ -21,10 +21,9 @@ _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
 
 
 def _by_range(result: Entry, ends: tuple[float, float], size: tuple[float, float], label: str, write: Writer) -> Chart:
-    """The axes of a figure by range, over bars of the share of rows.
+    """The axes of a figure by range, over bars of the share of rows, with the ranges under them.
 
-    Ranges are drawn equally wide, because equal-support ranges of a skewed variable would otherwise be invisible; the
-    edges are written under the axis.
+    Ranges are drawn equally wide, because equal-support ranges of a skewed variable would otherwise be invisible.
     """
     (width, height), many = size, len(result.cells)
     floor = height - 22
@@ -33,7 +32,8 @@ def _by_range(result: Entry, ends: tuple[float, float], size: tuple[float, float
     edges = np.arange(many + 1)
     chart.bars(edges[:-1], edges[1:], result.cells.size, floor, 28.0)
     chart.stroke(46.0, floor, width - 8, floor, "axis")
-    chart.names(*_edge_labels(result), floor + 16)
+    named = [ellipsis(label.replace(" to ", "–"), 24) for label in result.cells.label]
+    chart.names(edges[:-1] + 0.5, named, floor + 16)
     return chart
 
 
@@ -128,20 +128,6 @@ def _curve(chart: Chart, result: Entry) -> None:
     x = np.interp(curve["value"] - shift, starts, np.append(filled, filled[-1] + 1))
     chart.band(x, curve["observed_low"], curve["observed_high"])
     chart.line(x, curve["observed"], "smooth")
-
-
-def _edge_labels(result: Entry) -> tuple[np.ndarray, list[str]]:
-    """What stands under the axis and where: the ranges' edges; of a last range of missing values, that it is one.
-
-    Ranges of whole numbers, and those without edges, have their own words under their middles.
-    """
-    ranges, middles = result.cells, np.arange(len(result.cells)) + 0.5
-    filled = np.isfinite(ranges.low) & np.isfinite(ranges.high)
-    if not filled.any() or result.integer:
-        return middles, [ellipsis(label.replace(" to ", "–"), 14) for label in ranges.label]
-    known = np.flatnonzero(filled)
-    named = [result.write_edge(edge) for edge in (*ranges.low[known], ranges.high[known[-1]])]
-    return np.concatenate([known, [known[-1] + 1], middles[~filled]]), named + ["missing"] * int((~filled).sum())
 
 
 def field_levels(result: Entry, level: float = 0.05) -> Figure:

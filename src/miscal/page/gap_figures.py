@@ -120,11 +120,6 @@ def gap_pairs(places: Sequence[Mended]) -> Figure:
         tips = f"before: {words.points(before)}", f"after: {words.points(after)}"
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
         chart.say(652, chart.y.at(row + 0.5) + 4, place.verdict)
-    verdicts = [place.verdict for place in places]
-    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("gone", "smaller", "new"))
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    table: dict[str, list[object]] = {key: [getattr(p, key) for p in places] for key in ("where", "kind", "verdict")}
-    for when in ("before", "after"):
-        table |= {f"{key}_{when}": [getattr(getattr(p, when), key) for p in places] for key in ("gap", "p_value")}
-    title, said = "Predicted minus happened, before and after the repair", f"{counts}, of {len(places)} places."
-    return Figure("repair", title, said, (720.0, bottom + 26), chart.marks, table, note)
+    title, said = "Predicted minus happened, before and after the repair", words.became([p.verdict for p in places])
+    return Figure("repair", title, said, (720.0, bottom + 26), chart.marks, note=note)
