@@ -32,8 +32,7 @@ def _by_range(result: Entry, ends: tuple[float, float], size: tuple[float, float
     edges = np.arange(many + 1)
     chart.bars(edges[:-1], edges[1:], result.cells.size, floor, 28.0)
     chart.stroke(46.0, floor, width - 8, floor, "axis")
-    named = [ellipsis(label.replace(" to ", "–"), 24) for label in result.cells.label]
-    chart.names(edges[:-1] + 0.5, named, floor + 16)
+    chart.names(edges[:-1] + 0.5, [ellipsis(label, 24) for label in result.cells.label], floor + 16)
     return chart
 
 
