@@ -56,8 +56,7 @@ def cells(result: dict[str, Any]) -> Cells:
 
 
 def walk_of(curve: dict[str, Any]) -> Walk:
-    walk = read_record(Entry, {"extra": {"cumulative": curve}}).walk
-    assert walk is not None
+    (walk,) = read_record(Entry, {"extra": {"cumulative": curve}}).walks
     return walk
 
 
@@ -96,23 +95,6 @@ def width(text: str, size: float = 11.5) -> float:
 
 def parsed(figure: Figure) -> ElementTree.Element:
     return ElementTree.fromstring(figure.svg)
-
-
-def box(label: ElementTree.Element) -> tuple[float, float, float, float]:
-    """The rectangle that a label covers, roughly: left, top, right, bottom."""
-    x, y, wide = float(label.attrib["x"]), float(label.attrib["y"]), width(label.text or "")
-    left = x - {"end": wide, "middle": wide / 2, "start": 0.0}[label.attrib.get("text-anchor", "start")]
-    return left, y - 10, left + wide, y + 3
-
-
-def touching(labels: list[ElementTree.Element]) -> bool:
-    """Whether two of some labels lie over one another."""
-    boxes = [box(label) for label in labels]
-    return any(
-        one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
-        for i, one in enumerate(boxes)
-        for two in boxes[:i]
-    )
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -291,7 +273,7 @@ def test_a_coarse_histogram_gives_way_to_the_bins_on_a_logit_axis() -> None:
 
 def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None:
     extra = {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.02]}, "kuiper": 0.0213}
-    figure = cumulative(read_record(Entry, {"extra": extra}).walk)
+    figure = cumulative(read_record(Entry, {"extra": extra}).walks[0])
     assert "2.13%" in figure.svg
     assert "band" not in figure.svg
     assert set(figure.table) == {"share_of_rows", "running_total"}
@@ -300,7 +282,7 @@ def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None
 def test_periods_name_the_steps_that_changed_and_leave_out_rows_without_a_date() -> None:
     gaps = parsed(period_gaps(PERIODS))
     assert len(list(gaps.iter("circle"))) == 3
-    assert [e.text for e in gaps.iter("text") if e.attrib.get("class") == "callout"] == ["better", "worse"]
+    assert sorted(e.text or "" for e in gaps.iter("text") if e.attrib["y"] == "33") == ["better", "worse"]
     ticks = [e.text for e in gaps.iter("text") if e.attrib.get("class") == "tick"]
     assert {"January 2024", "April 2024"} <= set(ticks)
     assert period_gaps(PERIODS).table["words"] == ["a", "b", "c", "d"]
@@ -329,20 +311,6 @@ def test_running_totals_share_one_scale_in_deviations() -> None:
     assert "so far (of all rows)" in unknown.svg  # without noise there is no deviation
 
 
-def test_names_in_the_funnel_do_not_touch() -> None:
-    many = 12
-    table = {
-        "level": [f"MANUFACTURER {k}" for k in range(many)], "rows": [10_000 + 10 * k for k in range(many)],
-        "predicted": [0.3] * many, "observed": [0.2 + 0.001 * k for k in range(many)],
-        "gap": [0.1 - 0.001 * k for k in range(many)], "gap_low": [0.05] * many, "gap_high": [0.15] * many,
-        "p_value": [0.001] * many,
-    }  # fmt: skip
-    drawn = parsed(field_funnel({"table": table}))
-    named = [e for e in drawn.iter("text") if e.attrib.get("class") == "callout"]
-    assert len(named) >= 2
-    assert not touching(named)
-
-
 @pytest.mark.parametrize("name", ["AIRBUS INDUSTRIE OF EUROPE", "w" * 60, "short", "MMMMMMMMMMMMMMMMMM"])
 def test_a_name_beside_the_levels_stays_in_its_room(name: str) -> None:
     table = {"level": [name], "rows": [10], "predicted": [0.3], "observed": [0.2]}
@@ -365,7 +333,7 @@ def test_hundreds_of_periods_are_lines_and_small_ones_are_counted_not_drawn() ->
     gaps, rates = period_gaps(result), period_rates(result)
     for figure in (gaps, rates):  # the one beyond noise is a dot as well
         assert [dot.attrib["class"].split()[-1] != "noise" for dot in parsed(figure).iter("circle")] == [True]
-    assert [e.text for e in parsed(gaps).iter("text") if e.attrib.get("class") == "callout"] == ["worse"]
+    assert [e.text for e in parsed(gaps).iter("text") if e.attrib["y"] == "33"] == ["worse"]
     assert gaps.note == rates.note == "20 months of few rows are in the table, not drawn."
     assert len(gaps.svg.encode()) < 60_000
     assert len(gaps.table["label"]) == many

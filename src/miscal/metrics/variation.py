@@ -223,7 +223,7 @@ def by_variation(
 def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
-    shares, size, weight = sums.predicted[filled], sums.size[filled], sums.weight[filled]
+    shares, size, weight, count = (part[filled] for part in (sums.predicted, sums.size, sums.weight, sums.rows))
     p, measure = rows.predictions, rows.measure
     residual = slope = None
     few = few_clusters(p.cluster, p.count, 0.5 * p.rows * DRAWS * p.n_classes)
@@ -231,8 +231,8 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     if noise.null == "residual" and not clustered:
         apart = ranks.group_residuals(rows)[:, filled]
         if noise.outcome_weights:
-            apart = no_quieter_bins(apart, shares, sums.rows[filled])
-        size = matched_size(apart, shares, weight, size, sums.rows[filled])
+            apart = no_quieter_bins(apart, shares, count)
+        size = matched_size(apart, shares, weight, size, count)
         slope = measure.slope(shares, size)
         residual = (apart * slope).sum(axis=2) / weight
 

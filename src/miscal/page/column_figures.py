@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from miscal.page import marks, words
-from miscal.page.entries import REACH, Cells, Entry, Walk
+from miscal.page.entries import REACH, Entry, Walk
 from miscal.page.json import Floats, floats
 from miscal.page.marks import MANY, Chart, Figure, Scale, Writer, nice, tip, way
 from miscal.page.markup import ellipsis
@@ -17,7 +17,6 @@ _CARD = (_WIDTH, 226.0)
 _LEFT, _FOOT = 54.0, 364.0
 _SIZE, _WIDE = (480.0, 406.0), (480.0, 274.0)
 FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
-_SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
 
 
 def _by_range(result: Entry, ends: tuple[float, float], size: tuple[float, float], label: str, write: Writer) -> Chart:
@@ -65,7 +64,7 @@ def variable(result: Entry, level: float = 0.05, size: tuple[float, float] = _CA
 def gaps(result: Entry, level: float = 0.05, size: tuple[float, float] = _CARD) -> Figure:
     """Draw the gap of every range or period with its interval, over the band that noise alone keeps to.
 
-    The steps from period to period that changed are named.
+    The steps from period to period that changed are named above it.
     """
     cells = result.cells
     # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
@@ -75,20 +74,10 @@ def gaps(result: Entry, level: float = 0.05, size: tuple[float, float] = _CARD) 
     chart.band(np.arange(len(cells)) + 0.5, low, high)
     chart.level(0.0)
     _dots(chart, result, level, cells.gap, cells.gap_low, cells.gap_high)
-    _signs(chart, result)
+    changed = {i + 0.5: str(word) for i, word in enumerate(result.table["verdict"]) if word in words.CHANGED}
+    chart.names(list(changed), [word.replace("moved", "turned") for word in changed.values()], 33.0)
     title = f"{result.column}: predicted minus happened, by {result.every}"
     return Figure("gaps", title, cells.said(result.every, level), size, chart.marks)
-
-
-def _signs(chart: Chart, result: Entry) -> None:
-    """The word of every step that changed above its dot, the largest changes first; none over another."""
-    cells, verdicts = result.cells, result.table["verdict"]
-    named: list[float] = []
-    for i in np.argsort(-np.nan_to_num(np.abs(floats(result.table["change"]))), kind="stable"):
-        x, y = chart.x.at(i + 0.5), chart.y.at(np.fmax(cells.gap[i], cells.gap_high[i]))
-        if verdicts[i] in words.CHANGED and all(abs(x - other) >= 44.0 for other in named):  # pixels
-            named.append(x)
-            chart.say(x, y - 7, _SIGNS[verdicts[i]], "callout", "middle")
 
 
 def periods(result: Entry, level: float = 0.05) -> tuple[Figure, Figure]:
@@ -167,8 +156,10 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     title, frame = f"{result.column}: predicted minus happened against size", (_WIDTH, 236.0)
     if not len(drawn):
         return Figure("funnel", title, "No level has rows.", frame)
-    beyond, gaps = drawn.beyond(level), np.abs(drawn.gap)
-    reach = max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))  # nearly all, and all beyond noise
+    gaps = np.abs(drawn.gap)
+    reach = max(
+        np.quantile(gaps, 0.98), gaps[drawn.beyond(level)].max(initial=1e-6)
+    )  # nearly all, and all beyond noise
     x = Scale(drawn.rows.min() / 1.5, drawn.rows.max() * 1.5, 52.0, 348.0, "log")
     chart = Chart(x, Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed)
@@ -178,23 +169,10 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     chart.band(rows, -half, half)
     chart.level(0.0)
     chart.dots(drawn, level, (drawn.rows, drawn.gap))
-    _callouts(chart, drawn.take(np.flatnonzero(beyond)))
     chart.bottom("Rows of the level", marks.numbers)
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = said if len(drawn) < len(every) else ""
     return Figure("funnel", title, every.said("level", level), frame, chart.marks, note=note)
-
-
-def _callouts(chart: Chart, levels: Cells) -> None:
-    """Names beside the three strongest levels, each tied to its point: further from zero, with room, and apart."""
-    strongest = np.argsort(-levels.strength(), kind="stable")[:3]
-    used = {1.0: np.inf, -1.0: np.inf}
-    for i in strongest[np.argsort(np.abs(levels.gap[strongest]), kind="stable")]:
-        x, y, up = chart.x.at(levels.rows[i]), chart.y.at(levels.gap[i]), float(np.sign(levels.gap[i]))
-        used[up] = min(up * y - 10, used[up] - 14)
-        side, anchor = (12, None) if x < (chart.x.start + chart.x.end) / 2 else (-12, "end")
-        chart.stroke(x, y, x + side, up * used[up], "tie")
-        chart.say(x + side, up * used[up] + 4, ellipsis(levels.label[i], 16), "callout", anchor)
 
 
 def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:

@@ -233,22 +233,18 @@ class Entry:
         return -1.0 if math.isnan(strength) else strength
 
     @cached_property
-    def walk(self) -> Walk | None:
-        """The running total along the score."""
-        return _walk(mapping(self.extra.get("cumulative")), finite(self.extra.get("kuiper")))
-
-    @cached_property
     def walks(self) -> list[Walk]:
-        """The running totals of subpopulations."""
-        every = [_walk(mapping(curve), math.nan) for curve in items(self.extra.get("cumulative"))]
+        """The running total along the score, or those of subpopulations."""
+        given, size = self.extra.get("cumulative"), finite(self.extra.get("kuiper"))
+        every = [_walk(mapping(curve), size) for curve in items(given) or [given]]
         return [walk for walk in every if walk is not None]
 
     @cached_property
     def curve(self) -> dict[str, Floats]:
         """The smooth curve of what happened with its band; empty where the audit has none."""
-        given = mapping(self.extra.get("curve"))
-        curve = {name: floats(given.get(name)) for name in ("value", "observed", "observed_low", "observed_high")}
-        return curve if len({len(v) for v in curve.values()}) == 1 and len(curve["value"]) > 1 else {}
+        given = Columns(self.extra.get("curve"))
+        names = ("value", "observed", "observed_low", "observed_high")
+        return {name: floats(given[name]) for name in names} if given.rows > 1 else {}
 
     @property
     def histogram(self) -> tuple[Floats, Floats]:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, ScoreRange
 from miscal.page import marks, words
 from miscal.page.entries import Entry
 from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
-from miscal.page.markup import Safe, ellipsis, tag
+from miscal.page.markup import ellipsis
 from miscal.page.records import Mended
 
 UNKNOWN = (math.nan, math.nan)
@@ -55,48 +55,32 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
 
-def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Figure:
+def gap_card(finding: Finding) -> Figure:
     """Draw the two rates of a finding, or of each of the two ranges of scores that disagree, the upper first.
 
-    The interval lies around what happened: predicted minus the gap's bounds. Cards of one `domain` share an axis.
+    The interval lies around what happened: predicted minus the gap's bounds.
     """
     title = f"{ellipsis(finding.where, 100)}: predicted and happened"
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     if math.isnan(predicted + observed):
         return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
-    ends, beyond = domain or card_domain([finding]), finding.real and not low <= 0 <= high
-    rows = [("○ predicted\u2003● happened", predicted, observed, (predicted - high, predicted - low))]
-    if finding.score_ranges:
-        ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
-        ends, beyond = nice([(one.predicted, one.observed) for one in ranges]), True
-        rows = [
-            (f"{one.words}: {both(one.predicted, one.observed)}", one.predicted, one.observed, UNKNOWN)
-            for one in ranges
-        ]
-    bottom = 22.0 + 34.0 * len(rows)
-    chart = Chart(Scale(*ends, 10.0, 310.0), Scale(0.0, len(rows), 22.0, bottom))
+    ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
+    places: Sequence[Finding | ScoreRange] = ranges or [finding]
+    around = UNKNOWN if ranges else (predicted - high, predicted - low)
+    beyond = bool(ranges) or (finding.real and not low <= 0 <= high)
+    bottom = 22.0 + 34.0 * len(places)
+    shown = around if words.means() else np.clip(around, 0.0, 1.0)
+    ends = nice([(one.predicted, one.observed) for one in places], shown)
+    chart = Chart(Scale(*ends, 10.0, 310.0), Scale(0.0, len(places), 22.0, bottom))
     chart.rows((), marks.rates)
-    for row, (said, ring, dot, around) in enumerate(rows):
+    for row, one in enumerate(places):
+        ring, dot = one.predicted, one.observed
+        said = f"{one.words}: {both(ring, dot)}" if isinstance(one, ScoreRange) else "○ predicted\u2003● happened"
         chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
         tips = f"{words.percent(ring)} predicted", f"{words.percent(dot)} happened"
         chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
     description = finding.shape or f"{both(predicted, observed)}, gap {words.points(predicted - observed)}"
     return Figure("gap", title, f"{description}.", (320.0, bottom + 22), chart.marks)
-
-
-def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
-    """A range of rates that holds every finding's predicted, happened and interval."""
-    every = [(one.predicted, one.observed, *(one.predicted - end for end in one.interval)) for one in findings]
-    return nice(every if words.means() else np.clip(every, 0.0, 1.0))
-
-
-def strength_bar(value: float, floor: float, most: float) -> Safe:
-    """A bar as long as the value, with a tick where noise alone would put it: for a table's cell."""
-    chart = Chart(Scale(0.0, most or 1.0, 0.0, 84.0), Scale(0.0, 1.0, 0.0, 12.0))
-    end, noise = chart.x.at(value), chart.x.at(floor)
-    chart.bar(0.0, 3.0, max(end, 1.0), 6.0, "between accent" if value > floor else "between noise")
-    chart.stroke(noise, 0.0, noise, 12.0, "floor")
-    return tag("svg", chart.marks, viewBox="0 0 86 12", class_="strength", aria_hidden="true")
 
 
 def left_first(places: Iterable[Mended]) -> list[Mended]:

@@ -155,7 +155,7 @@ def comparison_html(audit: Document) -> str:
 @of_document
 def finding_html(audit: Document) -> str:
     """The first finding of an audit as its card."""
-    return _framed(tag("ol", findings.card(1, audit.findings, None, Closer(audit)), class_="cards"))
+    return _framed(tag("ol", findings.card(1, audit.findings, Closer(audit)), class_="cards"))
 
 
 def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:

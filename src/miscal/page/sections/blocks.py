@@ -12,7 +12,7 @@ from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
 #: How a column is written, or of which kind it is.
-Written = Callable[[object], str] | Literal["name", "words", "markup"]
+Written = Callable[[object], str] | Literal["name", "words"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
@@ -160,8 +160,6 @@ def sheet(
 
 
 def _heading(column: Column, still: bool) -> Safe:
-    if column.how == "markup":
-        return tag("th", tag("span", column.heading, class_="unseen"), scope="col", class_="bar")
     class_ = {"name": None, "words": "words"}.get(str(column.how), "number")
     shown = column.heading if still else tag("button", column.heading, type="button")
     return tag("th", shown, scope="col", aria_sort=None if still else "none", class_=class_)
@@ -169,8 +167,6 @@ def _heading(column: Column, still: bool) -> Safe:
 
 def _cell(column: Column, i: int) -> Safe:
     number, said = words.finite(column.values[i]), column.text(i)
-    if column.how == "markup":
-        return tag("td", Safe(said), class_="bar")
     if column.how == "name":
         shown, link = name(said, 80), "".join(column.links[i : i + 1])
         small = [tag("small", said) for said in column.small[i : i + 1]]

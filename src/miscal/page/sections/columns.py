@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from miscal.page import words
 from miscal.page.column_figures import cumulative, deviation_reach, field_funnel, field_levels, neighbourhood, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import reliability, strength_bar
+from miscal.page.gap_figures import reliability
 from miscal.page.json import Columns, text, whole
 from miscal.page.markup import Safe, ellipsis, join, prose, tag
 from miscal.page.records import Document
@@ -72,10 +72,7 @@ def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
 
 
 def _table(every: list[Entry], links: Sequence[str]) -> Safe:
-    most = max((size for e in every for size in (e.value, e.noise_floor) if not math.isnan(size)), default=0.0)
-    bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
     columns = column_list(every, links)
-    columns.insert(3, Column("Bar of the average error", bars, "markup"))
     return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
@@ -83,8 +80,8 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
     """The figures of a result, by its kind, each with what it shows."""
     if entry.kind == "score":
         bins = f"Each dot is one of {len(entry.cells)} bins of the score. {prose('score')['reliability']}"
-        made = [figure(reliability(entry, level), bins)]
-        return made if entry.walk is None else [*made, figure(cumulative(entry.walk), prose("score")["walk"])]
+        totals = [figure(cumulative(walk), prose("score")["walk"]) for walk in entry.walks]
+        return [figure(reliability(entry, level), bins), *totals]
     if entry.kind == "subpopulation":
         walks = entry.walks[:4]
         reach = deviation_reach(walks)

@@ -5,7 +5,6 @@ controls filters them by column, form and size.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -16,7 +15,7 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.column_figures import gaps, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import card_domain, gap_card
+from miscal.page.gap_figures import gap_card
 from miscal.page.json import Columns
 from miscal.page.markup import Safe, clean, ellipsis, join, name, prose, tag
 from miscal.page.records import Document
@@ -27,7 +26,8 @@ MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _LISTED = (
-    "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value"
+    "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off",
+    "p_value", "real", "specific",
 )  # fmt: skip
 _KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
@@ -39,8 +39,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     shown, further = families[:most], [finding for family in families[most:] for finding in family]
     legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
     legend.append(tag("span", prose("findings")["codes"]))
-    domain = _shared_domain([family[0] for family in shown])
-    cards = [card(n, family, domain, closer) for n, family in enumerate(shown, 1)]
+    cards = [card(number, family, closer) for number, family in enumerate(shown, 1)]
     more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")
     ends = f"The list ends here. {more} still off when all of these are put right; "
     ends += "a deeper look at the columns would name the rest."
@@ -65,14 +64,7 @@ def _families(heads: Sequence[Finding]) -> list[list[Finding]]:
     return list(found.values())
 
 
-def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
-    """One axis for all cards when every gap stays visible on it."""
-    domain = card_domain(shown)
-    gaps = [abs(finding.gap) for finding in shown if not math.isnan(finding.gap)]
-    return domain if min(gaps, default=0.0) > 0.04 * (domain[1] - domain[0]) else None
-
-
-def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | None, closer: "Closer") -> Safe:
+def card(number: int, family: Sequence[Finding], closer: "Closer") -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
     finding, document = family[0], closer.document
     general = "" if finding.specific or finding.kind == "score" else "part of the general error"
@@ -86,7 +78,7 @@ def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | N
         tag("p", " · ".join(part for part in badge if part), class_="badge"),
         tag("h3", name(finding.where, 140)),
         tag("p", finding.sentence, class_="said"),
-        _plot(finding, domain, document),
+        _plot(finding, document),
         quiet(strength(finding)),
         closer.look(finding),
         closer.listed(others, alike, most=MOST_ALIKE),
@@ -97,11 +89,11 @@ def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | N
     )
 
 
-def _plot(finding: Finding, domain: tuple[float, float] | None, document: Document) -> Safe:
+def _plot(finding: Finding, document: Document) -> Safe:
     """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
     if finding.kind == "score" and finding.where == "the whole table" and document.of("score"):
         return gaps(document.of("score")[0], document.level, (320.0, 150.0)).svg
-    return gap_card(finding, domain).svg
+    return gap_card(finding).svg
 
 
 def _brief(finding: Finding) -> str:
@@ -167,9 +159,8 @@ class Closer:
 
     def download(self, every: Sequence[Finding]) -> Safe:
         """All findings as CSV."""
-        table: dict[str, list[object]] = {key: [getattr(f, key, "") for f in every] for key in _LISTED}
-        table |= {key: [f.interval[end] for f in every] for end, key in enumerate(("gap_low", "gap_high"))}
-        table |= {key: [str(getattr(f, key)).lower() for f in every] for key in ("real", "specific")}
+        table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
+        table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
         button = tag("button", "All findings as CSV", type="button", class_="csv")
         return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")
