@@ -262,15 +262,6 @@ def test_a_gap_within_noise_has_no_signal_colour() -> None:
     assert [dot.attrib["class"].split()[-1] for dot in beyond.iter("circle")] == ["ring", "over"]
 
 
-def test_a_coarse_histogram_gives_way_to_the_bins_on_a_logit_axis() -> None:
-    table = {"predicted": [0.001, 0.01, 0.05], "observed": [0.001, 0.01, 0.05], "rows": [9, 9, 2]}
-    table |= {"low": [0.0005, 0.003, 0.02], "high": [0.003, 0.02, 0.9]}
-    histogram = {"edges": np.linspace(0, 1, 5), "rows": [20, 0, 0, 0]}
-    extra = {"axis": "logit", "histogram": histogram}
-    bars = list(parsed(reliability({"table": table, "extra": extra})).iter("rect"))
-    assert len(bars) == 3
-
-
 def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None:
     extra = {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.02]}, "kuiper": 0.0213}
     figure = cumulative(read_record(Entry, {"extra": extra}).walks[0])

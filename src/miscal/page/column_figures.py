@@ -51,7 +51,8 @@ def variable(result: Entry, level: float = 0.05, size: tuple[float, float] = _CA
     low, high = ranges.observed_interval()
     smooth = curve.get("observed", np.empty(0))
     ends = nice(ranges.predicted, ranges.observed, low, high, smooth if words.means() else np.clip(smooth, 0.0, 1.0))
-    said = f"Happened ({'dots, smooth curve' if curve else 'dots'}), predicted (steps)"
+    line = ", line" if curve or result.every != "range" else ""
+    said = f"Happened (dots{line}), predicted (steps)"
     chart = _by_range(result, ends, size, said, marks.rates)
     _curve(chart, result)
     edges = np.arange(len(ranges) + 1)

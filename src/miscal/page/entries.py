@@ -247,13 +247,6 @@ class Entry:
         return {name: floats(given[name]) for name in names} if given.rows > 1 else {}
 
     @property
-    def histogram(self) -> tuple[Floats, Floats]:
-        """Edges and rows of the distribution of the score; both empty where there is none."""
-        given = mapping(self.extra.get("histogram"))
-        edges, rows = floats(given.get("edges")), floats(given.get("rows"))
-        return (edges, rows) if len(rows) and len(edges) == len(rows) + 1 else (edges[:0], rows[:0])
-
-    @property
     def grid(self) -> dict[str, Floats]:
         """The map of a neighbourhood: edges x and y, and of each cell (lowest y first) its gap, deviations and rows.
 

@@ -31,8 +31,7 @@ def _square(score: Entry) -> Chart:
 def reliability(score: Entry, level: float = 0.05) -> Figure:
     """Draw how often it happened against how often it was predicted, by bin of the score.
 
-    The band is that of a calibrated model. The histogram beneath is that of the audit, or of the bins where there is
-    none and on a scale of log-odds, which would stretch it. Its bars have the area of their rows.
+    The band is that of a calibrated model. The bars beneath have the area of the bins' rows.
     """
     bins, chart = score.cells, _square(score)
     chart.left("Happened")
@@ -42,13 +41,10 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     chart.say(458, 304, "happened less than predicted ▼", "hint over", "end")
     chart.line(bins.predicted, bins.observed, "thin")
     chart.dots(bins, level, (bins.predicted, bins.observed), what="Score ")
-    edges, rows = score.histogram
-    low, high = edges[:-1], edges[1:]
+    wide = chart.x(bins.high) - chart.x(bins.low)
+    density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
+    chart.bars(bins.low, bins.high, density, 382.0, 52.0)
     kind = chart.x.kind
-    if kind == "logit" or not len(rows):
-        low, high, rows = bins.low, bins.high, bins.size
-    wide = chart.x(high) - chart.x(low)
-    chart.bars(low, high, np.where(wide > 0.25, rows / np.maximum(wide, 0.25), 0.0), 382.0, 52.0)
     chart.bottom("Predicted" + (" (log-odds scale)" if kind == "logit" else ""), y=382.0)
     description = f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
     title = "Happened against predicted, by score"

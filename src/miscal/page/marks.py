@@ -42,10 +42,9 @@ class Scale:
 
     def __call__(self, values: ArrayLike) -> Floats:
         """The values' pixels."""
-        data = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
-        low, high = self._warp(np.array([self.low, self.high]))
-        share = (self._warp(data) - low) / (high - low) if high > low else np.full(data.shape, 0.5)
-        return np.asarray(self.start + share * (self.end - self.start), dtype=np.float64)
+        ends = np.array([self.low, self.high])
+        data = np.clip(np.asarray(values, dtype=np.float64), *ends)
+        return np.asarray(np.interp(self._warp(data), self._warp(ends), [self.start, self.end]))
 
     def at(self, value: float) -> float:
         """One value's pixel."""

@@ -85,7 +85,7 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
     if entry.kind == "subpopulation":
         walks = entry.walks[:4]
         reach = deviation_reach(walks)
-        return [figure(cumulative(one, reach), _walk_words(entry.table, one.label), heading=one.label) for one in walks]
+        return [figure(cumulative(one, reach), heading=one.label) for one in walks]
     if entry.kind == "neighbourhood" and entry.grid:
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
@@ -135,17 +135,6 @@ def _judged(result: Entry) -> str:
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
     return f"{said} {result.method}".strip()
-
-
-def _walk_words(table: Columns, label: str) -> str:
-    """Rows, rates and deviations of the subpopulation that a running total belongs to."""
-    names = list(map(text, table["label"]))
-    if label not in names:
-        return ""
-    i = names.index(label)
-    rows, predicted, observed, off = (column.text(i) for column in columns_of(table, *RATES[:3], "deviations"))
-    said = f"{rows} rows, {predicted} predicted, {observed} happened; range {off} standard deviations"
-    return f"{said}, {words.p_value(table['p_adjusted'][i], 'adjusted p')}."
 
 
 def neighbourhoods(document: Document) -> Safe:
