@@ -133,15 +133,13 @@ def _framed(*children: Child) -> Safe:
 @of_document
 def audit_html(audit: Document) -> str:
     """An audit, or a repair: the verdict, its numbers, the worst findings as cards, and their figures."""
-    guilty = [column for head in audit.findings for column in head.columns]
-    drawn = [entry for entry in columns.entries(audit) if entry.column in guilty][:MOST]
     return _framed(
         score.hero(audit),
         score.key_numbers(audit),
         repair.repair(audit),
         findings.findings(audit, MOST),
         [tag("div", columns.figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
-        tag("div", [made for entry in drawn for made in columns.figures(entry, audit.level)], class_="grid"),
+        tag("div", [columns.figures(entry, audit.level)[0] for entry in columns.entries(audit)[:MOST]], class_="grid"),
         quiet(prose("page")["notebook"]),
     )
 

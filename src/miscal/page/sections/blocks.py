@@ -41,15 +41,9 @@ def figure(
     )
 
 
-def data_block(title: str, table: dict[str, list[object]], exact: Sequence[str] = ()) -> Safe:
-    """Columns of data for the script to show or to save: a data block, which browsers never run.
-
-    exact : columns whose text is kept to the letter, which shortening would make wrong
-    """
-    columns = {
-        clean(key): [item if key in exact else _entry(item) for item in column[:MOST_DATA]]
-        for key, column in table.items()
-    }
+def data_block(title: str, table: dict[str, list[object]]) -> Safe:
+    """Columns of data for the script to show or to save: a data block, which browsers never run."""
+    columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
     longest = max((len(column) for column in table.values()), default=0)
     content = {"title": ellipsis(title, 120), "columns": columns, "cut": longest if longest > MOST_DATA else 0}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -59,9 +53,7 @@ def data_block(title: str, table: dict[str, list[object]], exact: Sequence[str] 
 
 
 def _entry(item: object) -> object:
-    if isinstance(item, str):
-        return ellipsis(item, 400)
-    if isinstance(item, int):
+    if isinstance(item, (str, int)):
         return item
     number = words.finite(item)
     return None if math.isnan(number) else float(f"{number:.6g}")

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from miscal.page import words
 from miscal.page.column_figures import cumulative, deviation_reach, field_funnel, field_levels, neighbourhood, variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import reliability
-from miscal.page.json import Columns, text, whole
+from miscal.page.json import Columns, floats, text, whole
 from miscal.page.markup import Safe, ellipsis, join, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
@@ -145,20 +147,18 @@ def neighbourhoods(document: Document) -> Safe:
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 
 
-def _worst(row: dict[str, object]) -> tuple[bool, float]:
-    """Groups that can be judged first, by what their difference is at least."""
-    least = max(words.finite(row.get("low")), -words.finite(row.get("high")))
-    return str(row.get("note")).startswith("too small"), math.inf if math.isnan(least) else -least
-
-
 def groups(document: Document) -> Safe:
-    """Differences between groups: each level of a field against the rest."""
-    rows = []
+    """Differences between groups, each level of a field against the rest: what can be judged first, the worst of it."""
+    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
+    table = Columns({name: [] for name in names})
     for result in (*document.of("field"), *document.of("variable")):
-        column, table = text(result.settings.get("column")), Columns(result.extra.get("differences"))
-        rows += [{"column": column, **dict(zip(table, row, strict=True))} for row in zip(*table.values(), strict=True)]
-    rows.sort(key=_worst)
-    shown = columns_of(Columns(rows), "column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
+        found = Columns(result.extra.get("differences"))
+        found["column"] = [text(result.settings.get("column"))] * found.rows
+        for name in names:
+            table[name] += found[name]
+    least = np.fmax(floats(table["low"]), -floats(table["high"]))
+    small = np.array([str(note).startswith("too small") for note in table["note"]], dtype=bool)
+    shown = columns_of(table.take(np.lexsort((-least, small)).tolist()), *names)
     listed = sheet("Each group against the rest of its column", shown, search="Search groups")
-    every = folded(f"Show {words.plural(len(rows), 'group')}, those furthest from the rest first", listed)
+    every = folded(f"Show {words.plural(len(least), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])

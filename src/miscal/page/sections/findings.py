@@ -163,7 +163,7 @@ class Closer:
         table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
         button = tag("button", "All findings as CSV", type="button", class_="csv")
-        return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")
+        return tag("div", button, data_block("findings", table), class_="tools")
 
     def _along(self, finding: Finding) -> Safe | None:
         """Its rows by bins of the score."""
