@@ -23,19 +23,11 @@ def figure(
 ) -> Safe:
     """Wrap a drawing; one that has nothing to show becomes its own description."""
     words = " ".join(part for part in (caption, drawn.note) if part)
-    tools = tag(
-        "div",
-        tag("button", "Data as table", type="button", class_="show", aria_expanded="false"),
-        tag("button", "Data as CSV", type="button", class_="csv"),
-        data_block(drawn.title, drawn.table),
-        tag("div", class_="sheet", hidden=True),
-        class_="tools",
-    )
     return tag(
         "figure",
         tag("figcaption", tag("h4", name(heading or drawn.title, 80)), tag("p", words) if words else None),
         drawn.svg or quiet(drawn.description),
-        tools if drawn.table else None,
+        data_block(drawn.title, drawn.table) if drawn.table else None,
         id=identity,
         data_search=searched.lower() or None,
     )
@@ -49,7 +41,7 @@ def data_block(title: str, table: dict[str, list[object]]) -> Safe:
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Inside a script element only these three can end it or start a comment.
     harmless = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return tag("script", Safe(harmless), type="application/json")
+    return tag("div", tag("script", Safe(harmless), type="application/json"), class_="tools")
 
 
 def _entry(item: object) -> object:
@@ -132,7 +124,6 @@ def sheet(
     if not many:
         return Safe("")
     shown = min(many, most)
-    box = tag("input", type="search", placeholder=search, aria_label=search, autocomplete="off", spellcheck="false")
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(
         "table",
@@ -141,10 +132,10 @@ def sheet(
         tag("tbody", rows, data_fold=fold, data_many=MANY if fold and not still else None),
         class_=None if still else "sortable",
         id=identity,
+        data_box=search if many > 5 and search else None,
     )
     return tag(
         "div",
-        tag("p", box, tag("span", class_="found", role="status"), class_="search") if search and many > 5 else None,
         tag("div", table, class_="scroller"),
         quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.") if shown < many else None,
         class_="sheet-block",
@@ -153,8 +144,7 @@ def sheet(
 
 def _heading(column: Column, still: bool) -> Safe:
     class_ = {"name": None, "words": "words"}.get(str(column.how), "number")
-    shown = column.heading if still else tag("button", column.heading, type="button")
-    return tag("th", shown, scope="col", aria_sort=None if still else "none", class_=class_)
+    return tag("th", column.heading, scope="col", aria_sort=None if still else "none", class_=class_)
 
 
 def _cell(column: Column, i: int) -> Safe:

@@ -5,7 +5,7 @@ controls filters them by column, form and size.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -39,6 +39,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     shown, further = families[:most], [finding for family in families[most:] for finding in family]
     legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
     legend.append(tag("span", prose("findings")["codes"]))
+    least = "Off in total, at least" if words.means() else "Events off, at least"
     cards = [card(number, family, closer) for number, family in enumerate(shown, 1)]
     more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")
     ends = f"The list ends here. {more} still off when all of these are put right; "
@@ -48,8 +49,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
         tag("p", legend, class_="legend") if cards else quiet("Nothing that was looked at is off beyond noise."),
-        filters(document.real),
-        tag("ol", cards, class_="cards", data_fold=4) if cards else None,
+        tag("ol", cards, class_="cards", data_fold=4, data_least=least) if cards else None,
         closer.listed(further, f"Further findings ({len(further):,})"),
         [tag("p", name(note, 600), class_="note") for note in notes],
         closer.download(document.real) if cards else None,
@@ -162,8 +162,7 @@ class Closer:
         table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
         table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
-        button = tag("button", "All findings as CSV", type="button", class_="csv")
-        return tag("div", button, data_block("findings", table), class_="tools")
+        return data_block("findings", table)
 
     def _along(self, finding: Finding) -> Safe | None:
         """Its rows by bins of the score."""
@@ -207,11 +206,8 @@ def _neighbours(entry: Entry, condition: Condition) -> Safe:
 def _rows(clauses: Mapping[str, str]) -> Safe | None:
     """Which rows they are, to be counted again."""
     known = {text: SAID[dialect] for dialect, text in clauses.items()}
-    copy = tag("button", "Copy", type="button", class_="copy")
     blocks = [
-        tag(
-            "div", tag("p", said if len(known) > 1 else EVERY, " ", copy, class_="quiet"), tag("pre", tag("code", text))
-        )
+        tag("div", tag("p", said if len(known) > 1 else EVERY, class_="quiet"), tag("pre", tag("code", text)))
         for text, said in reversed(known.items())
         if text
     ]
@@ -227,26 +223,3 @@ def marked(finding: Finding) -> dict[str, object]:
     """What the filter asks of a place."""
     columns = json.dumps([clean(column) for column in finding.columns])
     return {"data_columns": columns, "data_form": form_of(finding), "data_off": f"{abs(finding.events_off):.6g}"}
-
-
-def filters(places: Sequence[Finding]) -> Safe:
-    """The controls, where there is anything to choose from."""
-    if len(places) < 2:
-        return Safe("")
-    columns = sorted({clean(column) for place in places for column in place.columns}, key=str.lower)
-    least = "Off in total, at least" if words.means() else "Events off, at least"
-    size = tag("input", type="number", min="0", step="any", inputmode="numeric", placeholder="any", aria_label=least)
-    return tag(
-        "div",
-        tag("label", "Column ", _choice("every column", columns)),
-        tag("label", "Form ", _choice("every form", sorted({form_of(place) for place in places}))),
-        tag("label", f"{least} ", size),
-        tag("button", "Show all", type="button", hidden=True),
-        tag("span", class_="found", role="status"),
-        class_="filters",
-    )
-
-
-def _choice(every: str, options: Iterable[str]) -> Safe:
-    listed = [tag("option", ellipsis(option, 60), value=option) for option in options]
-    return tag("select", tag("option", every, value=""), listed)
