@@ -13,6 +13,7 @@ from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, 
 
 #: How a column is written, or of which kind it is.
 Written = Callable[[object], str] | Literal["name", "words"]
+LONGEST_TEXT = 4000  # characters of text in the data, a clause of SQL for instance
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
@@ -45,7 +46,9 @@ def data_block(title: str, table: dict[str, list[object]]) -> Safe:
 
 
 def _entry(item: object) -> object:
-    if isinstance(item, (str, int)):
+    if isinstance(item, str):
+        return clean(item)[:LONGEST_TEXT]
+    if isinstance(item, int):
         return item
     number = words.finite(item)
     return None if math.isnan(number) else float(f"{number:.6g}")

@@ -19,7 +19,17 @@ from miscal.page.gap_figures import gap_card
 from miscal.page.json import Columns
 from miscal.page.markup import Safe, clean, ellipsis, join, name, prose, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section, sheet
+from miscal.page.sections.blocks import (
+    LONGEST_TEXT,
+    RATES,
+    Column,
+    columns_of,
+    data_block,
+    folded,
+    quiet,
+    section,
+    sheet,
+)
 from miscal.pooling.condition import Condition
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
@@ -113,7 +123,6 @@ def strength(finding: Finding) -> str:
 PANEL_BYTES = 340_000  # of all findings of a page together: figures, tables and clauses
 BESIDE, MOST_LEVELS = 2, 5  # ranges on either side of its own, and other levels of a field
 MOST_SHOWN = 12  # cells that are listed, its own and those beside
-MOST_SQL = 4000  # characters of a clause written into the page; the JSON has them all
 SAID = {"sqlite": "SQLite", "duckdb": "DuckDB and PostgreSQL"}
 LOOK = "Look closer: its scores, its neighbours, its rows as SQL"
 EVERY = "DuckDB, PostgreSQL and SQLite"
@@ -132,7 +141,7 @@ class Closer:
             clauses, made = dict.fromkeys(SAID, ""), Safe("")
             if room > 0:
                 every = {dialect: finding.to_sql(dialect) for dialect in SAID}
-                clauses |= {dialect: text for dialect, text in every.items() if len(text) <= MOST_SQL}
+                clauses |= {dialect: text for dialect, text in every.items() if len(text) <= LONGEST_TEXT}
                 made = join(self._along(finding), self._beside(finding), _rows(clauses))
             room -= len(made) + sum(map(len, clauses.values()))
             self.clauses[finding.where], self.panels[finding.where] = clauses, made
