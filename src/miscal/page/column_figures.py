@@ -181,13 +181,13 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
 
     A rising stretch is over-predicted, a falling one under-predicted.
 
-    reach : draw in standard deviations of noise, from one to the other, so that several figures can be compared
+    reach : draw in standard deviations of noise, on an axis with these ends, so that several figures can be compared
     """
     table, ends = walk.table(), nice(walk.low, walk.high, walk.total, 0.0)
     ticks, write, unit = marks.rates, words.percent, "on average" if words.means() else "of all rows"
     if reach is not None and walk.deviation > 0:
         ticks, write, unit = marks.numbers, words.number, "deviations of noise"
-        walk, ends = walk.in_deviations(), nice(reach)
+        walk, ends = walk.in_deviations(), reach
     chart = Chart(Scale(0.0, 1.0, _LEFT, 404.0), Scale(*ends, _FOOT, 24.0))
     chart.left(f"Predicted minus happened, so far ({unit})", ticks)
     chart.band(walk.share, walk.low, walk.high)
@@ -209,20 +209,17 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
 
 
 def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float]:
-    """The lowest and highest point of several running totals in standard deviations of their noise."""
-    scaled = [walk.in_deviations() for walk in walks if walk.deviation > 0]
-    low = min((walk.bottom for walk in scaled), default=0.0)
-    high = max((walk.top for walk in scaled), default=0.0)
-    return min(low, -REACH), max(high, REACH)
+    """The ends of an axis that holds several running totals in standard deviations of their noise."""
+    totals = [walk.in_deviations().total for walk in walks if walk.deviation > 0]
+    return nice(-REACH, REACH, *totals)
 
 
 def _bracket(chart: Chart, walk: Walk, size: str) -> None:
     """The bracket at the right that shows the range, between dotted lines at the two extremes."""
     side, (top, bottom) = chart.x.end + 10, chart.y([walk.top, walk.bottom])
+    chart.level(walk.top, "dotted")
+    chart.level(walk.bottom, "dotted")
     chart.stroke(side, top, side, bottom, "bracket")
-    for value, at in ((walk.top, top), (walk.bottom, bottom)):
-        chart.level(value, "dotted")
-        chart.stroke(side - 4, at, side + 4, at, "bracket")
     chart.say(side + 8, (top + bottom) / 2 - 4, "range")
     chart.say(side + 8, (top + bottom) / 2 + 10, size, "tick strong")
 

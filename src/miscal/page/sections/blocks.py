@@ -16,7 +16,7 @@ Written = Callable[[object], str] | Literal["name", "words"]
 LONGEST_TEXT = 4000  # characters of text in the data, a clause of SQL for instance
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
-MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
+FEW, MANY = 6, 60  # rows of a table on a phone and on a wide screen, before it is unfolded
 
 
 def figure(
@@ -116,10 +116,15 @@ def folded(summary: str, *children: Child) -> Safe:
 
 
 def sheet(
-    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None,
-    still: bool = False, most: int = MOST_ROWS,
-) -> Safe:  # fmt: skip
-    """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them.
+    caption: str,
+    columns: Sequence[Column],
+    *,
+    search: str = "",
+    identity: str | None = None,
+    still: bool = False,
+    most: int = MOST_ROWS,
+) -> Safe:
+    """Build the table; `search` labels a box that filters its rows, a phone shows the first few of them.
 
     One that stands `still` is not sorted and shows its caption; one without rows is nothing.
     """
@@ -132,7 +137,7 @@ def sheet(
         "table",
         tag("caption", caption, class_=None if still else "unseen"),
         tag("thead", tag("tr", [_heading(column, still) for column in columns])),
-        tag("tbody", rows, data_fold=fold, data_many=MANY if fold and not still else None),
+        tag("tbody", rows, data_fold=FEW, data_many=MANY),
         class_=None if still else "sortable",
         id=identity,
         data_box=search if many > 5 and search else None,

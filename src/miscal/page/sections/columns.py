@@ -75,7 +75,7 @@ def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
 
 def _table(every: list[Entry], links: Sequence[str]) -> Safe:
     columns = column_list(every, links)
-    return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
+    return sheet(_SAID["table"], columns, search="Search columns and places", identity="columns-table")
 
 
 def figures(entry: Entry, level: float, identity: str | None = None) -> list[Safe]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.column_figures import gaps, variable
+from miscal.page.column_figures import variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import gap_card
 from miscal.page.json import Columns
@@ -76,7 +76,7 @@ def _families(heads: Sequence[Finding]) -> list[list[Finding]]:
 
 def card(number: int, family: Sequence[Finding], closer: "Closer") -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
-    finding, document = family[0], closer.document
+    finding = family[0]
     general = "" if finding.specific or finding.kind == "score" else "part of the general error"
     badge = finding.code, finding.kind, finding.form, general
     others, explained = family[1:], [place for head in family for place in head.explained]
@@ -88,7 +88,7 @@ def card(number: int, family: Sequence[Finding], closer: "Closer") -> Safe:
         tag("p", " · ".join(part for part in badge if part), class_="badge"),
         tag("h3", name(finding.where, 140)),
         tag("p", finding.sentence, class_="said"),
-        _plot(finding, document),
+        gap_card(finding).svg,
         quiet(strength(finding)),
         closer.look(finding),
         closer.listed(others, alike, most=MOST_ALIKE),
@@ -97,13 +97,6 @@ def card(number: int, family: Sequence[Finding], closer: "Closer") -> Safe:
         id=f"finding-{number}",
         **marked(finding),
     )
-
-
-def _plot(finding: Finding, document: Document) -> Safe:
-    """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
-    if finding.kind == "score" and finding.where == "the whole table" and document.of("score"):
-        return gaps(document.of("score")[0], document.level, (320.0, 150.0)).svg
-    return gap_card(finding).svg
 
 
 def _brief(finding: Finding) -> str:
