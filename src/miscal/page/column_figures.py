@@ -161,19 +161,24 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     reach = max(
         np.quantile(gaps, 0.98), gaps[drawn.beyond(level)].max(initial=1e-6)
     )  # nearly all, and all beyond noise
-    x = Scale(drawn.rows.min() / 1.5, drawn.rows.max() * 1.5, 52.0, 348.0, "log")
+    sizes = np.log10(drawn.rows)
+    x = Scale(sizes.min() - 0.2, sizes.max() + 0.2, 52.0, 348.0)
     chart = Chart(x, Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed)
-    rows = np.geomspace(x.low, x.high, 60)
+    across = np.linspace(x.low, x.high, 60)
     wide = 0.5 * (drawn.band_high - drawn.band_low) * np.sqrt(drawn.rows)
-    half = np.median(wide[np.isfinite(wide)] if np.isfinite(wide).any() else 0.0) / np.sqrt(rows)
-    chart.band(rows, -half, half)
+    half = np.median(wide[np.isfinite(wide)] if np.isfinite(wide).any() else 0.0) / np.sqrt(10**across)
+    chart.band(across, -half, half)
     chart.level(0.0)
-    chart.dots(drawn, level, (drawn.rows, drawn.gap))
-    chart.bottom("Rows of the level", marks.numbers)
+    chart.dots(drawn, level, (sizes, drawn.gap))
+    chart.bottom("Rows of the level", _of_log)
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = said if len(drawn) < len(every) else ""
     return Figure("funnel", title, every.said("level", level), frame, chart.marks, note=note)
+
+
+def _of_log(tick: float) -> str:
+    return marks.numbers(float(f"{10**tick:.2g}"))
 
 
 def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:

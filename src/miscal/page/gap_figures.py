@@ -8,46 +8,56 @@ import numpy as np
 from miscal.auditing.findings import Finding, ScoreRange
 from miscal.page import marks, words
 from miscal.page.entries import Entry
-from miscal.page.marks import Chart, Figure, Kind, Scale, both, nice, way
+from miscal.page.json import Floats
+from miscal.page.marks import Chart, Figure, Scale, both, nice, way
 from miscal.page.markup import ellipsis
 from miscal.page.records import Mended
 
 UNKNOWN = (math.nan, math.nan)
 
 
-def _square(score: Entry) -> Chart:
-    """Two equal axes that hold everything drawn; of log-odds where the result says so."""
-    bins = score.cells
-    inside = np.concatenate([bins.predicted, bins.observed])
-    inside = inside[(inside > 0) & (inside < 1)]
-    kind: Kind = "linear"
-    low, high = nice(bins.predicted, bins.observed, bins.band_low, bins.band_high)
-    if score.extra.get("axis") == "logit" and len(inside):
-        odds = inside / (1 - inside)
-        kind, low, high = "logit", 1 / (1 + 1.8 / odds.min()), 1 / (1 + 1 / (1.8 * odds.max()))
-    return Chart(Scale(low, high, 54.0, 466.0, kind), Scale(low, high, 318.0, 24.0, kind))
+def _log_odds(rates: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(rates) - np.log1p(-rates)
+
+
+def _of_log_odds(tick: float) -> str:
+    """The rate of some log-odds.
+
+    >>> _of_log_odds(0.0), _of_log_odds(-4.0)
+    ('50%', '1.8%')
+    """
+    digits = 2 if tick < 0 else 3
+    return marks.rates(float(f"{1 / (1 + math.exp(-tick)):.{digits}g}"))
 
 
 def reliability(score: Entry, level: float = 0.05) -> Figure:
     """Draw how often it happened against how often it was predicted, by bin of the score.
 
-    The band is that of a calibrated model. The bars beneath have the area of the bins' rows.
+    Both axes are of log-odds where the result says so. The band is that of a calibrated model. The bars beneath have
+    the area of the bins' rows.
     """
-    bins, chart = score.cells, _square(score)
-    chart.left("Happened")
-    chart.band(bins.predicted, bins.band_low, bins.band_high)
-    chart.span((chart.x.low, chart.y.low), (chart.x.high, chart.y.high), "diagonal")
+    bins, title = score.cells, "Happened against predicted, by score"
+    drawn = [bins.predicted, bins.observed, bins.band_low, bins.band_high, bins.low, bins.high]
+    kind, write, label = "linear", marks.rates, "Predicted"
+    if score.extra.get("axis") == "logit":
+        kind, write, label = "logit", _of_log_odds, "Predicted (log-odds scale)"
+        drawn = [_log_odds(rates) for rates in drawn]
+    predicted, observed, band_low, band_high, low, high = drawn
+    ends = nice(predicted, observed, band_low, band_high)
+    chart = Chart(Scale(*ends, 54.0, 466.0), Scale(*ends, 318.0, 24.0))
+    chart.left("Happened", write)
+    chart.band(predicted, band_low, band_high)
+    chart.span((ends[0], ends[0]), (ends[1], ends[1]), "diagonal")
     chart.say(66, 46, "▲ happened more than predicted", "hint under")
     chart.say(458, 304, "happened less than predicted ▼", "hint over", "end")
-    chart.line(bins.predicted, bins.observed, "thin")
-    chart.dots(bins, level, (bins.predicted, bins.observed), what="Score ")
-    wide = chart.x(bins.high) - chart.x(bins.low)
+    chart.line(predicted, observed, "thin")
+    chart.dots(bins, level, (predicted, observed), what="Score ")
+    wide = chart.x(high) - chart.x(low)
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
-    chart.bars(bins.low, bins.high, density, 382.0, 52.0)
-    kind = chart.x.kind
-    chart.bottom("Predicted" + (" (log-odds scale)" if kind == "logit" else ""), y=382.0)
+    chart.bars(low, high, density, 382.0, 52.0)
+    chart.bottom(label, write, y=382.0)
     description = f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
-    title = "Happened against predicted, by score"
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,13 +19,14 @@ from miscal.page.markup import Safe, ellipsis, tag
 
 MANY = 60  # cells from which on dots are small
 Writer = Callable[[float], str]
-Kind = Literal["linear", "log", "logit"]
 Places = tuple[np.ndarray, np.ndarray]  # across and up, or low and high, in the data's own numbers
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A monotone map from [low, high] of the data to [start, end] in pixels; what lies outside is moved to the end.
+    """A linear map from [low, high] of the data to [start, end] in pixels; what lies outside is moved to the end.
+
+    On another scale a figure draws values that are turned into it, and turns its ticks back.
 
     Examples
     --------
@@ -38,22 +38,16 @@ class Scale:
     high: float
     start: float
     end: float
-    kind: Kind = "linear"
 
     def __call__(self, values: ArrayLike) -> Floats:
         """The values' pixels."""
-        ends = np.array([self.low, self.high])
-        data = np.clip(np.asarray(values, dtype=np.float64), *ends)
-        return np.asarray(np.interp(self._warp(data), self._warp(ends), [self.start, self.end]))
+        return np.asarray(
+            np.interp(np.asarray(values, dtype=np.float64), [self.low, self.high], [self.start, self.end])
+        )
 
     def at(self, value: float) -> float:
         """One value's pixel."""
         return float(self(value))
-
-    def _warp(self, data: Floats) -> Floats:
-        if self.kind == "linear":
-            return data
-        return np.log(data) - (np.log1p(-data) if self.kind == "logit" else 0.0)
 
     def ticks(self, spacing: float = 64.0) -> list[float]:
         """Round values inside the domain, at least `spacing` pixels from one another.
@@ -65,19 +59,9 @@ class Scale:
         """
         if not self.high > self.low:
             return [self.low]
-        if self.kind == "linear":
-            step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
-            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-            return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
-        every = [m * 10.0**e for m in (1, 2, 5) for e in range(-9, 13)]  # powers of ten first, then what fits between
-        if self.kind == "logit":
-            every = [0.5, *(tick for near in every if near < 0.5 for tick in (near, 1 - near))]
-        kept: list[float] = []
-        for tick in every:
-            apart = np.abs(self(kept) - self.at(tick)) >= spacing
-            if apart.all() and self.low <= tick <= self.high:
-                kept.append(tick)
-        return sorted(kept)
+        step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
 def _step(low: float, high: float, most: int) -> float:
@@ -312,7 +296,7 @@ class Chart:
 
     def band(self, x: ArrayLike, low: Floats, high: Floats) -> None:
         """The area between two lines."""
-        known = np.isfinite(low + high)
+        known = ~np.isnan(low + high)
         across, below, above = self.x(x)[known], self.y(low)[known], self.y(high)[known]
         points = trail(across, above) + trail(across[::-1], below[::-1])
         if len(points) > 2:
