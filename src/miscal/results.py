@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
-from miscal.data.libraries import pa
 
 SHOWN = 20
 ARRAY_SHOWN = 4
 
 
 class Table(dict[str, np.ndarray]):
-    """Named columns of equal length; `table["gap"]` is an array, and `pandas.DataFrame(table)` a frame.
+    """Named columns of equal length; `table["gap"]` is an array, `pandas.DataFrame(table)` a frame.
+
+    `polars.DataFrame(table)` and `pyarrow.table(table)` are others.
 
     >>> table = Table({"level": ["a", "b"], "gap": [0.1, -0.2]})
     >>> len(table), table["gap"].tolist(), table.rows
@@ -57,10 +58,6 @@ class Table(dict[str, np.ndarray]):
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
         return {name: plain(values) for name, values in self.items()}
-
-    def to_arrow(self) -> "pa.Table":
-        """The table as an Arrow table."""
-        return pa.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
 
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))

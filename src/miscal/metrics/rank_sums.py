@@ -16,7 +16,7 @@ from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels import variation
-from miscal.kernels.threads import BLOCK, over_blocks
+from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import Bins, edges_for
 
@@ -278,9 +278,7 @@ def rank_sums(rows: Ranked) -> RankSums:
     Without weights, or with whole numbers, they are integers: the order of the rows changes no bit.
     """
     weights = outcome_pair(rows.predictions)
-    # With many bins and classes each block's own sums cost more than its rows: fewer, larger blocks then.
-    block = max(BLOCK, 8 * (rows.edges.size - 1) * rows.predictions.n_classes)
-    parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j), block)
+    parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j))
     counts, sums, count, second = (sum(others, first) for first, *others in zip(*parts, strict=True))
     weight = counts.sum(axis=1)[:, np.newaxis]
     sums = np.append(sums, sums[:, :1], axis=1)

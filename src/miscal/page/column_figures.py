@@ -200,10 +200,8 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
     chart.line(walk.share, walk.total, "walk")
     _bracket(chart, walk, write(walk.size))
     for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):  # so that hovering reads the total
-        share, score, total = walk.share[i], walk.score[i], walk.total[i]
-        upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
-        more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-        said = f"Lowest {marks.shares(float(f'{share:.2g}'))} of scores{upto}\n{write(abs(total))} {unit} {more}"
+        share, total = walk.share[i], walk.total[i]
+        said = f"Lowest {marks.shares(round(share, 3))} of scores\n{write(total)} {unit}, predicted minus happened"
         chart.point(share, total, "ghost", said)
     chart.bottom("Rows ordered from the lowest score to the highest", marks.shares)
     description = (
