@@ -145,10 +145,9 @@ def outcome_pair(p: Predictions) -> Pair:
 def _target(target: str | int, predictions: Predictions) -> str | int:
     """Which event is asked for, as a word or as the number of a class."""
     several = predictions.probability.ndim == 2
-    if isinstance(target, str) and target == "auto":
-        return "top" if several else "positive"
-    if isinstance(target, str) and (target == "top" or (target == "positive" and not several)):
-        return target
+    words = {"auto": "top", "top": "top"} if several else {"auto": "positive", "positive": "positive", "top": "top"}
+    if isinstance(target, str) and target in words:
+        return words[target]
     whole_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
     if whole_number and 0 <= int(target) < predictions.n_classes:
         return int(target)

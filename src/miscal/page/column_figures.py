@@ -86,9 +86,8 @@ def periods(result: Entry, level: float = 0.05) -> tuple[Figure, Figure]:
     drawn, every = _dated(result), result.every
     left = result.table.rows - result.table["verdict"].count("no date") - drawn.table.rows
     note = f"{words.plural(left, every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
-    table = {name: values for name, values in result.table.items() if name != "method"}
     rates = replace(variable(drawn, level, _WIDE), name="periods", table={}, note=note if left else "")
-    return rates, replace(gaps(drawn, level, _WIDE), name="periods", table=table, note=rates.note)
+    return rates, replace(gaps(drawn, level, _WIDE), name="periods", table=dict(result.table), note=rates.note)
 
 
 def _dated(result: Entry) -> Entry:

@@ -159,10 +159,9 @@ class Entry:
 
     @property
     def column(self) -> str:
-        given = (self.extra.get("column"), *(self.settings.get(key) for key in ("column", "variable", "field")))
-        named = next((value for value in given if value is not None), None) or self.columns
-        named = " × ".join(map(str, named)) if isinstance(named, (list, tuple)) else named
-        return ellipsis(named or self.name, LONGEST_NAME)
+        asked = [self.settings.get(key) for key in ("column", "variable", "field")]
+        named = next(filter(None, [self.extra.get("column"), *asked, self.columns]), self.name)
+        return ellipsis(" × ".join(map(str, items(named))) or named, LONGEST_NAME)
 
     @property
     def is_date(self) -> bool:

@@ -98,10 +98,7 @@ def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
     shown = left_first(place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))[:15]
     bottom = 36.0 + 23.0 * len(shown)
-    gaps = np.array([(place.before.gap, place.after.gap) for place in shown])
-    ends = np.array([place.after.interval for place in shown])
-    limit = 1.5 * float(np.nanmax(np.abs(gaps), initial=1e-6))  # every gap, and intervals up to half as far again
-    x = Scale(*nice(gaps, ends[np.abs(ends) <= limit], 0.0), 280.0, 640.0)
+    x = Scale(*nice([(place.before.gap, place.after.gap) for place in shown], 0.0), 280.0, 640.0)
     chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
     chart.rows([ellipsis(place.where, 36) for place in shown], marks.signed)
     chart.say(282, 16, "○ before\u2003● after (grey: within noise), with its interval")
