@@ -234,8 +234,7 @@ def neighbourhood(result: Entry) -> Figure:
     chart.left(ellipsis(two, 40), marks.numbers)
     row, column = np.nonzero(grid["rows"] > 0)
     table = {f"{one} from": x[column].tolist(), f"{two} from": y[row].tolist()}
-    named = {"rows": "rows", "gap": "gap", "standard errors": "deviations"}
-    table |= {name: grid[key][row, column].tolist() for name, key in named.items()}
+    table |= {key: grid[key][row, column].tolist() for key in ("rows", "gap", "deviations")}
     for i, j, rows, gap, deviations in zip(row, column, *list(table.values())[2:], strict=True):
         place = f"{one} {x[j]:.3g} to {x[j + 1]:.3g}, {two} {y[i]:.3g} to {y[i + 1]:.3g}"
         said = f"{place}\n{words.points(gap)}, {words.count(rows)} rows"

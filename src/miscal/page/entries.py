@@ -116,12 +116,12 @@ class Walk:
     @property
     def top(self) -> float:
         """The highest point, 0 at least."""
-        return max(float(self.total.max()), 0.0)
+        return float(self.total.max(initial=0.0))
 
     @property
     def bottom(self) -> float:
         """The lowest point, 0 at most."""
-        return min(float(self.total.min()), 0.0)
+        return float(self.total.min(initial=0.0))
 
     def in_deviations(self) -> Walk:
         """The same in standard deviations of noise at its end."""
@@ -271,5 +271,5 @@ def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
     share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
     if not len(share):
         return None
-    exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
+    exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
     return Walk(text(given.get("label")), share, total, score, -half, half, exact)
