@@ -66,7 +66,8 @@ def gap_card(finding: Finding) -> Figure:
 
     The interval lies around what happened: predicted minus the gap's bounds.
     """
-    title = f"{ellipsis(finding.where, 100)}: predicted and happened"
+    two = "two ranges of its scores, " if finding.score_ranges else ""
+    title = f"{ellipsis(finding.where, 100)}: {two}predicted and happened"
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     if math.isnan(predicted + observed):
         return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
