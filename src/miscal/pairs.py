@@ -66,8 +66,7 @@ class Pair:
         if self.weight is None:
             return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
         top = float(self.weight.max(initial=0.0)) ** 2 * (1.0 if self.count is None else float(self.count.max()))
-        few = self.weight[:999]  # most weights that are no whole numbers say so in their first rows
-        return top < WHOLE_LIMIT and all(np.array_equal(some, np.floor(some)) for some in (few, self.weight))
+        return top < WHOLE_LIMIT and np.array_equal(self.weight, np.floor(self.weight))
 
     @cached_property
     def plain(self) -> bool:
@@ -144,18 +143,17 @@ def outcome_pair(p: Predictions) -> Pair:
 
 
 def _target(target: str | int, predictions: Predictions) -> str | int:
+    """Which event is asked for, as a word or as the number of a class."""
     several = predictions.probability.ndim == 2
-    if isinstance(target, str) and target in ("auto", "positive", "top"):
-        if target == "positive" and several:
-            got, hint = f"there are {predictions.n_classes}", "name a class by its number, or use target='top'"
-            raise refusal("'positive' needs two classes", where="'target'", got=got, hint=hint)
-        return target if target != "auto" else ("top" if several else "positive")
-    if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
-        if 0 <= target < predictions.n_classes:
-            return int(target)
-        raise refusal(f"must be a class from 0 to {predictions.n_classes - 1}", where="'target'", got=f"it is {target}")
+    words = {"auto": "top", "top": "top"} if several else {"auto": "positive", "positive": "positive", "top": "top"}
+    if isinstance(target, str) and target in words:
+        return words[target]
+    whole_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
+    if whole_number and 0 <= int(target) < predictions.n_classes:
+        return int(target)
     names = [str(name) for name in predictions.classes]
-    if str(target) in names:
+    if str(target) in names and not whole_number:
         return names.index(str(target))
+    what = f"must be 'auto', 'top', 'positive' of two classes, or a class: 0 to {len(names) - 1} or its name"
     hint = nearest(str(target), ["auto", "positive", "top", *names])
-    raise refusal("must be 'auto', 'positive', 'top' or a class", where="'target'", got=f"it is {target!r}", hint=hint)
+    raise refusal(what, where="'target'", got=f"it is {target!r}", hint=hint)

@@ -6,22 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
-from miscal.data.libraries import pa
-
-if TYPE_CHECKING:
-    import pandas
 
 SHOWN = 20
 ARRAY_SHOWN = 4
 
 
 class Table(dict[str, np.ndarray]):
-    """Named columns of equal length; `table["gap"]` is an array, and `pandas.DataFrame(table)` a frame.
+    """Named columns of equal length; `table["gap"]` is an array, `pandas.DataFrame(table)` a frame.
+
+    `polars.DataFrame(table)` and `pyarrow.table(table)` are others.
 
     >>> table = Table({"level": ["a", "b"], "gap": [0.1, -0.2]})
     >>> len(table), table["gap"].tolist(), table.rows
@@ -59,18 +57,7 @@ class Table(dict[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: _plain(values) for name, values in self.items()}
-
-    def to_arrow(self) -> "pa.Table":
-        """The table as an Arrow table."""
-        return pa.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The table as a pandas frame."""
-        return import_module("pandas").DataFrame(dict(self))
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+        return {name: plain(values) for name, values in self.items()}
 
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
@@ -86,13 +73,7 @@ class Table(dict[str, np.ndarray]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(values[row]))}</td>" for values in self.values()) + "</tr>"
-            for row in range(min(self.rows, SHOWN))
-        )
-        more = f"<caption>{self.rows - SHOWN} more rows</caption>" if self.rows > SHOWN else ""
-        return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 def _column(values: Any) -> np.ndarray:
@@ -184,10 +165,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
         extra = {name: value for name, value in self.extra.items() if _is_plain(value)}
-        numbers = {name: float(getattr(self, name)) for name in ("value", "noise_floor", "p_value")}
-        interval = list(map(float, self.interval))
-        made = {**vars(self), **numbers, "interval": interval, "settings": dict(self.settings), "extra": extra}
-        return {name: _plain(value) for name, value in made.items()}
+        return {name: plain(value) for name, value in {**vars(self), "extra": extra}.items()}
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -220,18 +198,18 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
 
 
-PLAIN = frozenset((str, int, float, bool, type(None)))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Table):
-        return value.to_dict()
-    if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
-        return _plain(list(value))
-    if isinstance(value, (np.ndarray, np.generic)):
+def plain(value: Any, *, finite: bool = False) -> Any:
+    """Plain values for JSON: arrays become lists and dates text, also NaN and infinities None if all must be finite."""
+    if isinstance(value, np.ndarray) and value.dtype != object and not finite:
         return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return list(value) if PLAIN.issuperset(map(type, value)) else [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    return value if type(value) in PLAIN else str(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) or not finite else None
+    if isinstance(value, (str, int)) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(item, finite=finite) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [plain(item, finite=finite) for item in value]
+    return plain(value.to_dict(), finite=finite) if hasattr(value, "to_dict") else str(value)

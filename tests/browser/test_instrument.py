@@ -33,8 +33,9 @@ def test_a_click_on_a_card_shows_its_curve_neighbours_and_sql(show: Any, audited
     levels = panel.locator("tbody tr")
     assert levels.count() == 4  # of the column state
     assert levels.locator("th").first.inner_text().startswith("a")
-    assert panel.locator("tr.own").count() == 1
-    assert panel.locator("tr.own").first.text_content().startswith("a (this place)")
+    own = levels.filter(has_text="this place")
+    assert own.count() == 1
+    assert own.locator("th bdi").inner_text() == "a"
     card.locator("h3").click()
     assert not panel.is_visible()
     assert view.said == []

@@ -340,6 +340,20 @@ def test_maps_changes_and_groups_are_shown(show: Any, sample: dict[str, Any]) ->
     assert view.said == []
 
 
+@pytest.mark.parametrize("many", [2, 4, 5, 6])
+def test_the_rows_of_cards_are_full(show: Any, sample: dict[str, Any], many: int) -> None:
+    one = next(finding for finding in sample["findings"] if finding.get("real", True))
+    places = [one | {"where": f"place {k}", "columns": [f"column {k}"], "parent": None} for k in range(many)]
+    page = show(sample | {"findings": places}).page
+    boxes = [card.bounding_box() for card in page.locator(".cards > .card").all()]
+    rows: dict[float, float] = {}
+    for box in boxes:
+        rows[box["y"]] = max(rows.get(box["y"], 0.0), box["x"] + box["width"])
+    assert max(rows.values()) - min(rows.values()) < 2.0
+    assert [box["y"] for box in boxes].count(boxes[0]["y"]) == 1  # the first has a row of its own
+    assert boxes[0]["width"] > 900.0
+
+
 def test_a_phone_folds_long_lists_and_unfolds_them(show: Any, sample: dict[str, Any]) -> None:
     one = next(finding for finding in sample["findings"] if finding.get("real", True))
     many = [one | {"where": f"place {k}", "columns": [f"column {k}"], "parent": None} for k in range(9)]
@@ -383,7 +397,7 @@ def test_periods_are_drawn_said_and_saved(show: Any, sample: dict[str, Any]) -> 
     place = saved_rows[0].index("words")
     assert [row[place] for row in saved_rows[1:]] == table["words"]
     hover(view.page, section.locator("svg.periods circle").last)
-    assert view.page.locator("#tooltip").inner_text().startswith("October 2024\n")
+    assert view.page.locator("#tooltip").inner_text().startswith("when October 2024\n")
     view.page.set_viewport_size({"width": 360, "height": 760})
     assert view.page.evaluate("document.documentElement.scrollWidth") <= 360
     assert min(view.page.evaluate(TEXT_HEIGHTS)) >= 9.0

@@ -98,7 +98,7 @@ def test_sums_add(name, batch, weighted):
     weight = {"no": None, "whole": w, "real": w * 0.3}[weighted]
     rows = ranked(miscal.Predictions(y, p, weight=weight), measure_of(name), 10, "uniform", None)
     whole = rank_sums(rows)
-    with mock.patch.object(ranks, "over_blocks", lambda count, work, _: over_blocks(count, work, 2)):
+    with mock.patch.object(ranks, "over_blocks", lambda count, work: over_blocks(count, work, 2)):
         added = rank_sums(rows)
     for field in ("weight", "rows", "size", "predicted", "observed", "mean_variation", "first_rank_gap"):
         one, two = getattr(whole, field), getattr(added, field)

@@ -15,7 +15,7 @@ from miscal.datasets import flights, planted
 from miscal.page.html import to_html
 from miscal.page.json import plain
 from miscal.page.records import read_document
-from miscal.page.sections.findings import _families, _spans, findings
+from miscal.page.sections.findings import _families, findings
 from miscal.page.sections.score import verdict
 
 
@@ -77,14 +77,6 @@ def test_findings_of_the_same_columns_share_a_card() -> None:
     assert "10 more places of the same column" in made
     assert "and 2 more, in the CSV and the JSON" in made
     assert "3 smaller or overlapping places are still off" in made
-
-
-@pytest.mark.parametrize("many", range(1, 12))
-def test_the_last_row_of_cards_is_full(many: int) -> None:
-    spans = _spans(many)
-    width = {"wide": 6, "half": 3, "third": 2}
-    assert len(spans) == many
-    assert sum(width[span] for span in spans) % 6 == 0
 
 
 def test_clusters_give_one_general_finding_and_no_note_on_days() -> None:

@@ -151,5 +151,4 @@ def test_a_notebook_s_traceback_ends_at_the_user_s_line(tmp_path: Path, frame: p
 
 def test_no_control_is_shown_that_needs_a_script(found: miscal.Audit) -> None:
     shown = found._repr_html_()
-    assert 'class="filters"' in shown
-    assert re.search(r"\n\.tools, \.search, \.filters, \.copy \{ display: none; \}", shown)
+    assert not re.search("<(button|select|input)", shown)

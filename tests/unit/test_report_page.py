@@ -302,6 +302,28 @@ def test_the_page_says_when_the_predicted_class_is_judged() -> None:
     assert "confidence in the predicted class with being right" in to_html(document)
 
 
+def test_a_column_named_as_its_role_is_said_once_in_the_masthead() -> None:
+    def masthead(**more: Any) -> str:
+        data = {"rows": 9, "outcome": "late", "probability": "probability"}
+        page = to_html({"schema": "miscal.audit/1", "data": data, **more})
+        return re.sub("<[^>]*>", "", page[page.index("<header") : page.index("</header>")])
+
+    assert masthead().endswith("outcome late probability")
+    assert " ".join(masthead(repaired_by={"name": "x"}).split()).endswith("repaired probability")
+
+
+def test_the_codes_of_findings_are_explained_above_the_first_card() -> None:
+    page = to_html(SAMPLE)
+    assert page.index("MC101 to MC601: the kind of a finding") < page.index('class="badge"')
+
+
+def test_a_date_in_the_title_of_a_card_stays_on_one_line() -> None:
+    finding = SAMPLE["findings"][0] | {"where": "day 2013-08-26 to 2013-11-24", "parent": None}
+    page = to_html(SAMPLE | {"findings": [finding]})
+    assert 'day <span class="date">2013-08-26</span> to <span class="date">2013-11-24</span>' in page
+    assert ".date { white-space: nowrap; }" in page
+
+
 def test_columns_come_by_their_largest_finding_and_clean_ones_last() -> None:
     def result(column: str, value: float) -> dict[str, Any]:
         return {"settings": {"column": column}, "value": value, "noise_floor": 0.01, "p_value": 0.5, "table": {}}

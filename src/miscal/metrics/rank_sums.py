@@ -16,7 +16,7 @@ from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels import variation
-from miscal.kernels.threads import BLOCK, over_blocks
+from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import Bins, edges_for
 
@@ -199,33 +199,30 @@ def ranked(
     range: tuple[float, float] | None,  # noqa: A002
 ) -> Ranked:
     """Choose the bins; variations of all rows are computed first only where the bins depend on them."""
-    whole_number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    given = measure.kind == GIVEN
     bare = Ranked(predictions, measure, np.array([0.0, 1.0]), NO_VALUES)
-    values = NO_VALUES
-    if measure.kind == GIVEN or (whole_number and strategy == "quantile"):
-        values = row_variations(bare)
-    low, high = (1.0 / predictions.n_classes if measure.kind == variation.CONFIDENCE else 0.0), 1.0
+    values = row_variations(bare) if given or strategy == "quantile" else NO_VALUES
+    low, high = (1.0 / predictions.n_classes if measure.function is confidence else 0.0), 1.0
+    if given:
+        low, high = float(values.min()), float(values.max())
     if range is not None:
         if np.shape(range) != (2,):
             raise refusal("must be (low, high)", where="'range'", got=f"it is {range!r}")
         low, high = (number("range", end, -np.inf) for end in range)
-    elif measure.kind == GIVEN:
-        low, high = float(values.min()), float(values.max())
     weight, count = predictions.weight, predictions.count
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
-    return replace(bare, edges=edges, values=values if measure.kind == GIVEN else NO_VALUES)
+    return replace(bare, edges=edges, values=values if given else NO_VALUES)
 
 
 def row_variations(rows: Ranked) -> np.ndarray:
     """The variation of every row."""
+    many = rows.predictions.rows
     if rows.measure.kind != GIVEN:
-        return np.concatenate(
-            over_blocks(rows.predictions.rows, lambda i, j: ranked_rows(rows, i, j, kept=False).values)
-        )
+        return np.concatenate(over_blocks(many, lambda i, j: ranked_rows(rows, i, j, kept=False).values))
     step = max(1, CALL_VALUES // rows.predictions.n_classes)
     # One block at a time: a callable need not be safe in threads.
-    starts = range(0, rows.predictions.rows, step)
-    return np.concatenate([rows.measure(ranked_rows(rows, start, start + step).shares) for start in starts])
+    blocks = (ranked_rows(rows, start, start + step) for start in range(0, many, step))
+    return np.concatenate([rows.measure(block.shares) for block in blocks])
 
 
 def group_residuals(rows: Ranked) -> np.ndarray:
@@ -281,9 +278,7 @@ def rank_sums(rows: Ranked) -> RankSums:
     Without weights, or with whole numbers, they are integers: the order of the rows changes no bit.
     """
     weights = outcome_pair(rows.predictions)
-    # With many bins and classes each block's own sums cost more than its rows: fewer, larger blocks then.
-    block = max(BLOCK, 8 * (rows.edges.size - 1) * rows.predictions.n_classes)
-    parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j), block)
+    parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j))
     counts, sums, count, second = (sum(others, first) for first, *others in zip(*parts, strict=True))
     weight = counts.sum(axis=1)[:, np.newaxis]
     sums = np.append(sums, sums[:, :1], axis=1)

@@ -91,8 +91,8 @@ def bin_variations(sums: RankSums, measure: Measure, *, corrected: bool) -> tupl
     predicted[filled], observed[filled] = measure(sums.predicted[filled]), measure(shares)
     if corrected:
         observed[filled] = ranks.bias_corrected(measure, observed[filled], shares, sums.size[filled])
-    confidence = measure.name == "confidence" and measure.kind >= 0
-    return predicted, observed, sums.first_rank_gap if confidence else predicted - observed
+    exact = measure.function is ranks.confidence
+    return predicted, observed, sums.first_rank_gap if exact else predicted - observed
 
 
 def uncertainty_calibration_error(
@@ -223,7 +223,7 @@ def by_variation(
 def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
-    shares, size, weight = sums.predicted[filled], sums.size[filled], sums.weight[filled]
+    shares, size, weight, count = (part[filled] for part in (sums.predicted, sums.size, sums.weight, sums.rows))
     p, measure = rows.predictions, rows.measure
     residual = slope = None
     few = few_clusters(p.cluster, p.count, 0.5 * p.rows * DRAWS * p.n_classes)
@@ -231,8 +231,8 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     if noise.null == "residual" and not clustered:
         apart = ranks.group_residuals(rows)[:, filled]
         if noise.outcome_weights:
-            apart = no_quieter_bins(apart, shares, sums.rows[filled])
-        size = matched_size(apart, shares, weight, size, sums.rows[filled])
+            apart = no_quieter_bins(apart, shares, count)
+        size = matched_size(apart, shares, weight, size, count)
         slope = measure.slope(shares, size)
         residual = (apart * slope).sum(axis=2) / weight
 
@@ -279,13 +279,13 @@ def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bo
 
 def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
     """Rank distributions of all rows together, and for the entropy what the uncertainty calibration error compares."""
-    filled, weight = sums.weight > 0, sums.weight
+    weight, filled = sums.weight, sums.weight > 0
     share = weight[filled] / weight.sum()
     extra: dict[str, Any] = {
-        "predicted_ranks": (share[:, np.newaxis] * sums.predicted[filled]).sum(axis=0),
-        "observed_ranks": (share[:, np.newaxis] * sums.observed[filled]).sum(axis=0),
+        "predicted_ranks": share @ sums.predicted[filled],
+        "observed_ranks": share @ sums.observed[filled],
     }
-    if measure.name == "entropy" and measure.kind >= 0:
+    if measure.function is ranks.entropy:
         error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
         noise = 1.96 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
         extra["uncertainty_error"] = float(aggregate(uncertainty_gaps(sums), weight, "l1"))

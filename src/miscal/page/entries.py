@@ -8,7 +8,7 @@ from __future__ import annotations  # the records are read by what their annotat
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -116,12 +116,23 @@ class Walk:
     @property
     def top(self) -> float:
         """The highest point, 0 at least."""
-        return max(float(self.total.max()), 0.0)
+        return float(self.total.max(initial=0.0))
 
     @property
     def bottom(self) -> float:
         """The lowest point, 0 at most."""
-        return min(float(self.total.min()), 0.0)
+        return float(self.total.min(initial=0.0))
+
+    def in_deviations(self) -> Walk:
+        """The same in standard deviations of noise at its end."""
+        scaled = {key: getattr(self, key) / self.deviation for key in ("total", "low", "high", "size")}
+        return replace(self, **scaled)
+
+    def table(self) -> dict[str, list[object]]:
+        """What is known of its points, for the data behind a figure."""
+        every = {"share_of_rows": self.share, "score": self.score, "running_total": self.total}
+        every |= {"noise_low": self.low, "noise_high": self.high}
+        return {name: column.tolist() for name, column in every.items() if np.isfinite(column).any()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +159,9 @@ class Entry:
 
     @property
     def column(self) -> str:
-        given = (self.extra.get("column"), *(self.settings.get(key) for key in ("column", "variable", "field")))
-        named = next((value for value in given if value is not None), None) or self.columns
-        named = " × ".join(map(str, named)) if isinstance(named, (list, tuple)) else named
-        return ellipsis(named or self.name, LONGEST_NAME)
+        asked = [self.settings.get(key) for key in ("column", "variable", "field")]
+        named = next(filter(None, [self.extra.get("column"), *asked, self.columns]), self.name)
+        return ellipsis(" × ".join(map(str, items(named))) or named, LONGEST_NAME)
 
     @property
     def is_date(self) -> bool:
@@ -165,9 +175,9 @@ class Entry:
 
     @property
     def every(self) -> str:
-        """Week or month, as the result of periods says."""
+        """What its cells are, if they are in order: week or month, as the result of periods says, or range."""
         word = self.extra.get("every")
-        return word if word in ("week", "month", "quarter", "year") else "period"
+        return word if word in ("week", "month", "quarter", "year") else "range"
 
     @property
     def note(self) -> str:
@@ -178,6 +188,7 @@ class Entry:
         """The table as cells; ranges are named in words."""
         table = self.table
         columns = {name: floats(table[name]) for name in _NUMBERS}
+        columns["rows"] = np.where(np.isnan(columns["rows"]), columns["weight"], columns["rows"])
         columns["p_value"] = floats(table["p_adjusted" if "p_adjusted" in table else "p_value"])
         columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
         label = list(map(_name, self.labels))
@@ -221,29 +232,18 @@ class Entry:
         return -1.0 if math.isnan(strength) else strength
 
     @cached_property
-    def walk(self) -> Walk | None:
-        """The running total along the score."""
-        return _walk(mapping(self.extra.get("cumulative")), finite(self.extra.get("kuiper")))
-
-    @cached_property
     def walks(self) -> list[Walk]:
-        """The running totals of subpopulations."""
-        every = [_walk(mapping(curve), math.nan) for curve in items(self.extra.get("cumulative"))]
+        """The running total along the score, or those of subpopulations."""
+        given, size = self.extra.get("cumulative"), finite(self.extra.get("kuiper"))
+        every = [_walk(mapping(curve), size) for curve in items(given) or [given]]
         return [walk for walk in every if walk is not None]
 
     @cached_property
     def curve(self) -> dict[str, Floats]:
         """The smooth curve of what happened with its band; empty where the audit has none."""
-        given = mapping(self.extra.get("curve"))
-        curve = {name: floats(given.get(name)) for name in ("value", "observed", "observed_low", "observed_high")}
-        return curve if len({len(v) for v in curve.values()}) == 1 and len(curve["value"]) > 1 else {}
-
-    @property
-    def histogram(self) -> tuple[Floats, Floats]:
-        """Edges and rows of the distribution of the score; both empty where there is none."""
-        given = mapping(self.extra.get("histogram"))
-        edges, rows = floats(given.get("edges")), floats(given.get("rows"))
-        return (edges, rows) if len(rows) and len(edges) == len(rows) + 1 else (edges[:0], rows[:0])
+        given = Columns(self.extra.get("curve"))
+        names = ("value", "observed", "observed_low", "observed_high")
+        return {name: floats(given[name]) for name in names} if given.rows > 1 else {}
 
     @property
     def grid(self) -> dict[str, Floats]:
@@ -271,5 +271,5 @@ def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
     share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
     if not len(share):
         return None
-    exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
+    exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
     return Walk(text(given.get("label")), share, total, score, -half, half, exact)

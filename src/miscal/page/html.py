@@ -133,15 +133,13 @@ def _framed(*children: Child) -> Safe:
 @of_document
 def audit_html(audit: Document) -> str:
     """An audit, or a repair: the verdict, its numbers, the worst findings as cards, and their figures."""
-    guilty = [column for head in audit.findings for column in head.columns]
-    drawn = [entry for entry in columns.entries(audit) if entry.column in guilty][:MOST]
     return _framed(
         score.hero(audit),
         score.key_numbers(audit),
         repair.repair(audit),
         findings.findings(audit, MOST),
         [tag("div", columns.figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
-        tag("div", [made for entry in drawn for made in columns.figures(entry, audit.level)], class_="grid"),
+        tag("div", [columns.figures(entry, audit.level)[0] for entry in columns.entries(audit)[:MOST]], class_="grid"),
         quiet(prose("page")["notebook"]),
     )
 
@@ -155,7 +153,7 @@ def comparison_html(audit: Document) -> str:
 @of_document
 def finding_html(audit: Document) -> str:
     """The first finding of an audit as its card."""
-    return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", Closer(audit)), class_="cards"))
+    return _framed(tag("ol", findings.card(1, audit.findings, Closer(audit)), class_="cards"))
 
 
 def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:

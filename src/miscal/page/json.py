@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal import results
 from miscal.data.errors import refusal, refusing, visible
 from miscal.data.outputs import check_file, write_whole
 from miscal.page.words import finite
@@ -149,17 +150,7 @@ def plain(value: object) -> Any:
     >>> plain({"a": np.array([1.0, np.nan]), 2: (np.int64(3), float("inf"))})
     {'a': [1.0, None], '2': [3, None]}
     """
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (int, str)) or value is None:
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset, range)):
-        return [plain(item) for item in value]
-    return plain(value.to_dict()) if hasattr(value, "to_dict") else str(value)
+    return results.plain(value, finite=True)
 
 
 def dumps(document: object) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)")
 #: Elements that hold nothing, and SVG's that rarely do: written <line .../>, which is right inside HTML as well.
 _EMPTY = frozenset({"meta", "link", "input", "line", "rect", "circle", "polyline", "polygon"})
 
@@ -71,10 +72,12 @@ def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
 
 
 def name(text: object, limit: int = 120) -> Safe:
-    """A name that the user chose: direction isolated, shortened with the whole of it in the title."""
+    """A name that the user chose: direction isolated, shortened with the whole of it in the title, dates unbroken."""
     whole = clean(text)
     short = ellipsis(whole, limit)
-    return tag("bdi", short, title=ellipsis(whole, 400) if short != whole else None)
+    parts = _DATE.split(short)
+    parts[1::2] = [tag("span", date, class_="date") for date in parts[1::2]]
+    return tag("bdi", parts, title=ellipsis(whole, 400) if short != whole else None)
 
 
 def ellipsis(text: object, limit: int) -> str:

@@ -4,6 +4,14 @@
   const root = document.documentElement, tooltip = document.getElementById("tooltip");
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   root.classList.add("script");
+  const element = (name, text, parent, class_) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (parent) parent.append(made);
+    if (class_) made.className = class_;
+    if (name === "button") made.type = "button";
+    return made;
+  };
 
   // Tooltips: titles become our own, so that the browser's do not show as well.
   for (const svg of all("svg.figure")) {
@@ -54,7 +62,7 @@
   addEventListener("scroll", () => { tooltip.hidden = true; }, { passive: true });
 
   // Data behind a figure.
-  const dataOf = (button) => JSON.parse(button.parentNode.querySelector("script").textContent);
+  const dataOf = (tools) => JSON.parse(tools.querySelector("script").textContent);
   const rowsOf = (data) => {
     const columns = Object.values(data.columns), longest = Math.max(0, ...columns.map((column) => column.length));
     return Array.from({ length: longest }, (_, i) => columns.map((column) => column[i] ?? ""));
@@ -71,26 +79,14 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
-  for (const button of all("button.csv")) {
-    button.addEventListener("click", () => {
-      const data = dataOf(button), lines = [Object.keys(data.columns), ...rowsOf(data)];
-      save(data.title, lines.map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n");
-    });
-  }
-  const element = (name, text, parent) => {
-    const made = document.createElement(name);
-    if (text !== undefined) made.textContent = text;
-    if (parent) parent.append(made);
-    return made;
-  };
   const shown = (value) => (typeof value === "number" ? String(+value.toPrecision(4)) : value);
 
   // Sorting: numbers by their key, words by the alphabet, nothing last.
   const sortable = (table) => {
     const heads = all("thead th", table), body = table.tBodies[0];
     heads.forEach((head, place) => {
-      const button = head.querySelector("button");
-      if (!button) return;
+      const button = element("button", head.textContent);
+      head.replaceChildren(button);
       button.addEventListener("click", () => {
         const numeric = head.classList.contains("number");
         const first = numeric ? "descending" : "ascending", before = head.getAttribute("aria-sort");
@@ -129,8 +125,21 @@
       found.textContent = wanted ? `${many} of ${rows.length}` : "";
     });
   };
-  for (const box of all(".search input")) {
-    searchable(box, box.closest(".sheet-block").querySelector("table"), box.parentNode.querySelector(".found"));
+  const searched = (table, line, said, label) => {
+    line.className = "search";
+    const box = element("input", undefined, line), found = element("span", undefined, line, "found");
+    box.type = "search";
+    box.placeholder = said;
+    box.autocomplete = "off";
+    box.spellcheck = false;
+    box.setAttribute("aria-label", label);
+    found.setAttribute("role", "status");
+    searchable(box, table, found);
+  };
+  for (const table of all("table[data-box]")) {
+    const line = document.createElement("p");
+    table.closest(".scroller").before(line);
+    searched(table, line, table.dataset.box, table.dataset.box);
   }
 
   // The data of a figure as a table: every level, to sort and to search.
@@ -145,7 +154,7 @@
       cell.scope = "col";
       cell.setAttribute("aria-sort", "none");
       if (numeric[i]) cell.className = "number";
-      element("button", key.replaceAll("_", " "), cell).type = "button";
+      cell.textContent = key.replaceAll("_", " ");
     });
     for (const row of rows) {
       const made = element("tr", undefined, body);
@@ -155,25 +164,28 @@
       });
     }
     sortable(table);
-    if (line) {
-      line.className = "search";
-      const box = element("input", undefined, line);
-      box.type = "search";
-      box.placeholder = "Search";
-      box.setAttribute("aria-label", `Search the data of ${data.title}`);
-      const found = element("span", undefined, line);
-      found.className = "found";
-      found.setAttribute("role", "status");
-      searchable(box, table, found);
-    }
+    if (line) searched(table, line, "Search", `Search the data of ${data.title}`);
     if (data.cut) element("p", `The first ${body.rows.length} of ${data.cut}; all are in the JSON.`, sheet);
   };
-  for (const button of all("button.show")) {
-    button.addEventListener("click", () => {
-      const sheet = button.parentNode.querySelector(".sheet");
-      if (!sheet.firstChild) build(dataOf(button), sheet);
-      sheet.hidden = !sheet.hidden;
-      button.setAttribute("aria-expanded", String(!sheet.hidden));
+  for (const tools of all(".tools")) {
+    const drawn = tools.closest("figure");
+    if (drawn) {
+      const button = element("button", "Data as table", tools, "show"), sheet = element("div", undefined, undefined, "sheet");
+      button.setAttribute("aria-expanded", "false");
+      sheet.hidden = true;
+      button.addEventListener("click", () => {
+        if (!sheet.firstChild) build(dataOf(tools), sheet);
+        sheet.hidden = !sheet.hidden;
+        button.setAttribute("aria-expanded", String(!sheet.hidden));
+      });
+      element("button", "Data as CSV", tools, "csv");
+      tools.append(sheet);
+    } else {
+      element("button", "All findings as CSV", tools, "csv");
+    }
+    tools.querySelector(".csv").addEventListener("click", () => {
+      const data = dataOf(tools), lines = [Object.keys(data.columns), ...rowsOf(data)];
+      save(data.title, lines.map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n");
     });
   }
 
@@ -184,7 +196,6 @@
     if (rest.length < 2) continue;
     rest.forEach((child, i) => child.classList.add("folded", ...(few + i >= many ? ["tucked"] : [])));
     const button = element("button", `Show all ${list.children.length}`);
-    button.type = "button";
     button.className = list.children.length > many ? "unfold always" : "unfold";
     button.addEventListener("click", () => { rest.forEach(unfold); button.remove(); });
     (list.closest("table") || list).after(button);
@@ -214,9 +225,10 @@
       look.querySelector("summary").focus();
     });
   }
-  for (const button of all("button.copy")) {
+  for (const line of all(".clause p")) {
+    const button = element("button", "Copy", line, "copy");
     button.addEventListener("click", () => {
-      const code = button.closest("div").querySelector("code");
+      const code = line.parentNode.querySelector("code");
       getSelection().selectAllChildren(code);
       const done = () => { button.textContent = "Copied"; };
       if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, () => {});
@@ -224,11 +236,27 @@
   }
 
   // Filtering findings by column, form and size: a card stays while it, or a place listed on it, is asked for.
-  const bar = document.querySelector(".filters");
-  if (bar) {
-    const places = all("#findings [data-form]"), found = bar.querySelector(".found"), clear = bar.querySelector("button");
-    const [column, form] = all("select", bar), size = bar.querySelector("input");
+  const places = all("#findings [data-form]"), cards = document.querySelector("#findings .cards");
+  if (places.length > 1) {
+    const bar = element("div", undefined, undefined, "filters");
+    cards.before(bar);
     const about = new Map(places.map((place) => [place, new Set(JSON.parse(place.dataset.columns))]));
+    const choice = (said, every, options) => {
+      const select = element("select", undefined, element("label", `${said} `, bar));
+      element("option", every, select).value = "";
+      for (const option of [...new Set(options)].sort((a, b) => a.localeCompare(b))) {
+        element("option", option.length > 60 ? `${option.slice(0, 59)}…` : option, select).value = option;
+      }
+      return select;
+    };
+    const column = choice("Column", "every column", places.flatMap((place) => [...about.get(place)]));
+    const form = choice("Form", "every form", places.map((place) => place.dataset.form));
+    const size = element("input", undefined, element("label", `${cards.dataset.least} `, bar));
+    Object.assign(size, { type: "number", min: "0", step: "any", inputMode: "numeric", placeholder: "any" });
+    size.setAttribute("aria-label", cards.dataset.least);
+    const clear = element("button", "Show all", bar), found = element("span", undefined, bar, "found");
+    clear.hidden = true;
+    found.setAttribute("role", "status");
     const filter = () => {
       const asked = Boolean(column.value || form.value || size.value), hits = new Set(places.filter((place) =>
         (!column.value || about.get(place).has(column.value)) && (!form.value || place.dataset.form === form.value)

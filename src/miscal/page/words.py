@@ -335,8 +335,6 @@ def periods_said(periods: Mapping[str, list[Any]], every: str, level: float) -> 
 
 def changed_words(periods: Mapping[str, list[Any]], most: int) -> tuple[list[str], int]:
     """The sentence of every step that changed beyond noise, in time, of the `most` largest; and how many are left."""
-    columns = zip(*(periods[name] for name in ("verdict", "change", "words")), strict=True)
-    found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
-    least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
-    shown = [text for size, text in found if size >= least[0]][:most]
-    return shown, len(found) - len(shown)
+    found = [i for i, verdict in enumerate(periods["verdict"]) if verdict in CHANGED and periods["words"][i]]
+    largest = sorted(found, key=lambda i: -abs(finite(periods["change"][i])))[:most]
+    return [str(periods["words"][i]) for i in sorted(largest)], len(found) - len(largest)

@@ -12,10 +12,11 @@ from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
 #: How a column is written, or of which kind it is.
-Written = Callable[[object], str] | Literal["name", "words", "markup"]
+Written = Callable[[object], str] | Literal["name", "words"]
+LONGEST_TEXT = 4000  # characters of text in the data, a clause of SQL for instance
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
-MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
+FEW, MANY = 6, 60  # rows of a table on a phone and on a wide screen, before it is unfolded
 
 
 def figure(
@@ -23,44 +24,30 @@ def figure(
 ) -> Safe:
     """Wrap a drawing; one that has nothing to show becomes its own description."""
     words = " ".join(part for part in (caption, drawn.note) if part)
-    tools = tag(
-        "div",
-        tag("button", "Data as table", type="button", class_="show", aria_expanded="false"),
-        tag("button", "Data as CSV", type="button", class_="csv"),
-        data_block(drawn.title, drawn.table),
-        tag("div", class_="sheet", hidden=True),
-        class_="tools",
-    )
     return tag(
         "figure",
         tag("figcaption", tag("h4", name(heading or drawn.title, 80)), tag("p", words) if words else None),
         drawn.svg or quiet(drawn.description),
-        tools if drawn.table else None,
+        data_block(drawn.title, drawn.table) if drawn.table else None,
         id=identity,
         data_search=searched.lower() or None,
     )
 
 
-def data_block(title: str, table: dict[str, list[object]], exact: Sequence[str] = ()) -> Safe:
-    """Columns of data for the script to show or to save: a data block, which browsers never run.
-
-    exact : columns whose text is kept to the letter, which shortening would make wrong
-    """
-    columns = {
-        clean(key): [item if key in exact else _entry(item) for item in column[:MOST_DATA]]
-        for key, column in table.items()
-    }
+def data_block(title: str, table: dict[str, list[object]]) -> Safe:
+    """Columns of data for the script to show or to save: a data block, which browsers never run."""
+    columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
     longest = max((len(column) for column in table.values()), default=0)
     content = {"title": ellipsis(title, 120), "columns": columns, "cut": longest if longest > MOST_DATA else 0}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Inside a script element only these three can end it or start a comment.
     harmless = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return tag("script", Safe(harmless), type="application/json")
+    return tag("div", tag("script", Safe(harmless), type="application/json"), class_="tools")
 
 
 def _entry(item: object) -> object:
     if isinstance(item, str):
-        return ellipsis(item, 400)
+        return clean(item)[:LONGEST_TEXT]
     if isinstance(item, int):
         return item
     number = words.finite(item)
@@ -129,10 +116,15 @@ def folded(summary: str, *children: Child) -> Safe:
 
 
 def sheet(
-    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None,
-    still: bool = False, most: int = MOST_ROWS,
-) -> Safe:  # fmt: skip
-    """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them.
+    caption: str,
+    columns: Sequence[Column],
+    *,
+    search: str = "",
+    identity: str | None = None,
+    still: bool = False,
+    most: int = MOST_ROWS,
+) -> Safe:
+    """Build the table; `search` labels a box that filters its rows, a phone shows the first few of them.
 
     One that stands `still` is not sorted and shows its caption; one without rows is nothing.
     """
@@ -140,19 +132,18 @@ def sheet(
     if not many:
         return Safe("")
     shown = min(many, most)
-    box = tag("input", type="search", placeholder=search, aria_label=search, autocomplete="off", spellcheck="false")
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(
         "table",
         tag("caption", caption, class_=None if still else "unseen"),
         tag("thead", tag("tr", [_heading(column, still) for column in columns])),
-        tag("tbody", rows, data_fold=fold, data_many=MANY if fold and not still else None),
+        tag("tbody", rows, data_fold=FEW, data_many=MANY),
         class_=None if still else "sortable",
         id=identity,
+        data_box=search if many > 5 and search else None,
     )
     return tag(
         "div",
-        tag("p", box, tag("span", class_="found", role="status"), class_="search") if search and many > 5 else None,
         tag("div", table, class_="scroller"),
         quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.") if shown < many else None,
         class_="sheet-block",
@@ -160,17 +151,12 @@ def sheet(
 
 
 def _heading(column: Column, still: bool) -> Safe:
-    if column.how == "markup":
-        return tag("th", tag("span", column.heading, class_="unseen"), scope="col", class_="bar")
     class_ = {"name": None, "words": "words"}.get(str(column.how), "number")
-    shown = column.heading if still else tag("button", column.heading, type="button")
-    return tag("th", shown, scope="col", aria_sort=None if still else "none", class_=class_)
+    return tag("th", column.heading, scope="col", aria_sort=None if still else "none", class_=class_)
 
 
 def _cell(column: Column, i: int) -> Safe:
     number, said = words.finite(column.values[i]), column.text(i)
-    if column.how == "markup":
-        return tag("td", Safe(said), class_="bar")
     if column.how == "name":
         shown, link = name(said, 80), "".join(column.links[i : i + 1])
         small = [tag("small", said) for said in column.small[i : i + 1]]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from miscal.page import words
-from miscal.page.column_figures import period_gaps, period_rates
+from miscal.page.column_figures import periods as drawn
 from miscal.page.entries import Entry
 from miscal.page.markup import Safe, asset, clean, name, prose, tag
 from miscal.page.records import Document
@@ -24,24 +24,19 @@ def periods(document: Document) -> Safe:
 
 def _one(result: Entry, level: float) -> Safe:
     changed, left = words.changed_words(result.table, MOST_SAID)
-    said = [  # what became of a step, set off from the numbers
-        tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
-        for what, colon, numbers in (text.partition(": ") for text in changed)
-    ]
     every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
-    rates = figure(period_rates(result, level), _TIME["rates"])
-    gaps = figure(period_gaps(result, level), _TIME["gaps"])
-    made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
-    cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
+    rates, gaps = drawn(result, level)
+    made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s")
+    summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
     return tag(
         "div",
         lead(words.periods_said(result.table, result.every, level)),
-        tag("ul", said, class_="told", data_fold=4) if said else None,
+        tag("ul", [tag("li", step) for step in changed], class_="told", data_fold=4) if changed else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
-        tag("div", rates, gaps, class_="pair"),
+        tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
         tag("p", _TIME["compared"].format(every=every), class_="note"),
-        folded(f"All {every}s", made, cut),
+        folded(summary, made),
     )
 
 
@@ -89,7 +84,7 @@ def clean_section(document: Document) -> Safe:
     places = document.clean
     columns = columns_of(places, "where", "value", "noise_floor", "detectable", "note")
     columns.insert(3, Column("p-value", places["p_value"], least=places["p_least"]))
-    listed = sheet("Tested and clean", _known(columns), fold=6)
+    listed = sheet("Tested and clean", _known(columns))
     return section("clean", "Tested and clean", listed, opening=_SAID["clean"])
 
 

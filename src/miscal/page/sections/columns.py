@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from miscal.page import words
 from miscal.page.column_figures import cumulative, deviation_reach, field_funnel, field_levels, neighbourhood, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import reliability, strength_bar
-from miscal.page.json import Columns, text, whole
+from miscal.page.gap_figures import reliability
+from miscal.page.json import Columns, floats, text, whole
 from miscal.page.markup import Safe, ellipsis, join, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
@@ -72,27 +74,24 @@ def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
 
 
 def _table(every: list[Entry], links: Sequence[str]) -> Safe:
-    most = max((size for e in every for size in (e.value, e.noise_floor) if not math.isnan(size)), default=0.0)
-    bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
     columns = column_list(every, links)
-    columns.insert(3, Column("Bar of the average error", bars, "markup"))
-    return sheet(_SAID["table"], columns, search="Search columns and places", fold=6, identity="columns-table")
+    return sheet(_SAID["table"], columns, search="Search columns and places", identity="columns-table")
 
 
 def figures(entry: Entry, level: float, identity: str | None = None) -> list[Safe]:
     """The figures of a result, by its kind, each with what it shows."""
     if entry.kind == "score":
         bins = f"Each dot is one of {len(entry.cells)} bins of the score. {prose('score')['reliability']}"
-        made = [figure(reliability(entry, level), bins)]
-        return made if entry.walk is None else [*made, figure(cumulative(entry.walk), prose("score")["walk"])]
+        totals = [figure(cumulative(walk), prose("score")["walk"]) for walk in entry.walks]
+        return [figure(reliability(entry, level), bins), *totals]
     if entry.kind == "subpopulation":
         walks = entry.walks[:4]
         reach = deviation_reach(walks)
-        return [figure(cumulative(one, reach), _walk_words(entry.table, one.label), heading=one.label) for one in walks]
+        return [figure(cumulative(one, reach), heading=one.label) for one in walks]
     if entry.kind == "neighbourhood" and entry.grid:
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
-        return [figure(neighbourhood(entry.grid, entry.columns), said, heading=" and ".join(entry.columns))]
+        return [figure(neighbourhood(entry), said, heading=" and ".join(entry.columns))]
     return [] if entry.kind == "class" else _of_cells(entry, level, identity)
 
 
@@ -140,17 +139,6 @@ def _judged(result: Entry) -> str:
     return f"{said} {result.method}".strip()
 
 
-def _walk_words(table: Columns, label: str) -> str:
-    """Rows, rates and deviations of the subpopulation that a running total belongs to."""
-    names = list(map(text, table["label"]))
-    if label not in names:
-        return ""
-    i = names.index(label)
-    rows, predicted, observed, off = (column.text(i) for column in columns_of(table, *RATES[:3], "deviations"))
-    said = f"{rows} rows, {predicted} predicted, {observed} happened; range {off} standard deviations"
-    return f"{said}, {words.p_value(table['p_adjusted'][i], 'adjusted p')}."
-
-
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
     maps = [result for result in document.of("neighbourhood") if result.grid]
@@ -159,20 +147,18 @@ def neighbourhoods(document: Document) -> Safe:
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 
 
-def _worst(row: dict[str, object]) -> tuple[bool, float]:
-    """Groups that can be judged first, by what their difference is at least."""
-    least = max(words.finite(row.get("low")), -words.finite(row.get("high")))
-    return str(row.get("note")).startswith("too small"), math.inf if math.isnan(least) else -least
-
-
 def groups(document: Document) -> Safe:
-    """Differences between groups: each level of a field against the rest."""
-    rows = []
+    """Differences between groups, each level of a field against the rest: what can be judged first, the worst of it."""
+    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
+    table = Columns({name: [] for name in names})
     for result in (*document.of("field"), *document.of("variable")):
-        column, table = text(result.settings.get("column")), Columns(result.extra.get("differences"))
-        rows += [{"column": column, **dict(zip(table, row, strict=True))} for row in zip(*table.values(), strict=True)]
-    rows.sort(key=_worst)
-    shown = columns_of(Columns(rows), "column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
+        found = Columns(result.extra.get("differences"))
+        found["column"] = [text(result.settings.get("column"))] * found.rows
+        for name in names:
+            table[name] += found[name]
+    least = np.fmax(floats(table["low"]), -floats(table["high"]))
+    small = np.array([str(note).startswith("too small") for note in table["note"]], dtype=bool)
+    shown = columns_of(table.take(np.lexsort((-least, small)).tolist()), *names)
     listed = sheet("Each group against the rest of its column", shown, search="Search groups")
-    every = folded(f"Show {words.plural(len(rows), 'group')}, those furthest from the rest first", listed)
+    every = folded(f"Show {words.plural(len(least), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])

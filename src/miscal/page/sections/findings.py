@@ -5,8 +5,7 @@ controls filters them by column, form and size.
 """
 
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -16,17 +15,29 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.column_figures import variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.gap_figures import card_domain, gap_by_score, gap_card, range_card
-from miscal.page.markup import Safe, clean, ellipsis, join, name, tag
+from miscal.page.gap_figures import gap_card
+from miscal.page.json import Columns
+from miscal.page.markup import Safe, clean, ellipsis, join, name, prose, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section
+from miscal.page.sections.blocks import (
+    LONGEST_TEXT,
+    RATES,
+    Column,
+    columns_of,
+    data_block,
+    folded,
+    quiet,
+    section,
+    sheet,
+)
 from miscal.pooling.condition import Condition
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _LISTED = (
-    "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value"
+    "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off",
+    "p_value", "real", "specific",
 )  # fmt: skip
 _KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
@@ -37,8 +48,9 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     families, closer = _families(document.findings), Closer(document)
     shown, further = families[:most], [finding for family in families[most:] for finding in family]
     legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
-    domain, spans = _shared_domain([family[0] for family in shown]), _spans(len(shown))
-    cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
+    legend.append(tag("span", prose("findings")["codes"]))
+    least = "Off in total, at least" if words.means() else "Events off, at least"
+    cards = [card(number, family, closer) for number, family in enumerate(shown, 1)]
     more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")
     ends = f"The list ends here. {more} still off when all of these are put right; "
     ends += "a deeper look at the columns would name the rest."
@@ -47,8 +59,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
         tag("p", legend, class_="legend") if cards else quiet("Nothing that was looked at is off beyond noise."),
-        filters(document.real),
-        tag("ol", cards, class_="cards", data_fold=4) if cards else None,
+        tag("ol", cards, class_="cards", data_fold=4, data_least=least) if cards else None,
         closer.listed(further, f"Further findings ({len(further):,})"),
         [tag("p", name(note, 600), class_="note") for note in notes],
         closer.download(document.real) if cards else None,
@@ -63,25 +74,9 @@ def _families(heads: Sequence[Finding]) -> list[list[Finding]]:
     return list(found.values())
 
 
-def _spans(many: int) -> list[str]:
-    """How wide each card is, so that the last row is full: the first all of it, then thirds, and halves at the end."""
-    rest = many - 1
-    halves = {0: 0, 1: 4, 2: 2}[rest % 3] if rest != 1 else 0
-    return ["wide", *["wide" if rest == 1 else "half" if rest - i <= halves else "third" for i in range(rest)]][:many]
-
-
-def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
-    """One axis for all cards when every gap stays visible on it."""
-    domain = card_domain(shown)
-    gaps = [abs(finding.gap) for finding in shown if not math.isnan(finding.gap)]
-    return domain if min(gaps, default=0.0) > 0.04 * (domain[1] - domain[0]) else None
-
-
-def card(
-    number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: "Closer"
-) -> Safe:
+def card(number: int, family: Sequence[Finding], closer: "Closer") -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
-    finding, document = family[0], closer.document
+    finding = family[0]
     general = "" if finding.specific or finding.kind == "score" else "part of the general error"
     badge = finding.code, finding.kind, finding.form, general
     others, explained = family[1:], [place for head in family for place in head.explained]
@@ -93,22 +88,15 @@ def card(
         tag("p", " · ".join(part for part in badge if part), class_="badge"),
         tag("h3", name(finding.where, 140)),
         tag("p", finding.sentence, class_="said"),
-        _plot(finding, domain, document),
+        gap_card(finding).svg,
         quiet(strength(finding)),
         closer.look(finding),
         closer.listed(others, alike, most=MOST_ALIKE),
         closer.listed(explained, under, _brief, MOST_EXPLAINED),
-        class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
+        class_=f"card {'over' if finding.events_off >= 0 else 'under'}",
         id=f"finding-{number}",
         **marked(finding),
     )
-
-
-def _plot(finding: Finding, domain: tuple[float, float] | None, document: Document) -> Safe:
-    """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
-    if finding.kind == "score" and finding.where == "the whole table" and document.of("score"):
-        return gap_by_score(document.of("score")[0], document.level).svg
-    return range_card(finding).svg if finding.score_ranges else gap_card(finding, domain).svg
 
 
 def _brief(finding: Finding) -> str:
@@ -125,14 +113,12 @@ def strength(finding: Finding) -> str:
     return finding.judged + more
 
 
-PANEL_BYTES, SQL_BYTES = 220_000, 120_000  # of all findings of a page together: figures and tables; clauses
+PANEL_BYTES = 340_000  # of all findings of a page together: figures, tables and clauses
 BESIDE, MOST_LEVELS = 2, 5  # ranges on either side of its own, and other levels of a field
-MOST_OWN = 5  # cells of its own that are listed
-MOST_SQL = 4000  # characters of a clause written into the page; the JSON has them all
+MOST_SHOWN = 12  # cells that are listed, its own and those beside
 SAID = {"sqlite": "SQLite", "duckdb": "DuckDB and PostgreSQL"}
 LOOK = "Look closer: its scores, its neighbours, its rows as SQL"
 EVERY = "DuckDB, PostgreSQL and SQLite"
-_HERE = tag("span", " (this place)", class_="unseen")
 
 
 class Closer:
@@ -143,13 +129,15 @@ class Closer:
         self.columns = {entry.column: entry for entry in document.columns}
         self.panels: dict[str, Safe] = {}
         self.clauses: dict[str, dict[str, str]] = {}
-        seen, asked = PANEL_BYTES, SQL_BYTES
+        room = PANEL_BYTES
         for finding in sorted(document.real, key=lambda finding: bool(finding.parent)):
-            made = join(self._along(finding), self._beside(finding)) if seen > 0 else Safe("")
-            clauses = {dialect: finding.to_sql(dialect) if asked > 0 else "" for dialect in SAID}
-            clauses = {dialect: text if len(text) <= MOST_SQL else "" for dialect, text in clauses.items()}
-            seen, asked = seen - len(made), asked - sum(map(len, clauses.values()))
-            self.clauses[finding.where], self.panels[finding.where] = clauses, join(made, _rows(clauses))
+            clauses, made = dict.fromkeys(SAID, ""), Safe("")
+            if room > 0:
+                every = {dialect: finding.to_sql(dialect) for dialect in SAID}
+                clauses |= {dialect: text for dialect, text in every.items() if len(text) <= LONGEST_TEXT}
+                made = join(self._along(finding), self._beside(finding), _rows(clauses))
+            room -= len(made) + sum(map(len, clauses.values()))
+            self.clauses[finding.where], self.panels[finding.where] = clauses, made
 
     def look(self, finding: Finding, summary: str = LOOK) -> Safe:
         """What is one click away; the summary alone where there is nothing to see."""
@@ -173,12 +161,10 @@ class Closer:
 
     def download(self, every: Sequence[Finding]) -> Safe:
         """All findings as CSV."""
-        table: dict[str, list[object]] = {key: [getattr(f, key, "") for f in every] for key in _LISTED}
-        table |= {key: [f.interval[end] for f in every] for end, key in enumerate(("gap_low", "gap_high"))}
-        table |= {key: [str(getattr(f, key)).lower() for f in every] for key in ("real", "specific")}
+        table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
+        table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
-        button = tag("button", "All findings as CSV", type="button", class_="csv")
-        return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")
+        return data_block("findings", table)
 
     def _along(self, finding: Finding) -> Safe | None:
         """Its rows by bins of the score."""
@@ -197,42 +183,33 @@ class Closer:
         """Its cells among their neighbours, column by column."""
         found = [(self.columns.get(ellipsis(one["column"], LONGEST_NAME)), one) for one in finding.condition]
         tables = [_neighbours(entry, Condition.from_dict(one)) for entry, one in found if entry is not None]
-        return tag("div", tag("h4", "Beside it"), tables) if any(tables) else None
+        return tag("div", tables) if any(tables) else None
 
 
 def _neighbours(entry: Entry, condition: Condition) -> Safe:
     """The cells of one column that a condition picks, levels by name and ranges by their middle, and those beside."""
-    cells, known = entry.cells, entry.cells.table()
+    cells, table = entry.cells, Columns(entry.cells.table())
     if entry.kind == "variable":
-        own, order = condition.numbers(0.5 * (cells.low + cells.high)), np.arange(len(cells))
+        own, order, beside = condition.numbers(0.5 * (cells.low + cells.high)), np.arange(len(cells)), BESIDE
     else:  # its own levels first, then those that are furthest off
         picked = condition.slots(list(map(str, entry.labels)))
         own = np.where(np.array(cells.label) == "missing", condition.missing, picked)
-        order = np.lexsort((-cells.strength(), ~own))
-    inside = np.flatnonzero(own[order]).tolist()
-    if not inside or not set(RATES) <= set(known):  # suppressed
+        order, beside = np.lexsort((-cells.strength(), ~own)), MOST_LEVELS
+    inside = np.flatnonzero(own[order])
+    if not len(inside) or "gap" not in table:  # suppressed
         return Safe("")
-    few = inside if len(inside) <= MOST_OWN else [*inside[:2], *inside[-2:]]
-    beside = BESIDE if entry.kind == "variable" else MOST_LEVELS
-    before, after = order[: inside[0]][-beside:], order[inside[-1] + 1 :][:beside]
-    listed = columns_of(known, *RATES)
-    head = [tag("th", heading, scope="col") for heading in (name(entry.column, 40), *(c.heading for c in listed))]
-    body = [
-        tag("tr", tag("th", name(cells.label[i], 40), _HERE if own[i] else None, scope="row"),
-            [tag("td", column.text(i).removesuffix(" points")) for column in listed], class_="own" if own[i] else None)
-        for i in (*before, *order[few], *after)
-    ]  # fmt: skip
-    return tag("div", tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroller")
+    shown = order[max(inside[0] - beside, 0) : inside[-1] + 1 + beside].tolist()
+    shown = shown if len(shown) <= MOST_SHOWN else [*shown[: MOST_SHOWN // 2], *shown[-MOST_SHOWN // 2 :]]
+    table = table.take(shown)
+    named = Column(entry.column, table["label"], "name", small=["this place" if own[i] else "" for i in shown])
+    return sheet("Beside it", [named, *columns_of(table, *RATES)], still=True)
 
 
 def _rows(clauses: Mapping[str, str]) -> Safe | None:
     """Which rows they are, to be counted again."""
     known = {text: SAID[dialect] for dialect, text in clauses.items()}
-    copy = tag("button", "Copy", type="button", class_="copy")
     blocks = [
-        tag(
-            "div", tag("p", said if len(known) > 1 else EVERY, " ", copy, class_="quiet"), tag("pre", tag("code", text))
-        )
+        tag("div", tag("p", said if len(known) > 1 else EVERY, class_="quiet"), tag("pre", tag("code", text)))
         for text, said in reversed(known.items())
         if text
     ]
@@ -248,26 +225,3 @@ def marked(finding: Finding) -> dict[str, object]:
     """What the filter asks of a place."""
     columns = json.dumps([clean(column) for column in finding.columns])
     return {"data_columns": columns, "data_form": form_of(finding), "data_off": f"{abs(finding.events_off):.6g}"}
-
-
-def filters(places: Sequence[Finding]) -> Safe:
-    """The controls, where there is anything to choose from."""
-    if len(places) < 2:
-        return Safe("")
-    columns = sorted({clean(column) for place in places for column in place.columns}, key=str.lower)
-    least = "Off in total, at least" if words.means() else "Events off, at least"
-    size = tag("input", type="number", min="0", step="any", inputmode="numeric", placeholder="any", aria_label=least)
-    return tag(
-        "div",
-        tag("label", "Column ", _choice("every column", columns)),
-        tag("label", "Form ", _choice("every form", sorted({form_of(place) for place in places}))),
-        tag("label", f"{least} ", size),
-        tag("button", "Show all", type="button", hidden=True),
-        tag("span", class_="found", role="status"),
-        class_="filters",
-    )
-
-
-def _choice(every: str, options: Iterable[str]) -> Safe:
-    listed = [tag("option", ellipsis(option, 60), value=option) for option in options]
-    return tag("select", tag("option", every, value=""), listed)

@@ -148,7 +148,11 @@ def header(document: Document) -> Safe:
     role = f"{'repaired ' if document.repaired else ''}{'prediction' if document.response else 'probability'}"
     named = {"outcome": document.outcome, role: ", ".join(document.probabilities)}
     named["a unit of exposure"] = text(document.data.get("exposure"))
-    facts = [tag("span", f"{what} ", tag("b", name(column, 60))) for what, column in named.items() if column]
+    facts = [  # a column that is named as its role is said once
+        tag("span", f"{what.removesuffix(column)} ", tag("b", name(column, 60)))
+        for what, column in named.items()
+        if column
+    ]
     if document.top:
         facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(
@@ -213,7 +217,7 @@ def _judgement(number: Measure, level: float, write: Callable[[object], str], ri
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
     pairs = [(each.name, tag("div", figures(each, document.level), class_="pair")) for each in document.of("score")]
-    numbers = sheet("The whole model in numbers", number_columns(document), fold=4, still=True)
+    numbers = sheet("The whole model in numbers", number_columns(document), still=True)
     first, further = [pair for _, pair in pairs[:1]], [folded(*named) for named in pairs[1:]]
     return section("score", "Along the score", first, further, numbers)
 
