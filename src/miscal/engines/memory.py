@@ -51,30 +51,36 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
-    edges, values = pooling.cells.edges, pooling.values
-    options = float(edges[0]), float(edges[-1]), edges, pooling.even
+    arrays = pooling.values, pair.predicted, pair.observed
 
-    def work(start: int, stop: int) -> np.ndarray:
-        result = np.zeros((cells.count, 4), np.int64)
-        binned_means(values[start:stop], pair.predicted[start:stop], pair.observed[start:stop], *options, result)
-        return result
+    def add(start: int, stop: int, packed: np.ndarray) -> None:
+        binned_means(*(values[start:stop] for values in arrays), pooling.cells.edges, pooling.even, packed)
 
-    return mean_tally_of(np.sum(over_blocks(pair.rows, work, _block(cells.count)), axis=0), cells)
+    return mean_tally_of(_packed_sums(pair.rows, add, cells.count), cells)
 
 
 def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
     """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
 
-    def work(start: int, stop: int) -> np.ndarray:
-        packed = np.zeros((cells, 2), np.uint64)
+    def add(start: int, stop: int, packed: np.ndarray) -> None:
         cells_here = np.ascontiguousarray(codes(start, stop))
         coded_means(cells_here, pair.predicted[start:stop], pair.observed[start:stop], packed)
+
+    return _packed_sums(pair.rows, add, cells)
+
+
+def _packed_sums(rows: int, add: Callable[[int, int, np.ndarray], None], cells: int) -> np.ndarray:
+    """The same of blocks of rows that `add` packs."""
+
+    def work(start: int, stop: int) -> np.ndarray:
+        packed = np.zeros((cells, 2), np.uint64)
+        add(start, stop, packed)
         return packed
 
     # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.
-    block = min(max(_block(cells), -(-pair.rows // thread_count())), PACKED_ROWS)
+    block = min(max(_block(cells), -(-rows // thread_count())), PACKED_ROWS)
     sums = np.zeros((cells, 4), np.int64)
-    for packed in over_blocks(pair.rows, work, block):
+    for packed in over_blocks(rows, work, block):
         unpacked_means(packed, sums)
     return sums
 

@@ -97,7 +97,7 @@ class CellSums:
     def _place(self, counts: list[int]) -> None:
         """Say where the cells of each column are, none of them packed."""
         self.counts, self.firsts = counts, np.cumsum([0, *counts[:-1]]).astype(np.uint64)
-        self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
+        self._packed = _lines(0)
         self._fresh = False  # whether rows were packed since all was settled
 
     def grow(self, column: int, count: int) -> None:
@@ -127,10 +127,10 @@ class CellSums:
             return
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
-            self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
         self._fresh = True
         rows = predicted, observed, predicted if recalibrated is None else recalibrated
-        add_rows(*rows, codes, self.firsts, self._terms, self._packed, self._wide)
+        sums = self.rows, self.limbs, self.after_limbs
+        add_rows(*rows, codes, self.firsts, self._terms, self._packed, *sums)
 
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
@@ -151,7 +151,7 @@ class CellSums:
         """Move what is packed into the limbs."""
         if self._fresh:
             self._fresh = False
-            settle_packed(self._packed, self._wide, self.rows, self.limbs, self.after_limbs)
+            settle_packed(self._packed, self.rows, self.limbs, self.after_limbs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All sums, by name; those of no rows are empty."""

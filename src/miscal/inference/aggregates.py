@@ -201,7 +201,7 @@ def aggregate_null(
     stream = cell_draws(sums, how, draws)
     test = [lambda residual: metric(residual, sums.weight)]
     values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
-    if isinstance(stream, Draws) and stream.together is not None:
+    if stream.together > 1.0:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
     actual = float(metric(-sums.off[np.newaxis], sums.weight)[0])
     found = summary_of_draws(actual, values, method=stream.words)
@@ -214,9 +214,7 @@ def aggregate_null(
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
-def drawn_values(
-    stream: Draws | ClusterDraws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int
-) -> Floats:
+def drawn_values(stream: Draws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int) -> Floats:
     """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
 
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.

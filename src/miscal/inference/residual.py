@@ -13,7 +13,7 @@ from miscal.data.libraries import special
 from miscal.data.responses import Units
 from miscal.data.vectors import Floats, Integers
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Judging, KeptInPart, Null, Spread, Sums, effective_events
-from miscal.kernels.simulate import flipped_cell_exceedances
+from miscal.kernels.simulate import simulated_tails
 from miscal.pairs import Pair
 from miscal.pooling.cells import Ranges
 
@@ -81,13 +81,29 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     chosen = np.flatnonzero(few & ~small)
     if blocks is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        counts = np.zeros((chosen.size, 2), dtype=np.int64)
-        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, how.seed, counts)
-        p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
+        one = np.ones(blocks.residual.size, np.int64)
+        flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
+        reach = np.abs(total[chosen]) - 1e-12 * sums.weight[chosen]
+        below, above, made = simulated(flips, -reach, reach, chosen, np.full(chosen.size, draws), how.seed)
+        flipped = (1.0 + below + above) / (1.0 + made)
+        p_value[chosen] = np.minimum(np.maximum(p_value[chosen], flipped), 1.0)
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
     return p_value, method
+
+
+def simulated(
+    rows: tuple[np.ndarray, ...], low: Floats, high: Floats, cells: Integers, draws: Integers, seed: np.uint64
+) -> tuple[Floats, Floats, Floats]:
+    """How many draws of the sums of some cells are at most `low`, at least `high`, and were made.
+
+    rows : offsets of the cells, and of each row its two values, the chance of the first, and how often it stands
+    """
+    counts = np.zeros((cells.size, 3), dtype=np.int64)
+    simulated_tails(*rows, low, high, cells, draws, STOP, seed, counts)
+    below, above, made = counts.T.astype(np.float64)
+    return below, above, made
 
 
 def cell_noise(sums: Sums, blocks: Blocks | None, *, model_variance: bool) -> tuple[Floats, Floats]:
