@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,11 +124,8 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
 
 
 # ---- intervals of the cells' gaps, simultaneous over all cells tested because findings are selected ------------------
-Tail = Callable[[Floats, Integers], Floats]
-
 STEPS = 80
-STRAIGHT = 20  # steps after which only halving is left
-SETTLED = 1e-9  # relative, of a bound or of its tail
+SETTLED = 1e-10  # of the root of a tail's logarithm
 
 
 def cell_gap_intervals(
@@ -241,49 +238,35 @@ def _inverted(
 ) -> tuple[Floats, Floats]:
     """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
 
-    Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test.
+    Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test. The secant rule
+    on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the bracket. The first
+    secant supposes a tail of one half at the events.
     """
-
-    def tail(mean: Floats, cells: Integers, *, upper: bool) -> Floats:
-        n = size[cells]
-        variance = ratio[cells] * mean * (1.0 - mean / n)
-        return binomial_tail(events[cells], mean, variance, n, swapped[cells], upper=upper)
-
-    least, most = np.zeros(size.size), size * 1.0
-    some, spare = np.flatnonzero(events > 0.0), np.flatnonzero(events < size)
-    least[some] = _root(partial(tail, upper=True), some, np.zeros(some.size), events[some], half, start[0][some])
-    most[spare] = _root(partial(tail, upper=False), spare, size[spare] * 1.0, events[spare], half, start[1][spare])
-    return least, most
-
-
-def _root(tail: Tail, cells: Integers, outer: Floats, inner: Floats, half: float, start: Floats) -> Floats:
-    """Find where each cell's tail equals `half`, between `outer` (tail below it) and `inner` (above).
-
-    The secant rule on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the
-    bracket, and in the end. The first secant supposes a tail of one half at `inner`. Cells leave as they settle.
-    """
-    answer = outer.copy()
-    live = np.arange(cells.size)
+    lower = np.repeat([True, False], events.size)
+    count, trials = np.tile(events, 2), np.tile(size, 2)
+    spread, side = np.tile(ratio, 2), np.tile(swapped, 2)
+    ends = np.where(lower, 0.0, trials)  # where as few or as many events happened as can, the bound is the end
+    outer, inner = ends, np.maximum(count, 1e-12)
+    target = math.sqrt(-math.log(half))
+    last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
+    guess, height = _between(np.concatenate(start), outer, inner), last_height.copy()
+    settled = count == ends
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        inner = np.clip(inner, 1e-12, None)
-        target = np.sqrt(-np.log(half))
-        last, last_height = inner, np.full(cells.size, np.sqrt(np.log(2.0)) - target)
-        guess = _between(start, outer, inner)
-        for step in range(STEPS):
-            logarithm = np.log(tail(guess, cells[live]))
-            height = np.sqrt(np.maximum(-logarithm, 0.0)) - target
-            beyond = height > 0.0
-            outer, inner = np.where(beyond, guess, outer), np.where(beyond, inner, guess)
-            off = np.abs(logarithm - np.log(half))
-            answer[live] = np.where(off < SETTLED, guess, outer)
-            keep = (off >= SETTLED) & (np.abs(outer - inner) > SETTLED * np.maximum(outer, inner))
-            if not keep.any():
+        for _ in range(STEPS):
+            live = np.flatnonzero(~settled)
+            if not live.size:
                 break
+            variance = spread * guess * (1.0 - guess / trials)
+            cells: Any = (each[live] for each in (count, guess, variance, trials, side))
+            tail = binomial_tail(*cells, upper=lower[live])
+            height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
+            outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
+            settled |= (np.abs(height) < SETTLED) | (np.abs(outer - inner) <= SETTLED * np.maximum(outer, inner))
             secant = guess - height * (guess - last) / (height - last_height)
-            last, last_height = guess[keep], height[keep]
-            live, outer, inner, secant = live[keep], outer[keep], inner[keep], secant[keep]
-            guess = _between(secant if step < STRAIGHT else np.full(live.size, np.nan), outer, inner)
-    return answer
+            last, last_height = guess, height.copy()
+            guess = np.where(settled, guess, _between(secant, outer, inner))
+    least, most = np.where(count == ends, ends, guess).reshape(2, -1)
+    return least, most
 
 
 def _between(guess: Floats, outer: Floats, inner: Floats) -> Floats:

@@ -53,7 +53,13 @@ def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -
 
 
 def binomial_tail(
-    events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_], *, upper: bool
+    events: Floats,
+    mean: Floats,
+    variance: Floats,
+    size: Floats,
+    swapped: NDArray[np.bool_],
+    *,
+    upper: bool | NDArray[np.bool_],
 ) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)

@@ -19,10 +19,10 @@ from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
-    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer,
-    IntegersOut, IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, WordsOut,
+    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Floats, FloatsOut, Index, Integer, IntegersOut, IntegerTableOut,
+    Observed, Outcomes, Strided, StripsOut, TableOut, Word,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import ordinal, position_of
+from cython.cimports.miscal.kernels.places import position_of
 
 
 def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
@@ -79,16 +79,6 @@ def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floa
                 result[codes[i], 1] += step
 
 
-def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
-    """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
-    with cython.nogil:
-        for i in range(len(key)):
-            place: Index = codes[i]
-            if wanted[place]:
-                lows[place] = min(lows[place], key[i])
-                highs[place] = max(highs[place], key[i])
-
-
 def add_stretches(values: CubeOut, out: CubeOut) -> None:
     """Sums over every stretch of the middle axis, (first, last) in the order of the first: out (a, n(n + 1)/2, c)."""
     with cython.nogil:
@@ -103,30 +93,6 @@ def add_stretches(values: CubeOut, out: CubeOut) -> None:
 
 
 ROOM = 1024  # rows whose places are found at a time
-
-
-def distinct_up_to(values: Floats, limit: Index) -> Index:
-    """Count distinct values, giving up at `limit` (a small open-addressing set)."""
-    found: Index = 0
-    size: Index = 4
-    while size < 4 * limit:
-        size *= 2
-    seen: FlagsOut = np.zeros(size, np.uint8)
-    kept: WordsOut = np.zeros(size, np.uint64)
-    with cython.nogil:
-        for i in range(len(values)):
-            key: Word = ordinal(values[i])
-            # Times this number, nearby integers lie far apart.
-            place: Index = cython.cast(Index, (key * cython.cast(Word, 0x9E3779B97F4A7C15)) >> 40) & (size - 1)
-            while seen[place] and kept[place] != key:
-                place = (place + 1) & (size - 1)
-            if not seen[place]:
-                seen[place] = True
-                kept[place] = key
-                found += 1
-                if found >= limit:
-                    break
-    return found
 
 
 @cython.cfunc

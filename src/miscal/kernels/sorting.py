@@ -66,6 +66,17 @@ def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ranks.astype(np.int32), distinct
 
 
+def distinct_up_to(values: np.ndarray, limit: int) -> int:
+    """How many distinct values there are, `limit` at most; all are looked at only where the first of them are few.
+
+    >>> distinct_up_to(np.array([2.0, 1.0, 2.0]), 200), distinct_up_to(np.arange(1e6), 200)
+    (2, 200)
+    """
+    first = values[: 16 * limit]
+    few = values if np.unique(first).size < limit else first
+    return min(np.unique(few).size, limit)
+
+
 def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -> np.ndarray:
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
     if not count.size:
