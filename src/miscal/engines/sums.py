@@ -52,22 +52,23 @@ class EdgeIndex:
         if self.edges.size == 0:
             return
         buckets = min(max(BUCKETS * self.edges.size, 64), 1 << 17)
-        arguments = BucketMap(self.edges, buckets).arguments
+        self._buckets = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
-        bucket_codes(self.edges, *arguments, own)
+        bucket_codes(self.edges, *self._buckets, own)
         lower = np.searchsorted(own, np.arange(buckets + 1))
         held = np.bincount(own, minlength=buckets + 1)
         pivots = np.where(held == 1, self.edges[np.minimum(lower, self.edges.size - 1)], np.inf)
         lower = np.where(held > 1, ~lower, lower).astype(np.int32)
         lower[-1] = self.edges.size + 1
-        self._arguments = *arguments, lower, pivots, self.edges
+        self._within = lower, pivots, self.edges
 
     def codes(self, values: np.ndarray, out: np.ndarray) -> None:
         """Write the code of each value, int32."""
         if self.edges.size == 0:
             out[:] = np.isnan(values)
         else:
-            edge_cells(values, *self._arguments, out)
+            bucket_codes(values, *self._buckets, out)
+            edge_cells(values, *self._within, out)
 
 
 def _lines(count: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
-from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
+from miscal.inference.residual import cell_noise, student_reach
 from miscal.inference.sums import Floats, Integers, Judging, Sums
 from miscal.pairs import Pair
 
@@ -59,6 +59,18 @@ def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArra
     adjusted = np.empty(values.size)
     adjusted[order] = np.maximum.accumulate((1.0 + reached) / together.shape[0])
     return adjusted
+
+
+def student_test(estimate: Floats, error: Floats, freedom: Floats | float, level: float) -> tuple[Floats, ...]:
+    """Student's test of estimates that may be NaN: p-values, by themselves and by Holm's rule, and reaches.
+
+    An estimate and the reach on both sides of it are intervals that hold all at once.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2.0 * special.stdtr(freedom, -np.abs(estimate) / error)
+    tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
+    reach = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
+    return p_value, holm(p_value), reach
 
 
 def adjusted_z(tests: float, level: float = 0.05) -> float:
@@ -120,7 +132,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
         above = middle + passed / np.sqrt(2.0 * np.pi) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(picked, 0.4 * gaps + 0.6 * np.sign(gaps) * low * errors, gaps))
+        return np.where(picked, 0.4 * gaps + 0.6 * np.sign(gaps) * low * errors, gaps)
 
 
 # ---- intervals of the cells' gaps, simultaneous over all cells tested because findings are selected ------------------
@@ -160,8 +172,9 @@ def cell_gap_intervals(
         if how.null == "bernoulli":
             least, most = _mean_events(sums, filled, weighted=how.weighted, tests=number, level=level)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
-        own = None if how.rows is None else cluster_blocks(how.rows)
-        noise, blocks = cell_noise(sums, own, model_variance=how.model_variance or how.usual)
+        noise, blocks = cell_noise(sums, how.rows)
+        if how.model_variance or how.usual:
+            noise = np.maximum(noise, sums.variance)
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         reach = student_reach(blocks, level / number) * np.sqrt(noise) / sums.weight
         reach = np.nan_to_num(reach, nan=np.inf)  # one row or cluster whose residual is 0 says nothing of the others

@@ -83,7 +83,7 @@ class Latent:
         shared, own = made(self.seed, number, self.groups, self.cluster.size)
         values = own * np.float32(math.sqrt(1.0 - self.alike))
         values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
-        return np.asarray(values)
+        return values
 
     def by_cluster(self, values: Floats) -> Floats:
         """Sums of rows (draws, rows) over clusters, (draws, clusters)."""
@@ -229,7 +229,7 @@ def matched_size(
     variance = (residual * residual).sum(axis=(0, 2))
     spread = weight**2 * (1.0 - (shares * shares).sum(axis=1))
     matched = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), size)
-    return np.asarray(np.clip(matched, 1.0, np.maximum(rows, 1)))
+    return np.clip(matched, 1.0, np.maximum(rows, 1))
 
 
 def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:

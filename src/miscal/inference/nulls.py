@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miscal.inference.cells import equal_weights, matched_trials
 from miscal.inference.clusters import ClusterDraws, few_clusters
-from miscal.inference.residual import Blocks, cluster_blocks
+from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation import simulated_maxima
@@ -41,9 +41,9 @@ class Draws:
 
 def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
-    own = sums.residual2 if rows is None else cluster_blocks(rows).squares()
+    own, _ = cell_noise(sums, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0)))
+        return np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0))
 
 
 def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
@@ -204,9 +204,7 @@ def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
 def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
     residual = how.null == "residual"
-    variance = sums.residual2 if residual else sums.variance
-    if residual and how.rows is not None:
-        variance = cluster_blocks(how.rows).squares()
+    variance = cell_noise(sums, how.rows)[0] if residual else sums.variance
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
         if sums.rows.size > BAND_CELLS:
@@ -277,17 +275,12 @@ def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
 Listed = tuple[np.ndarray, np.ndarray]  # positions of the rows of all lists, and where each begins
 
 
-def widest_walks(
-    key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int, *, ends_only: bool = False
-) -> Floats:
-    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys.
-
-    ends_only : how far from 0 each ends in place of its range
-    """
+def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int) -> Floats:
+    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys."""
 
     def work(start: int, stop: int) -> Floats:
         maxima = np.empty(stop - start)
-        simulated_maxima(key, *lists, scale, ends_only, steps(first + start, stop - start), maxima)
+        simulated_maxima(key, *lists, scale, steps(first + start, stop - start), maxima)
         return maxima
 
     return np.concatenate(over_blocks(count, work, LANES))
@@ -343,7 +336,7 @@ def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():
         return levels
-    return np.asarray(np.interp(levels, levels[used], rising_rates(events[used], mass[used])))
+    return np.interp(levels, levels[used], rising_rates(events[used], mass[used]))
 
 
 def rising_rates(events: Floats, weight: Floats) -> Floats:
@@ -366,4 +359,4 @@ def fold_of_rows(
         names, units = np.unique(np.asarray(cluster), return_inverse=True)
     assigned = np.empty(names.size, dtype=np.int64)
     assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
-    return np.asarray(assigned[units])
+    return assigned[units]

@@ -43,8 +43,6 @@ class Blocks(NamedTuple):
 def cluster_blocks(rows: CellRows) -> Blocks:
     """Sum residuals over each cluster within each cell; without clusters each row is its own."""
     residual, trials = rows.residuals(), rows.repeats()
-    if rows.cluster is None and rows.count is None:
-        return Blocks(rows.offsets, residual, np.arange(residual.size))
     if rows.cluster is None:  # of a row that stands for several alike trials each is independent
         ends = np.append(0, np.cumsum(trials))
         return Blocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))
@@ -65,32 +63,36 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     effective events on a side: too small to judge, because rare events are not symmetric.
     """
     total, rows = sums.observed - sums.predicted, how.rows
-    blocks = None if rows is None else cluster_blocks(rows)
-    noise, number = cell_noise(sums, blocks, model_variance=how.usual or not how.outcome_weights)
-    at_hand = np.zeros(number.size, dtype=bool) if blocks is None else np.diff(blocks.offsets) > 0
+    noise, number = cell_noise(sums, rows)
+    if how.usual or not how.outcome_weights:
+        noise = np.maximum(noise, sums.variance)
     p_value = _student(total, noise, number)
     method = np.full(number.size, "residuals", dtype=object)
-    few = (number < FEW_BLOCKS) & (number >= 2.0)
-    small = (number < 2.0) | (few & ~at_hand)
+    small = number < (FEW_BLOCKS if rows is None else 2.0)
     if how.binary:
         events = effective_events(sums)
         if rows is not None and how.outcome_weights:
             # Weights that depend on the outcome say nothing of how many events there are: count them.
-            events = np.where(at_hand, rows.rarer_events(), events)
+            events = rows.rarer_events()
         small |= events < EFFECTIVE_EVENTS
-    chosen = np.flatnonzero(few & ~small)
-    if blocks is not None and chosen.size:
+    chosen = np.flatnonzero((number < FEW_BLOCKS) & ~small)
+    if rows is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        one = np.ones(blocks.residual.size, np.int64)
-        flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
         reach = np.abs(total[chosen]) - 1e-12 * sums.weight[chosen]
-        below, above, made = simulated(flips, -reach, reach, chosen, np.full(chosen.size, draws), how.seed)
-        flipped = (1.0 + below + above) / (1.0 + made)
-        p_value[chosen] = np.minimum(np.maximum(p_value[chosen], flipped), 1.0)
+        flipped = _flipped(cluster_blocks(rows), reach, chosen, draws, how.seed)
+        p_value[chosen] = np.maximum(p_value[chosen], flipped)
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
     return p_value, method
+
+
+def _flipped(blocks: Blocks, reach: Floats, cells: Integers, draws: int, seed: np.uint64) -> Floats:
+    """How often the sum of residuals with flipped signs reaches as far."""
+    one = np.ones(blocks.residual.size, np.int64)
+    rows = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
+    below, above, made = simulated(rows, -reach, reach, cells, np.full(cells.size, draws), seed)
+    return np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
 
 
 def simulated(
@@ -106,13 +108,12 @@ def simulated(
     return below, above, made
 
 
-def cell_noise(sums: Sums, blocks: Blocks | None, *, model_variance: bool) -> tuple[Floats, Floats]:
-    """ΣD² of each cell, at least Σw²p(1-p) with `model_variance`, and how many rows or clusters it rests on."""
-    number, squares = np.asarray(sums.rows, dtype=np.float64), sums.residual2
-    if blocks is not None:  # a cell whose rows were left out is judged by its sums
-        own = np.diff(blocks.offsets)
-        number, squares = np.where(own > 0, own, number), np.where(own > 0, blocks.squares(), squares)
-    return np.maximum(squares, sums.variance) if model_variance else squares, number
+def cell_noise(sums: Sums, rows: CellRows | None) -> tuple[Floats, Floats]:
+    """ΣD² of each cell, D a row's residual or a cluster's sum of them, and how many of these there are."""
+    if rows is None:
+        return sums.residual2, sums.rows
+    blocks = cluster_blocks(rows)
+    return blocks.squares(), np.diff(blocks.offsets).astype(np.float64)
 
 
 def student_reach(number: Floats, level: float) -> Floats:
@@ -120,7 +121,7 @@ def student_reach(number: Floats, level: float) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
     t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
-    return np.asarray(np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf))
+    return np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf)
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -280,7 +281,7 @@ def kuiper_bridge_p(x: Floats) -> Floats:
     squared = np.minimum(np.asarray(x, dtype=np.float64), 1e3) ** 2  # beyond it the probability is 0 all the same
     k2 = np.arange(TERMS, 0.0, -1.0) ** 2 * squared[..., np.newaxis]
     total = np.sum(2.0 * (4.0 * k2 - 1.0) * np.exp(-2.0 * k2), axis=-1)
-    return np.asarray(np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0)))
+    return np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0))
 
 
 def shape_test(off: Floats, variance: Floats) -> Shape:

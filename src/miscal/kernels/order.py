@@ -131,33 +131,21 @@ def bucket_codes(
             first += rows
 
 
-def edge_cells(
-    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
-    widths: Floats, lower: Codes, pivots: Floats, edges: Floats, codes: CodesOut,
-) -> None:  # fmt: skip
-    """The number of edges strictly below each value, by its bucket as `bucket_codes` finds it.
+def edge_cells(values: Floats, lower: Codes, pivots: Floats, edges: Floats, codes: CodesOut) -> None:
+    """Turn the bucket of each value, as `bucket_codes` finds it, into the number of edges strictly below the value.
 
     lower[b] : how many edges lie in buckets before b, or ~ of that where b holds several: the value is compared with
     them one by one.  pivots[b] : the one edge that b holds, else infinity.  NaN has the code that is last in `lower`.
     """
-    positions: FloatsOut = np.empty(ROOM)
-    first: Index = 0
-    absent: cython.double = len(starts) - 1
     with cython.nogil:
-        while first < len(values):
-            rows: Index = min(len(positions), len(values) - first)
-            _positions(values, first, rows, low, high, base, scale, absent, positions)
-            for i in range(rows):
-                value: cython.double = values[first + i]
-                stretch: Index = cython.cast(Index, positions[i])
-                bucket: Index = cython.cast(Index, starts[stretch] + (positions[i] - stretch) * widths[stretch])
-                code: int32_t = lower[bucket] + (value > pivots[bucket])
-                if lower[bucket] < 0:
-                    code = ~lower[bucket]
-                    while code < len(edges) and value > edges[code]:
-                        code += 1
-                codes[first + i] = code
-            first += rows
+        for i in range(len(values)):
+            bucket: Index = codes[i]
+            code: int32_t = lower[bucket] + (values[i] > pivots[bucket])
+            if lower[bucket] < 0:
+                code = ~lower[bucket]
+                while code < len(edges) and values[i] > edges[code]:
+                    code += 1
+            codes[i] = code
 
 
 def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> None:

@@ -6,7 +6,7 @@ order of cells.
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import ceil, exp, floor, log1p, sqrt
+from cython.cimports.libc.math import ceil, floor, log, sqrt
 from cython.cimports.miscal.kernels.arithmetic import drawn, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
@@ -94,6 +94,27 @@ def _add_binomial(
 
 @cython.cfunc
 @cython.nogil
+def _gamma(shape: cython.double, seed: Word) -> cython.double:
+    """Give a gamma number of mean `shape` (Marsaglia and Tsang; below 1 by their power of a uniform)."""
+    boost: cython.double = 1.0
+    counter: Word = 1
+    if shape < 1.0:
+        boost = (1.0 - uniform(seed, 0)) ** (1.0 / shape)
+        shape += 1.0
+    centre: cython.double = shape - 1.0 / 3.0
+    slope: cython.double = 1.0 / sqrt(9.0 * centre)
+    while True:
+        z: cython.double = gaussian(seed, 2 * counter)
+        level: cython.double = 1.0 - uniform(seed, 4 * counter + 2)
+        counter += 1
+        root: cython.double = 1.0 + slope * z
+        cube: cython.double = root * root * root
+        if cube > 0.0 and log(level) < 0.5 * z * z + centre * (1.0 - cube + log(cube)):
+            return centre * cube * boost
+
+
+@cython.cfunc
+@cython.nogil
 def _lowest(mean: cython.double, deviation: cython.double) -> Index:
     """The lowest number whose mass is looked up."""
     return max(cython.cast(Index, mean - 9.0 * deviation) - 1, 0)
@@ -144,9 +165,9 @@ def draw_cells(
 ) -> None:  # fmt: skip
     """Fill out[draw, cell] with scale·K (limit - scale·K where swapped), K matched to mean and variance.
 
-    Where `roughness` (the squared variation of the weights) is positive, scale·K becomes the sum of K random weights, a
-    lognormal number. Results are kept between 0 and `limit`. Trials that are not whole are drawn as a mixture of the
-    two neighbours with the same mean and variance. Above variance `WIDE`, a normal with the matched skewness.
+    Where `roughness` (the squared variation of the weights) is positive, scale·K becomes a sum of K random weights.
+    Results are kept between 0 and `limit`. Trials that are not whole are drawn as a mixture of the two neighbours
+    with the same mean and variance. Above variance `WIDE`, a normal with the matched skewness.
     """
     longest: Index = 1
     for cell in range(mean.shape[0]):
@@ -179,9 +200,8 @@ def draw_cells(
                         place += 1
                     number: cython.double = low + place
                     if roughness[cell] > 0.0 and number > 0.0:
-                        spread: cython.double = log1p(roughness[cell] / number)  # of the logarithm
-                        inner: Word = own ^ cython.cast(Word, 0x5851F42D4C957F2D)
-                        number *= exp(sqrt(spread) * gaussian(inner, first + draw) - 0.5 * spread)
+                        inner: Word = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
+                        number = _gamma(number / roughness[cell], inner) * roughness[cell]
                     out[draw, cell] = scale[cell] * number
             for draw in range(out.shape[0]):
                 value: cython.double = min(max(out[draw, cell], 0.0), limit[cell])

@@ -211,10 +211,9 @@ def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: 
 
 
 def simulated_maxima(
-    signed: Floats, members: Codes, offsets: Integers, scale: Floats, ends_only: cython.bint, steps: Table,
-    maxima: FloatsOut,
-) -> None:  # fmt: skip
-    """Largest scale·range over the lists for every draw: maxima (draws,). With `ends_only`, |end| in the range's place.
+    signed: Floats, members: Codes, offsets: Integers, scale: Floats, steps: Table, maxima: FloatsOut
+) -> None:
+    """Largest scale·range over the lists for every draw: maxima (draws,).
 
     All draws walk a list together, so each row's position is looked up once and the draws fill a vector register.
     """
@@ -232,7 +231,7 @@ def simulated_maxima(
             for q in range(offsets[k], offsets[k + 1]):
                 i: Index = members[q]
                 score: cython.double = fabs(signed[i])
-                if score != before and not ends_only:
+                if score != before:
                     before = score
                     for b in range(lanes):
                         value: cython.double = total[b]
@@ -242,5 +241,4 @@ def simulated_maxima(
                     total[b] += steps[i, b]
             for b in range(lanes):
                 span: cython.double = max(high[b], total[b]) - min(low[b], total[b])
-                span = fabs(total[b]) if ends_only else span
                 maxima[b] = max(maxima[b], span * scale[k])
