@@ -37,7 +37,8 @@ def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
-    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size + further, further, -1)))
+    left = np.arange(order.size + further, further, -1)
+    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * left))
     return answer
 
 
@@ -170,7 +171,7 @@ def cell_gap_intervals(
     number = max(int(filled.sum()), 1) if tests is None else tests
     with np.errstate(divide="ignore", invalid="ignore"):
         if how.null == "bernoulli":
-            least, most = _mean_events(sums, filled, weighted=how.weighted, tests=number, level=level)
+            least, most = _mean_events(sums, filled, number, level, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
         noise, blocks = cell_noise(sums, how.rows)
         if how.model_variance or how.usual:
@@ -190,8 +191,10 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     residual = residual * (1.0 if pair.first is None else pair.first)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
-    noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
-    return float(-special.stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
+    freedom = max(own.size - 1.0, 1.0)
+    by_cluster = float(np.sum(own * own)) * own.size / freedom
+    noise = max(by_cluster, float(np.sum(residual * residual)))
+    return float(-special.stdtrit(freedom, 0.025)) * math.sqrt(noise)
 
 
 def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:
@@ -209,16 +212,18 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
     """
     real = adjusted <= level
     least = np.finfo(np.float64).tiny
-    low = np.where(real, np.where(gap > 0.0, np.maximum(low, least), low), np.minimum(low, 0.0))
-    high = np.where(real, np.where(gap < 0.0, np.minimum(high, -least), high), np.maximum(high, 0.0))
+    above = np.where(gap > 0.0, np.maximum(low, least), low)
+    below = np.where(gap < 0.0, np.minimum(high, -least), high)
+    low = np.where(real, above, np.minimum(low, 0.0))
+    high = np.where(real, below, np.maximum(high, 0.0))
     return low, high
 
 
 def _mean_events(
-    sums: Sums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
+    sums: Sums, filled: NDArray[np.bool_], tests: int, level: float, *, weighted: bool
 ) -> tuple[Floats, Floats]:
     """Give bounds of the expected Σw·y of cells; those of empty ones mean nothing."""
-    scale = sums.weight2 / sums.weight if weighted else np.ones(filled.size)
+    scale = sums.weight2 / sums.weight
     size, mean = sums.weight / scale, sums.predicted / scale
     events = np.clip(sums.observed / scale, 0.0, size)
     if not weighted or equal_weights(sums)[filled].all():
@@ -229,8 +234,10 @@ def _mean_events(
     ratio = ratio if weighted else np.minimum(ratio, 1.0)
     least, most = _wilson(events, size, ratio, adjusted_z(tests, level))
     small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
-    parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
-    least[small], most[small] = _inverted(*parts, 0.5 * level / tests, (least[small], most[small]))
+    swapped = (mean > 0.5 * size)[small]
+    start = least[small], most[small]
+    parts = events[small], size[small], np.minimum(ratio[small], 1.0), swapped
+    least[small], most[small] = _inverted(*parts, 0.5 * level / tests, start)
     return least * scale, most * scale
 
 
@@ -242,8 +249,9 @@ def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floa
         square = z * z * ratio
         root = np.sqrt(np.maximum(square * square + 4.0 * square * count * (1.0 - count / size), 0.0))
         bounds.append((2.0 * count + square + side * root) / (2.0 * (1.0 + square / size)))
-    at_zero, at_all = events <= 0.0, events >= size
-    return np.where(at_zero, 0.0, np.maximum(bounds[0], 0.0)), np.where(at_all, size, np.minimum(bounds[1], size))
+    least = np.where(events <= 0.0, 0.0, np.maximum(bounds[0], 0.0))
+    most = np.where(events >= size, size, np.minimum(bounds[1], size))
+    return least, most
 
 
 def _inverted(
@@ -274,7 +282,8 @@ def _inverted(
             tail = binomial_tail(*cells, upper=lower[live])
             height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
             outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
-            settled |= (np.abs(height) < SETTLED) | (np.abs(outer - inner) <= SETTLED * np.maximum(outer, inner))
+            settled |= np.abs(height) < SETTLED
+            settled |= np.abs(outer - inner) <= SETTLED * np.maximum(outer, inner)
             secant = guess - height * (guess - last) / (height - last_height)
             last, last_height = guess, height.copy()
             guess = np.where(settled, guess, _between(secant, outer, inner))
@@ -331,7 +340,9 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     middle, spread, spreads = _partly_pooled(value, variance, dense)
     scale = information[live] / weight[live]
     predicted = sums.predicted[live] / weight[live]
-    theta, made = np.stack([middle, middle - NORMAL_95 * spread, middle + NORMAL_95 * spread]), np.tile(gap, (3, 1))
+    reach = NORMAL_95 * spread
+    theta = np.stack([middle, middle - reach, middle + reach])
+    made = np.tile(gap, (3, 1))
     made[:, live] = np.clip(theta * scale, predicted - 1.0, predicted)
     return made, spreads
 
@@ -369,8 +380,10 @@ def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
         mean = np.bincount(parent, weights=omega * value) / total
         residual = value - mean[parent]
         square = np.minimum(residual * residual, FURTHEST**2 / omega)
-        return float(np.sum(omega * omega * (square - CAPPED * (1.0 / omega - (1.0 / total)[parent]))))
+        expected = CAPPED * (1.0 / omega - (1.0 / total)[parent])
+        return float(np.sum(omega * omega * (square - expected)))
 
     if excess(0.0) <= 0.0:
         return 0.0
-    return root(excess, 0.0, 8.0 * float(np.max(np.abs(value - np.median(value)))) ** 2, 1e-10)
+    furthest = float(np.max(np.abs(value - np.median(value))))
+    return root(excess, 0.0, 8.0 * furthest**2, 1e-10)

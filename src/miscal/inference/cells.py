@@ -127,7 +127,8 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     >>> cell_p_values(cells, Judging()).p_value.round(4).tolist()
     [0.0041]
     """
-    p_value, method = np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object)
+    p_value = np.full(sums.rows.size, np.nan)
+    method = np.full(sums.rows.size, "empty", dtype=object)
     filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
     if how.null == "residual":
         p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
@@ -185,7 +186,8 @@ def _simulated(
 ) -> Floats:
     weights = np.ones(rows.rows) if rows.weight is None else rows.weight
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
-    most = np.minimum(np.maximum(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99), draws)
+    size = np.maximum(np.diff(rows.offsets)[cells], 1)
+    most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
     sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
     slack = 1e-12 * weight
     below, above, made = simulated(sorted_rows, observed + slack, observed - slack, cells, most, seed)

@@ -101,7 +101,8 @@ def _shared(blocks: Blocks) -> Floats:
     order = np.lexsort((cells, blocks.cluster))
     cell, cluster, residual = cells[order], blocks.cluster[order], blocks.residual[order]
     again = (cluster[1:] == cluster[:-1]) & (cell[1:] == cell[:-1] + 1)
-    made = np.bincount(cell[1:][again], (residual[1:] * residual[:-1])[again], blocks.offsets.size - 1)
+    product = residual[1:] * residual[:-1]
+    made = np.bincount(cell[1:][again], product[again], blocks.offsets.size - 1)
     return np.asarray(made, dtype=np.float64)
 
 
@@ -203,10 +204,12 @@ def _lasting_noise(days: Sums, block: Integers, length: float) -> DayNoise:
     parts = len(sums)
     taken = unit.size / (int(block[-1]) + 1)
     first, second, decay = _fitted(sums.sum(0), pairs.sum(0), taken)
-    without = [_fitted(sums.sum(0) - sums[k], pairs.sum(0) - pairs[k], taken) for k in range(parts)]
+    others, pairs_of_others = sums.sum(0) - sums, pairs.sum(0) - pairs
+    without = [_fitted(*part, taken) for part in zip(others, pairs_of_others, strict=True)]
     spread = np.log([max(1.0, _long(*each, length)) for each in without])
     known = (parts - 1) / parts * float(np.sum((spread - spread.mean()) ** 2))  # variance of the logarithm
-    independent = (unit.size - int(block[-1]) - 1) * first / max(_long(first, second, decay, length), first)
+    lasting = max(_long(first, second, decay, length), first)
+    independent = (unit.size - int(block[-1]) - 1) * first / lasting
     return DayNoise(first, second, decay, max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
 
 
@@ -223,7 +226,8 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, f
     for _ in range(STEPS):
         agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
         best = int(np.argmax(np.maximum(agrees, 0.0) ** 2 / scale))
-        first, second, decay = float(lags[0] + mean), max(float(agrees[best] / scale[best]), 0.0), float(DECAYS[best])
+        first, decay = float(lags[0] + mean), float(DECAYS[best])
+        second = max(float(agrees[best] / scale[best]), 0.0)
         mean = _long(first, second, decay, length) / length
     return first, second, decay
 

@@ -124,7 +124,8 @@ def subpopulation_noise(
 
 def _wider(stats: np.ndarray, values: np.ndarray) -> float:
     """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
-    rates = np.clip((stats[:, PREDICTED] + stats[:, TOTAL]) / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
+    happened = stats[:, PREDICTED] + stats[:, TOTAL]
+    rates = np.clip(happened / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
     worst, every = rates[int(np.argmax(values))], rates[0]
     return math.sqrt(max(1.0, worst * (1.0 - worst) / max(every * (1.0 - every), 1e-300)))
 
@@ -244,13 +245,15 @@ def neighbourhood_noise(
                 np.multiply(sums, local.stretch[chosen[part], None], out=sums)
             ratio = sums[judged[part]] / local.deviation[chosen[part][judged[part]], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
-            np.maximum(largest, (sums / local.mass[chosen[part], None]).max(axis=0, initial=0.0), out=largest)
+            plainly = sums / local.mass[chosen[part], None]
+            np.maximum(largest, plainly.max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
         return highest
 
     z = np.abs(local.z[centres])
     tested = aggregates.max_statistic_p(float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER)
-    found = aggregates.summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
+    worst = float(np.nanmax(np.abs(local.gap)))
+    found = aggregates.summary_of_draws(worst, np.concatenate(plain), method="simulation")
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 
 

@@ -75,7 +75,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
     if how.null == "bernoulli":
         if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
             return Draws("simulation", _outcomes(rows, seed))
-        return Draws("simulation", _matched(sums, weighted=how.weighted, seed=seed))
+        return Draws("simulation", _matched(sums, seed))
     if how.model_variance and rows is not None and few_clusters(rows.cluster, rows.count, rows.rows * draws):
         return Draws(ClusterDraws.words, ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets).block)
     blocks = None if rows is None else cluster_blocks(rows)
@@ -83,7 +83,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
     if not how.model_variance or not sparse.any():
         return flips
-    return _sparse(flips, sums, sparse, blocks, _matched(sums, weighted=how.weighted, seed=seed))
+    return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
 
 
 def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Block) -> Draws:
@@ -97,8 +97,9 @@ def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks 
     within = whole = 1.0
     if blocks is not None:  # how much more sums over clusters deviate than sums over rows, in a cell and over all
         over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
-        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)]) / max(float(np.sum(sums.residual2)), 1e-300)
-        within, whole = np.sqrt(np.maximum(1.0, squares)).tolist()
+        apart = max(float(np.sum(sums.residual2)), 1e-300)
+        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)])
+        within, whole = np.sqrt(np.maximum(1.0, squares / apart)).tolist()
     share = float(np.sum(sums.variance[sparse]) / max(float(np.sum(sums.variance)), 1e-300))
     together = float(np.sqrt(1.0 + (whole * whole - 1.0) * share))
     mean = sums.predicted[sparse]
@@ -157,9 +158,9 @@ def _of_cells(kernel: Callable[..., None], cells: tuple[np.ndarray, ...], seed: 
     return block
 
 
-def _matched(sums: Sums, *, weighted: bool, seed: np.uint64) -> Block:
+def _matched(sums: Sums, seed: np.uint64) -> Block:
     """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
-    equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
+    equal = equal_weights(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = sums.predicted / sums.weight
         live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)  # else certain, but for digits
@@ -250,7 +251,9 @@ class Steps:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
         event, none, chance = self.event[rows], self.none[rows], self.chance[rows]
         every, steps = np.arange(event.size), np.zeros((event.size, count))
-        seeds = [int(self.seed)] if isinstance(rows, slice) else [int(self.seed), int(rows[0])]
+        seeds = [int(self.seed)]
+        if not isinstance(rows, slice):
+            seeds.append(int(rows[0]))
         if self.trials is not None:  # as many independent outcomes, or signs
             trials = self.trials[rows]
             for b in range(count):

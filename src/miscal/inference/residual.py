@@ -121,7 +121,8 @@ def student_reach(number: Floats, level: float) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
     t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
-    return np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf)
+    rarest = np.exp2(np.maximum(1.0 - number, -1000.0))
+    return np.where((number >= 2.0) & (rarest <= level), reach, np.inf)
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -299,9 +300,11 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     lever = np.cumsum(variance, axis=-1) / noise[..., np.newaxis] - 0.5 * share - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
     known = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
-    moment = np.where(known, np.sum(off * lever, axis=-1) / np.sqrt(np.where(known, spread, 1.0)), 0.0)
+    deviation = np.sqrt(np.where(known, spread, 1.0))
+    moment = np.where(known, np.sum(off * lever, axis=-1) / deviation, 0.0)
     # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
-    size = (walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)) / np.sqrt(noise)
+    reach = walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)
+    size = reach / np.sqrt(noise)
     size += np.sqrt(np.sum(share * share, axis=-1))
     p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
     return Shape(np.where(known, np.minimum(p_value, 1.0), np.nan), moment)

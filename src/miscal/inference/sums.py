@@ -225,9 +225,11 @@ class KeptInPart:
     def of(cls, sums: Sums) -> KeptInPart:
         """As narrow cells of the score show it, or rows."""
         mean = _mean_predicted(sums)
-        known, every = float(np.sum(sums.rows * mean * (1.0 - mean))), float(np.average(mean, weights=sums.rows))
+        known = float(np.sum(sums.rows * mean * (1.0 - mean)))
+        every = float(np.average(mean, weights=sums.rows))
         alike = float(np.sum(sums.rows)) * every * (1.0 - every)
-        return cls(float(sums.residual2.sum()) / max(known, 1e-300), min(known / max(alike, 1e-300), 1.0))
+        scale = float(sums.residual2.sum()) / max(known, 1e-300)
+        return cls(scale, min(known / max(alike, 1e-300), 1.0))
 
     def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of trials alike, of weights that add up to so much."""
