@@ -1,8 +1,8 @@
 """Sums of a tally over the cells of many columns at once: one layout for any weights, as predicted and recalibrated.
 
 A row of weight 1 is packed into eight words, worked out once, and added to its cell in every column; a packed cell that
-is full is emptied into wide words, and all of them into the limbs of a `Tally` before anybody reads those. Rows of
-other weights are added to limbs, or to real sums where weights are not whole numbers.
+is full is emptied into the limbs of a `Tally`, and all of them are before anybody reads those. Rows of other weights
+are added to limbs, or to real sums where weights are not whole numbers.
 """
 
 from collections.abc import Sequence
