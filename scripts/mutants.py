@@ -28,8 +28,8 @@ FAULTS = [
     ),
     (
         "kernels/sums.py",
-        "result[cell, 2] += sums[copy, cell] >> LOW_BITS",
-        "result[cell, 2] += (sums[copy, cell] >> LOW_BITS) + 1",
+        "result[cell, 2] += cython.cast(Integer, ((packed[cell, 1] >> 48) << 32)",
+        "result[cell, 2] += 1 + cython.cast(Integer, ((packed[cell, 1] >> 48) << 32)",
         "tests/laws/test_score_laws.py tests/papers/test_score.py",
     ),
     (
@@ -156,8 +156,8 @@ FAULTS = [
     ),
     (
         "inference/nulls.py",
-        "return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)",
-        "return _flips(sums, cluster_blocks(rows), draws, seed)",
+        "return Draws(ClusterDraws.words, ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets).block)",
+        "return _flips(sums, cluster_blocks(rows), how, draws)",
         "tests/unit/test_field_false_alarms.py",
     ),
     (

@@ -14,7 +14,7 @@ from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.vectors import locked
-from miscal.kernels.classes import top_binary, top_label
+from miscal.kernels.classes import top_label
 
 ARRAYS = ("predicted", "observed", "weight", "count", "cluster")
 WHOLE_LIMIT = 2.0**31  # products of weights and limbs stay below 2**63
@@ -106,9 +106,13 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         return _of_means(predictions, target)
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)
-    if named == "top":
+    if named == "top" and probability.ndim == 1:
+        label = probability > 0.5
+        predicted = np.where(label, probability, 1.0 - probability)
+        observed = (label == outcome).view(np.uint8)
+    elif named == "top":
         predicted, observed = np.empty(len(outcome)), np.empty(len(outcome), np.uint8)
-        (top_binary if probability.ndim == 1 else top_label)(probability, outcome, predicted, observed)
+        top_label(probability, outcome, predicted, observed)
     elif probability.ndim == 2:
         predicted, observed = np.ascontiguousarray(probability[:, int(named)]), (outcome == named).view(np.uint8)
     elif named in ("positive", 1):

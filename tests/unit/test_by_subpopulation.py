@@ -154,7 +154,7 @@ def test_bonferroni_is_near_the_simulation(rng):
 
     found = Asked(p.columns, list(p.columns), p.rows, least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)
-    noise = bonferroni_noise(found.stats, values, "range")
+    noise = bonferroni_noise(found.stats, values)
     unit = result.extra["deviation"]
     assert 0.97 < noise.summary.quantile / unit / result.extra["null_critical"] < 1.25
     assert noise.summary.p_value >= result.p_value * 0.6
@@ -205,14 +205,6 @@ def test_an_unknown_emphasis_is_refused(rng):
 def test_no_simulations(rng):
     p, _ = predictions(rng, 500)
     assert math.isnan(by_subpopulation(p, subpopulations=20, simulations=0).p_value)
-
-
-def test_mean_in_place_of_range(rng):
-    p, _ = predictions(rng, 1500, shift=0.3)
-    result = by_subpopulation(p, subpopulations=50, simulations=99, statistic="mean")
-    np.testing.assert_allclose(result.table["kuiper"], np.abs(result.table["gap"]), rtol=1e-12)
-    assert result.p_value == 0.01
-    assert "Its mean is" in result.sentence()
 
 
 def test_order_of_rows_changes_nothing(rng):
@@ -343,7 +335,6 @@ def test_unusual_columns(rng):
         ({"columns": "agee"}, "did you mean 'age'"),
         ({"simulations": -1}, "at least 0"),
         ({"simulations": 1.5}, "whole number"),
-        ({"statistic": "median"}, "'range' or 'mean'"),
         ({"null": "x"}, "'bernoulli' or 'residual'"),
         ({"subpopulations": Conjunctions(depth=0)}, "at least 1"),
         ({"columns": []}, "needs columns"),

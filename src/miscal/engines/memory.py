@@ -9,8 +9,8 @@ import numpy as np
 from miscal.carriers.tally import MEAN_COLUMNS, Tally
 from miscal.data.vectors import locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
-from miscal.kernels.order import add_exact, add_real, distinct_up_to, spread, strips
-from miscal.kernels.sorting import BucketMap, rows_at, rows_in
+from miscal.kernels.order import add_exact, add_real, strips
+from miscal.kernels.sorting import BucketMap, distinct_up_to, rows_at, rows_in
 from miscal.kernels.sums import PACKED_ROWS, SMALL, binned_means, coded_means, means_real, unpacked_means
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
@@ -51,30 +51,36 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
-    edges, values = pooling.cells.edges, pooling.values
-    options = float(edges[0]), float(edges[-1]), edges, pooling.even
+    arrays = pooling.values, pair.predicted, pair.observed
 
-    def work(start: int, stop: int) -> np.ndarray:
-        result = np.zeros((cells.count, 4), np.int64)
-        binned_means(values[start:stop], pair.predicted[start:stop], pair.observed[start:stop], *options, result)
-        return result
+    def add(start: int, stop: int, packed: np.ndarray) -> None:
+        binned_means(*(values[start:stop] for values in arrays), pooling.cells.edges, pooling.even, packed)
 
-    return mean_tally_of(np.sum(over_blocks(pair.rows, work, _block(cells.count)), axis=0), cells)
+    return mean_tally_of(_packed_sums(pair.rows, add, cells.count), cells)
 
 
 def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
     """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
 
-    def work(start: int, stop: int) -> np.ndarray:
-        packed = np.zeros((cells, 2), np.uint64)
+    def add(start: int, stop: int, packed: np.ndarray) -> None:
         cells_here = np.ascontiguousarray(codes(start, stop))
         coded_means(cells_here, pair.predicted[start:stop], pair.observed[start:stop], packed)
+
+    return _packed_sums(pair.rows, add, cells)
+
+
+def _packed_sums(rows: int, add: Callable[[int, int, np.ndarray], None], cells: int) -> np.ndarray:
+    """The same of blocks of rows that `add` packs."""
+
+    def work(start: int, stop: int) -> np.ndarray:
+        packed = np.zeros((cells, 2), np.uint64)
+        add(start, stop, packed)
         return packed
 
     # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.
-    block = min(max(_block(cells), -(-pair.rows // thread_count())), PACKED_ROWS)
+    block = min(max(_block(cells), -(-rows // thread_count())), PACKED_ROWS)
     sums = np.zeros((cells, 4), np.int64)
-    for packed in over_blocks(pair.rows, work, block):
+    for packed in over_blocks(rows, work, block):
         unpacked_means(packed, sums)
     return sums
 
@@ -259,11 +265,8 @@ class _Walker:
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
-        sample = self.key[:: max(1, self.key.size // 4096)]
-        if np.unique(sample).size < 0.9 * sample.size:  # it looks tied
-            lows, highs = self._spread(wanted)
-            wanted[lows >= highs] = False
         rows = rows_in(self.codes, wanted)
+        rows = rows[self._mixed(rows)[self.codes[rows]]]
         if rows.size == 0:
             return
         rows = rows[np.argsort(self.key[rows], kind="stable")]
@@ -287,14 +290,14 @@ class _Walker:
         grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
-    def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-            lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
-            spread(self.codes[start:stop], self.key[start:stop], wanted, lows, highs)
-            return lows, highs
-
-        parts = over_blocks(self.key.size, work, BLOCK)
-        return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
+    def _mixed(self, rows: np.ndarray) -> np.ndarray:
+        """Which buckets hold several distinct keys among some rows: one of a single key has no inside."""
+        codes, key = self.codes[rows], self.key[rows]
+        one = np.empty(self.map.count)
+        one[codes] = key
+        mixed = np.zeros(self.map.count, bool)
+        mixed[codes[key != one[codes]]] = True
+        return mixed
 
     def locate(self, extremes: np.ndarray) -> None:
         """Keys of extremes that lie on a border: the last key at or before it."""
@@ -302,9 +305,8 @@ class _Walker:
             if extremes[place] == 0.0 or not math.isnan(extremes[place + 1]):
                 continue
             border = int(np.flatnonzero(self.borders == extremes[place])[0])
-            wanted = np.zeros(self.map.count, bool)
-            wanted[np.flatnonzero(self.rises[:border] + self.falls[:border])[-1]] = True
-            extremes[place + 1] = self._spread(wanted)[1].max()
+            last = np.flatnonzero(self.rises[:border] + self.falls[:border])[-1]
+            extremes[place + 1] = self.key[self.codes == last].max()
 
     def summary(self, extremes: np.ndarray) -> Walk:
         sums = tally(self.pair, LevelPooling(np.zeros(self.pair.rows, np.int32), Numbered(1)))
@@ -317,7 +319,7 @@ class _Walker:
             variance=float(sums.variance[0]),
             rows=self.pair.rows,
             expected=(events, weight - events),
-            distinct=int(distinct_up_to(self.key, DISTINCT)),
+            distinct=distinct_up_to(self.key, DISTINCT),
             highest_at=float(extremes[1]),
             lowest_at=float(extremes[3]),
             first=self.map.low,

@@ -1,8 +1,8 @@
 """Sums of a tally over the cells of many columns at once: one layout for any weights, as predicted and recalibrated.
 
 A row of weight 1 is packed into eight words, worked out once, and added to its cell in every column; a packed cell that
-is full is emptied into wide words, and all of them into the limbs of a `Tally` before anybody reads those. Rows of
-other weights are added to limbs, or to real sums where weights are not whole numbers.
+is full is emptied into the limbs of a `Tally`, and all of them are before anybody reads those. Rows of other weights
+are added to limbs, or to real sums where weights are not whole numbers.
 """
 
 from collections.abc import Sequence
@@ -52,22 +52,23 @@ class EdgeIndex:
         if self.edges.size == 0:
             return
         buckets = min(max(BUCKETS * self.edges.size, 64), 1 << 17)
-        arguments = BucketMap(self.edges, buckets).arguments
+        self._buckets = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
-        bucket_codes(self.edges, *arguments, own)
+        bucket_codes(self.edges, *self._buckets, own)
         lower = np.searchsorted(own, np.arange(buckets + 1))
         held = np.bincount(own, minlength=buckets + 1)
         pivots = np.where(held == 1, self.edges[np.minimum(lower, self.edges.size - 1)], np.inf)
         lower = np.where(held > 1, ~lower, lower).astype(np.int32)
         lower[-1] = self.edges.size + 1
-        self._arguments = *arguments, lower, pivots, self.edges
+        self._within = lower, pivots, self.edges
 
     def codes(self, values: np.ndarray, out: np.ndarray) -> None:
         """Write the code of each value, int32."""
         if self.edges.size == 0:
             out[:] = np.isnan(values)
         else:
-            edge_cells(values, *self._arguments, out)
+            bucket_codes(values, *self._buckets, out)
+            edge_cells(values, *self._within, out)
 
 
 def _lines(count: int) -> np.ndarray:
@@ -97,7 +98,7 @@ class CellSums:
     def _place(self, counts: list[int]) -> None:
         """Say where the cells of each column are, none of them packed."""
         self.counts, self.firsts = counts, np.cumsum([0, *counts[:-1]]).astype(np.uint64)
-        self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
+        self._packed = _lines(0)
         self._fresh = False  # whether rows were packed since all was settled
 
     def grow(self, column: int, count: int) -> None:
@@ -127,10 +128,10 @@ class CellSums:
             return
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
-            self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
         self._fresh = True
         rows = predicted, observed, predicted if recalibrated is None else recalibrated
-        add_rows(*rows, codes, self.firsts, self._terms, self._packed, self._wide)
+        sums = self.rows, self.limbs, self.after_limbs
+        add_rows(*rows, codes, self.firsts, self._terms, self._packed, *sums)
 
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
@@ -151,7 +152,7 @@ class CellSums:
         """Move what is packed into the limbs."""
         if self._fresh:
             self._fresh = False
-            settle_packed(self._packed, self._wide, self.rows, self.limbs, self.after_limbs)
+            settle_packed(self._packed, self.rows, self.limbs, self.after_limbs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All sums, by name; those of no rows are empty."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
-from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
+from miscal.inference.residual import cell_noise, student_reach
 from miscal.inference.sums import Floats, Integers, Judging, Sums
 from miscal.pairs import Pair
 
@@ -37,7 +37,8 @@ def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
-    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size + further, further, -1)))
+    left = np.arange(order.size + further, further, -1)
+    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * left))
     return answer
 
 
@@ -59,6 +60,18 @@ def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArra
     adjusted = np.empty(values.size)
     adjusted[order] = np.maximum.accumulate((1.0 + reached) / together.shape[0])
     return adjusted
+
+
+def student_test(estimate: Floats, error: Floats, freedom: Floats | float, level: float) -> tuple[Floats, ...]:
+    """Student's test of estimates that may be NaN: p-values, by themselves and by Holm's rule, and reaches.
+
+    An estimate and the reach on both sides of it are intervals that hold all at once.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2.0 * special.stdtr(freedom, -np.abs(estimate) / error)
+    tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
+    reach = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
+    return p_value, holm(p_value), reach
 
 
 def adjusted_z(tests: float, level: float = 0.05) -> float:
@@ -120,15 +133,12 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
         above = middle + passed / np.sqrt(2.0 * np.pi) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(picked, 0.4 * gaps + 0.6 * np.sign(gaps) * low * errors, gaps))
+        return np.where(picked, 0.4 * gaps + 0.6 * np.sign(gaps) * low * errors, gaps)
 
 
 # ---- intervals of the cells' gaps, simultaneous over all cells tested because findings are selected ------------------
-Tail = Callable[[Floats, Integers], Floats]
-
 STEPS = 80
-STRAIGHT = 20  # steps after which only halving is left
-SETTLED = 1e-9  # relative, of a bound or of its tail
+SETTLED = 1e-10  # of the root of a tail's logarithm
 
 
 def cell_gap_intervals(
@@ -161,10 +171,11 @@ def cell_gap_intervals(
     number = max(int(filled.sum()), 1) if tests is None else tests
     with np.errstate(divide="ignore", invalid="ignore"):
         if how.null == "bernoulli":
-            least, most = _mean_events(sums, filled, weighted=how.weighted, tests=number, level=level)
+            least, most = _mean_events(sums, filled, number, level, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
-        own = None if how.rows is None else cluster_blocks(how.rows)
-        noise, blocks = cell_noise(sums, own, model_variance=how.model_variance or how.usual)
+        noise, blocks = cell_noise(sums, how.rows)
+        if how.model_variance or how.usual:
+            noise = np.maximum(noise, sums.variance)
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         reach = student_reach(blocks, level / number) * np.sqrt(noise) / sums.weight
         reach = np.nan_to_num(reach, nan=np.inf)  # one row or cluster whose residual is 0 says nothing of the others
@@ -180,8 +191,10 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     residual = residual * (1.0 if pair.first is None else pair.first)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
-    noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
-    return float(-special.stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
+    freedom = max(own.size - 1.0, 1.0)
+    by_cluster = float(np.sum(own * own)) * own.size / freedom
+    noise = max(by_cluster, float(np.sum(residual * residual)))
+    return float(-special.stdtrit(freedom, 0.025)) * math.sqrt(noise)
 
 
 def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:
@@ -199,16 +212,18 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
     """
     real = adjusted <= level
     least = np.finfo(np.float64).tiny
-    low = np.where(real, np.where(gap > 0.0, np.maximum(low, least), low), np.minimum(low, 0.0))
-    high = np.where(real, np.where(gap < 0.0, np.minimum(high, -least), high), np.maximum(high, 0.0))
+    above = np.where(gap > 0.0, np.maximum(low, least), low)
+    below = np.where(gap < 0.0, np.minimum(high, -least), high)
+    low = np.where(real, above, np.minimum(low, 0.0))
+    high = np.where(real, below, np.maximum(high, 0.0))
     return low, high
 
 
 def _mean_events(
-    sums: Sums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
+    sums: Sums, filled: NDArray[np.bool_], tests: int, level: float, *, weighted: bool
 ) -> tuple[Floats, Floats]:
     """Give bounds of the expected Σw·y of cells; those of empty ones mean nothing."""
-    scale = sums.weight2 / sums.weight if weighted else np.ones(filled.size)
+    scale = sums.weight2 / sums.weight
     size, mean = sums.weight / scale, sums.predicted / scale
     events = np.clip(sums.observed / scale, 0.0, size)
     if not weighted or equal_weights(sums)[filled].all():
@@ -219,8 +234,10 @@ def _mean_events(
     ratio = ratio if weighted else np.minimum(ratio, 1.0)
     least, most = _wilson(events, size, ratio, adjusted_z(tests, level))
     small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
-    parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
-    least[small], most[small] = _inverted(*parts, 0.5 * level / tests, (least[small], most[small]))
+    swapped = (mean > 0.5 * size)[small]
+    start = least[small], most[small]
+    parts = events[small], size[small], np.minimum(ratio[small], 1.0), swapped
+    least[small], most[small] = _inverted(*parts, 0.5 * level / tests, start)
     return least * scale, most * scale
 
 
@@ -232,8 +249,9 @@ def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floa
         square = z * z * ratio
         root = np.sqrt(np.maximum(square * square + 4.0 * square * count * (1.0 - count / size), 0.0))
         bounds.append((2.0 * count + square + side * root) / (2.0 * (1.0 + square / size)))
-    at_zero, at_all = events <= 0.0, events >= size
-    return np.where(at_zero, 0.0, np.maximum(bounds[0], 0.0)), np.where(at_all, size, np.minimum(bounds[1], size))
+    least = np.where(events <= 0.0, 0.0, np.maximum(bounds[0], 0.0))
+    most = np.where(events >= size, size, np.minimum(bounds[1], size))
+    return least, most
 
 
 def _inverted(
@@ -241,49 +259,36 @@ def _inverted(
 ) -> tuple[Floats, Floats]:
     """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
 
-    Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test.
+    Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test. The secant rule
+    on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the bracket. The first
+    secant supposes a tail of one half at the events.
     """
-
-    def tail(mean: Floats, cells: Integers, *, upper: bool) -> Floats:
-        n = size[cells]
-        variance = ratio[cells] * mean * (1.0 - mean / n)
-        return binomial_tail(events[cells], mean, variance, n, swapped[cells], upper=upper)
-
-    least, most = np.zeros(size.size), size * 1.0
-    some, spare = np.flatnonzero(events > 0.0), np.flatnonzero(events < size)
-    least[some] = _root(partial(tail, upper=True), some, np.zeros(some.size), events[some], half, start[0][some])
-    most[spare] = _root(partial(tail, upper=False), spare, size[spare] * 1.0, events[spare], half, start[1][spare])
-    return least, most
-
-
-def _root(tail: Tail, cells: Integers, outer: Floats, inner: Floats, half: float, start: Floats) -> Floats:
-    """Find where each cell's tail equals `half`, between `outer` (tail below it) and `inner` (above).
-
-    The secant rule on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the
-    bracket, and in the end. The first secant supposes a tail of one half at `inner`. Cells leave as they settle.
-    """
-    answer = outer.copy()
-    live = np.arange(cells.size)
+    lower = np.repeat([True, False], events.size)
+    count, trials = np.tile(events, 2), np.tile(size, 2)
+    spread, side = np.tile(ratio, 2), np.tile(swapped, 2)
+    ends = np.where(lower, 0.0, trials)  # where as few or as many events happened as can, the bound is the end
+    outer, inner = ends, np.maximum(count, 1e-12)
+    target = math.sqrt(-math.log(half))
+    last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
+    guess, height = _between(np.concatenate(start), outer, inner), last_height.copy()
+    settled = count == ends
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        inner = np.clip(inner, 1e-12, None)
-        target = np.sqrt(-np.log(half))
-        last, last_height = inner, np.full(cells.size, np.sqrt(np.log(2.0)) - target)
-        guess = _between(start, outer, inner)
-        for step in range(STEPS):
-            logarithm = np.log(tail(guess, cells[live]))
-            height = np.sqrt(np.maximum(-logarithm, 0.0)) - target
-            beyond = height > 0.0
-            outer, inner = np.where(beyond, guess, outer), np.where(beyond, inner, guess)
-            off = np.abs(logarithm - np.log(half))
-            answer[live] = np.where(off < SETTLED, guess, outer)
-            keep = (off >= SETTLED) & (np.abs(outer - inner) > SETTLED * np.maximum(outer, inner))
-            if not keep.any():
+        for _ in range(STEPS):
+            live = np.flatnonzero(~settled)
+            if not live.size:
                 break
+            variance = spread * guess * (1.0 - guess / trials)
+            cells: Any = (each[live] for each in (count, guess, variance, trials, side))
+            tail = binomial_tail(*cells, upper=lower[live])
+            height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
+            outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
+            settled |= np.abs(height) < SETTLED
+            settled |= np.abs(outer - inner) <= SETTLED * np.maximum(outer, inner)
             secant = guess - height * (guess - last) / (height - last_height)
-            last, last_height = guess[keep], height[keep]
-            live, outer, inner, secant = live[keep], outer[keep], inner[keep], secant[keep]
-            guess = _between(secant if step < STRAIGHT else np.full(live.size, np.nan), outer, inner)
-    return answer
+            last, last_height = guess, height.copy()
+            guess = np.where(settled, guess, _between(secant, outer, inner))
+    least, most = np.where(count == ends, ends, guess).reshape(2, -1)
+    return least, most
 
 
 def _between(guess: Floats, outer: Floats, inner: Floats) -> Floats:
@@ -335,7 +340,9 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     middle, spread, spreads = _partly_pooled(value, variance, dense)
     scale = information[live] / weight[live]
     predicted = sums.predicted[live] / weight[live]
-    theta, made = np.stack([middle, middle - NORMAL_95 * spread, middle + NORMAL_95 * spread]), np.tile(gap, (3, 1))
+    reach = NORMAL_95 * spread
+    theta = np.stack([middle, middle - reach, middle + reach])
+    made = np.tile(gap, (3, 1))
     made[:, live] = np.clip(theta * scale, predicted - 1.0, predicted)
     return made, spreads
 
@@ -373,8 +380,10 @@ def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
         mean = np.bincount(parent, weights=omega * value) / total
         residual = value - mean[parent]
         square = np.minimum(residual * residual, FURTHEST**2 / omega)
-        return float(np.sum(omega * omega * (square - CAPPED * (1.0 / omega - (1.0 / total)[parent]))))
+        expected = CAPPED * (1.0 / omega - (1.0 / total)[parent])
+        return float(np.sum(omega * omega * (square - expected)))
 
     if excess(0.0) <= 0.0:
         return 0.0
-    return root(excess, 0.0, 8.0 * float(np.max(np.abs(value - np.median(value)))) ** 2, 1e-10)
+    furthest = float(np.max(np.abs(value - np.median(value))))
+    return root(excess, 0.0, 8.0 * furthest**2, 1e-10)

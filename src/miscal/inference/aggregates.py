@@ -201,7 +201,7 @@ def aggregate_null(
     stream = cell_draws(sums, how, draws)
     test = [lambda residual: metric(residual, sums.weight)]
     values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
-    if isinstance(stream, Draws) and stream.together is not None:
+    if stream.together > 1.0:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
     actual = float(metric(-sums.off[np.newaxis], sums.weight)[0])
     found = summary_of_draws(actual, values, method=stream.words)
@@ -209,14 +209,13 @@ def aggregate_null(
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
-    happened, again = as_happened(sums, weighted=how.weighted), replace(how, rows=None)
-    own = drawn_values(cell_draws(happened, again, FLOOR_DRAWS), happened, test, FLOOR_DRAWS)[:, 0]
+    happened = as_happened(sums)
+    stream = cell_draws(happened, replace(how, rows=None), FLOOR_DRAWS)
+    own = drawn_values(stream, happened, test, FLOOR_DRAWS)[:, 0]
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
-def drawn_values(
-    stream: Draws | ClusterDraws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int
-) -> Floats:
+def drawn_values(stream: Draws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int) -> Floats:
     """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
 
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.
@@ -227,11 +226,13 @@ def drawn_values(
         made = stream.block(start, min(block, draws - start))
         for first in range(0, len(made), few):
             residual = made[first : first + few] - sums.predicted
-            values[start + first :][: len(residual)] = np.stack([test(residual) for test in tests], axis=1)
+            place = slice(start + first, start + first + len(residual))
+            for column, test in enumerate(tests):
+                values[place, column] = test(residual)
     return values
 
 
-def as_happened(sums: Sums, *, weighted: bool) -> Sums:
+def as_happened(sums: Sums) -> Sums:
     """The cells as if they had been predicted as they happened, pulled towards the predictions by half an event.
 
     Their variance is the smaller of two that are too large on average, ``r(1 - r)Σw²`` and ``Σw²(y - p)²``, but not
@@ -241,13 +242,14 @@ def as_happened(sums: Sums, *, weighted: bool) -> Sums:
     --------
     >>> one = np.ones(1)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 2 * one, 30 * one, 1.96 * one, 28.84 * one)
-    >>> made = as_happened(sums, weighted=False)
+    >>> made = as_happened(sums)
     >>> made.predicted.round(2).tolist(), made.variance.round(2).tolist()
     ([29.86], [20.94])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = sums.weight2 / sums.weight if weighted else np.ones_like(sums.weight)
-        size, rate = sums.weight / scale, np.clip(sums.predicted / sums.weight, 0.0, 1.0)
+        scale = sums.weight2 / sums.weight
+        size = sums.weight / scale
+        rate = np.clip(sums.predicted / sums.weight, 0.0, 1.0)
         share = np.clip((sums.observed / scale + 0.5 * rate) / (size + 0.5), 0.0, 1.0)
         largest = share * (1.0 - share) * sums.weight2
         left = sums.variance / (rate * (1.0 - rate) * sums.weight2)
@@ -313,7 +315,8 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     """
     values = np.asarray(x, dtype=np.float64)
     below = values < 2.0
-    k, far = np.arange(_TERMS, 0.0, -1.0), np.where(below, 4.0, values)[..., np.newaxis]
+    k = np.arange(_TERMS, 0.0, -1.0)
+    far = np.where(below, 4.0, values)[..., np.newaxis]
     high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
     j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2
     near2 = np.where(below & (values > 0.0), values, 1.0)[..., np.newaxis] ** 2
@@ -467,7 +470,8 @@ def smooth_error_at(spectrum: np.ndarray, bandwidth: float, *, rough: bool = Fal
     kept = steps + 1 if bandwidth * steps <= NOTHING_LEFT else int(NOTHING_LEFT / bandwidth) + 1
     steps = min(steps, 1 << (OVERSAMPLED * kept).bit_length()) if rough else steps
     frequency = np.arange(kept) * (math.pi * bandwidth)
-    density = np.abs(np.fft.irfft(spectrum[:kept] * np.exp(-0.5 * frequency**2), 2 * steps)[: steps + 1])
+    smoothed = spectrum[:kept] * np.exp(-0.5 * frequency**2)
+    density = np.abs(np.fft.irfft(smoothed, 2 * steps)[: steps + 1])
     return float(density.sum() - 0.5 * (density[0] + density[-1]))
 
 

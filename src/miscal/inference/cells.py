@@ -6,44 +6,27 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
-from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
+from miscal.inference.residual import TOO_SMALL, residual_p_values, simulated
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
-from miscal.kernels.simulate import exact_tails, simulated_cell_tails
+from miscal.kernels.simulate import exact_tails
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
 
 
-class Matched(NamedTuple):
-    """The matched binomial of each cell: trials, 1 - probability, and where the outcomes were swapped."""
-
-    trials: Floats
-    complement: Floats
-    swapped: NDArray[np.bool_]
-    poisson: NDArray[np.bool_]
-
-
-def match(mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_] | None = None) -> Matched:
-    """Match a binomial to means and variances of sums of `size` 0/1 draws; variances must be positive.
-
-    It is matched to the complement where `swapped`: where the mean is above half, unless told.
-    """
-    swapped = mean > 0.5 * size if swapped is None else swapped
-    rare = np.where(swapped, size - mean, mean)
-    squares = rare - variance  # Σp², or Σ(1-p)² where swapped
-    poisson = squares <= 1e-10 * rare
+def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
+    """Trials of the binomial matched to means and variances of sums of `size` 0/1 draws, those of the rarer side."""
+    squares = rare - variance  # Σp²
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        trials = np.where(poisson, np.inf, rare * rare / np.where(poisson, 1.0, squares))
+        trials = rare * rare / squares
         # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
-        trials = np.where(~poisson & (trials > size * (1.0 - 1e-9)), size, trials)
-        complement = np.where(trials == size, (size - rare) / size, variance / rare)
-    return Matched(trials, complement, swapped, poisson)
+        return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
 def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -70,33 +53,37 @@ def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -
 
 
 def binomial_tail(
-    events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_], *, upper: bool
+    events: Floats,
+    mean: Floats,
+    variance: Floats,
+    size: Floats,
+    swapped: NDArray[np.bool_],
+    *,
+    upper: bool | NDArray[np.bool_],
 ) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
-    fit = match(mean, variance, size, swapped)
-    trials = np.where(fit.poisson, size + 1.0, fit.trials)
-    units = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean), fit.poisson, trials
+    count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
+    trials = matched_trials(rare, variance, size)
+    above = swapped != upper
+    below = ~above
     made = np.empty_like(mean)
-    for tail, other, cells in ((_above, size, swapped != upper), (_below, fit.complement, swapped == upper)):
-        if cells.any():
-            made[cells] = tail(*(values[cells] for values in (*units, other)))
+    made[above] = _above(count[above], rare[above], trials[above], size[above])
+    made[below] = _below(count[below], rare[below], trials[below])
     return made
 
 
-def _below(count: Floats, mean: Floats, poisson: NDArray[np.bool_], trials: Floats, complement: Floats) -> Floats:
+def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
     inside = count < trials
     safe = np.where(inside, count, 0.0)
-    made = np.where(inside, special.betainc(trials - safe, safe + 1.0, complement), 1.0)
-    return np.where(poisson, special.gammaincc(count + 1.0, mean), made) if poisson.any() else made
+    return np.where(inside, special.betaincc(safe + 1.0, trials - safe, mean / trials), 1.0)
 
 
-def _above(count: Floats, mean: Floats, poisson: NDArray[np.bool_], trials: Floats, size: Floats) -> Floats:
+def _above(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
     # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
     # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
     reach = np.maximum(count, 1.0)
     clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
     made = special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0))
-    made = np.where(poisson, special.gammainc(reach, mean), made) if poisson.any() else made
     return np.where(count > 0.0, made, 1.0)
 
 
@@ -140,7 +127,8 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     >>> cell_p_values(cells, Judging()).p_value.round(4).tolist()
     [0.0041]
     """
-    p_value, method = np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object)
+    p_value = np.full(sums.rows.size, np.nan)
+    method = np.full(sums.rows.size, "empty", dtype=object)
     filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
     if how.null == "residual":
         p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
@@ -196,11 +184,11 @@ def _unweighted(
 def _simulated(
     rows: CellRows, cells: Integers, observed: Floats, weight: Floats, draws: int, seed: np.uint64
 ) -> Floats:
-    weights = rows.weight if rows.weight is not None else np.ones(rows.rows)
-    counts = np.zeros((cells.size, 3), dtype=np.int64)
+    weights = np.ones(rows.rows) if rows.weight is None else rows.weight
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
-    most = np.minimum(np.maximum(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99), draws)
-    sorted_rows = rows.offsets, rows.predicted, weights, rows.repeats()
-    simulated_cell_tails(*sorted_rows, observed, 1e-12 * weight, cells, most, STOP, seed, counts)
-    below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
+    size = np.maximum(np.diff(rows.offsets)[cells], 1)
+    most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
+    sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
+    slack = 1e-12 * weight
+    below, above, made = simulated(sorted_rows, observed + slack, observed - slack, cells, most, seed)
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

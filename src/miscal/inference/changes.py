@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.libraries import special
-from miscal.inference.adjust import agreeing, holm
-from miscal.inference.residual import Blocks, cluster_blocks
+from miscal.inference.adjust import agreeing, holm, student_test
+from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Integers, Judging, Sums, effective_events
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
@@ -73,31 +72,27 @@ def changes(
     >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
-    rows, shared = how.rows, np.zeros(sums.rows.size)
-    number, noise = np.asarray(sums.rows, np.float64), sums.residual2
-    if rows is not None and how.null == "residual":
-        blocks = cluster_blocks(rows)
-        number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
+    clustered = how.rows is not None and how.rows.cluster is not None
+    rows = how.rows if how.null == "residual" else None
+    noise, number = cell_noise(sums, rows)
+    shared = np.zeros(sums.rows.size) if rows is None else _shared(cluster_blocks(rows))
     if not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
     fewer = np.minimum(number[1:], number[:-1])
-    large = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = (sums.predicted - sums.observed) / sums.weight
+        gap = sums.off / sums.weight
         own = noise * (1.0 if wider is None else wider) / sums.weight**2
-        both = shared[1:] / (sums.weight[1:] * sums.weight[:-1])
-        error = np.sqrt(np.maximum(own[1:] + own[:-1] - 2.0 * both, 0.0))
-        mirrored = np.sqrt(np.maximum(own[1:] + own[:-1] + 2.0 * both, 0.0))
-        least = np.minimum(fewer - 1.0, np.inf if freedom is None else freedom)
-        possible = large & (error > 0) & (mirrored > 0)
-        change = np.where(possible, gap[1:] - gap[:-1], np.nan)
-        p_value = 2.0 * special.stdtr(least, -np.abs(change) / error)
-        turned = 2.0 * special.stdtr(least, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
-        tests = max(int(possible.sum()), 1)
-        reach = special.stdtrit(np.maximum(least, 1.0), 1.0 - 0.5 * level / tests) * error
-    size = holm(np.maximum(p_value, turned))
-    columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
-    return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
+        both = 2.0 * shared[1:] / (sums.weight[1:] * sums.weight[:-1])
+    apart = own[1:] + own[:-1]
+    error, mirrored = (np.sqrt(np.maximum(variance, 0.0)) for variance in (apart - both, apart + both))
+    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if clustered else 2)) & (error > 0) & (mirrored > 0)
+    change = np.where(possible, gap[1:] - gap[:-1], np.nan)
+    turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
+    least = fewer - 1.0 if freedom is None else np.minimum(fewer - 1.0, freedom)
+    p_value, adjusted, reach = student_test(change, error, least, level)
+    size = holm(np.maximum(p_value, student_test(turned, mirrored, least, level)[0]))
+    columns = (change, change - reach, change + reach, p_value, adjusted, size)
+    return Changes(*(np.append(np.nan, column) for column in columns))
 
 
 def _shared(blocks: Blocks) -> Floats:
@@ -106,7 +101,8 @@ def _shared(blocks: Blocks) -> Floats:
     order = np.lexsort((cells, blocks.cluster))
     cell, cluster, residual = cells[order], blocks.cluster[order], blocks.residual[order]
     again = (cluster[1:] == cluster[:-1]) & (cell[1:] == cell[:-1] + 1)
-    made = np.bincount(cell[1:][again], (residual[1:] * residual[:-1])[again], blocks.offsets.size - 1)
+    product = residual[1:] * residual[:-1]
+    made = np.bincount(cell[1:][again], product[again], blocks.offsets.size - 1)
     return np.asarray(made, dtype=np.float64)
 
 
@@ -123,7 +119,7 @@ def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_
         return np.asarray(both & (events >= PLAIN_EVENTS))
     if how.outcome_weights and how.rows is not None:
         expected = how.rows.rarer_events()
-    return np.asarray(both & (np.minimum(expected[1:], expected[:-1]) >= EFFECTIVE_EVENTS))
+    return both & (np.minimum(expected[1:], expected[:-1]) >= EFFECTIVE_EVENTS)
 
 
 # ---- the noise of days -----------------------------------------------------------------------------------------------
@@ -186,7 +182,7 @@ def _units(days: Sums, code: Integers) -> Floats:
     gap = -whole.off / whole.weight
     # Rows whose rate is not the predicted one have another variance, in all days of the group alike.
     own = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
-    return np.asarray((-days.off - gap[code] * days.weight) / np.sqrt(days.variance * own[code]))
+    return (-days.off - gap[code] * days.weight) / np.sqrt(days.variance * own[code])
 
 
 def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[Floats, Floats]:
@@ -208,10 +204,12 @@ def _lasting_noise(days: Sums, block: Integers, length: float) -> DayNoise:
     parts = len(sums)
     taken = unit.size / (int(block[-1]) + 1)
     first, second, decay = _fitted(sums.sum(0), pairs.sum(0), taken)
-    without = [_fitted(sums.sum(0) - sums[k], pairs.sum(0) - pairs[k], taken) for k in range(parts)]
+    others, pairs_of_others = sums.sum(0) - sums, pairs.sum(0) - pairs
+    without = [_fitted(*part, taken) for part in zip(others, pairs_of_others, strict=True)]
     spread = np.log([max(1.0, _long(*each, length)) for each in without])
     known = (parts - 1) / parts * float(np.sum((spread - spread.mean()) ** 2))  # variance of the logarithm
-    independent = (unit.size - int(block[-1]) - 1) * first / max(_long(first, second, decay, length), first)
+    lasting = max(_long(first, second, decay, length), first)
+    independent = (unit.size - int(block[-1]) - 1) * first / lasting
     return DayNoise(first, second, decay, max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
 
 
@@ -228,7 +226,8 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, f
     for _ in range(STEPS):
         agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
         best = int(np.argmax(np.maximum(agrees, 0.0) ** 2 / scale))
-        first, second, decay = float(lags[0] + mean), max(float(agrees[best] / scale[best]), 0.0), float(DECAYS[best])
+        first, decay = float(lags[0] + mean), float(DECAYS[best])
+        second = max(float(agrees[best] / scale[best]), 0.0)
         mean = _long(first, second, decay, length) / length
     return first, second, decay
 
@@ -239,10 +238,7 @@ def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> d
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         error = np.sqrt(times * sums.variance) / sums.weight
-        p_value = 2.0 * special.stdtr(freedom, -np.abs(gap) / error)
-    adjusted = holm(p_value)
-    tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
-    reach = float(special.stdtrit(freedom, 1.0 - 0.5 * level / tests)) * error
+    p_value, adjusted, reach = student_test(gap, error, freedom, level)
     low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
     band = 1.96 * error
     return {

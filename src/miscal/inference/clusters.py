@@ -83,7 +83,7 @@ class Latent:
         shared, own = made(self.seed, number, self.groups, self.cluster.size)
         values = own * np.float32(math.sqrt(1.0 - self.alike))
         values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
-        return np.asarray(values)
+        return values
 
     def by_cluster(self, values: Floats) -> Floats:
         """Sums of rows (draws, rows) over clusters, (draws, clusters)."""
@@ -171,7 +171,8 @@ def clustered_ranks(
     the bin of each row. Residuals of the first rank are studentised over clusters, those of the others with them.
     """
     ranks, bins = shares.shape[1], int(place.max()) + 1
-    threshold = np.ascontiguousarray(special.ndtri(np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)).T)
+    reached = np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)
+    threshold = np.ascontiguousarray(special.ndtri(reached).T)
     total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, np.newaxis]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
     first = shares[:, 0]
@@ -212,7 +213,9 @@ def drawn_variations(
         count = min(step, draws - first)
         drawn = random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, np.newaxis]
         values = variation(drawn)
-        result[first : first + count] = values if slope is None else values - ((drawn - shares) * slope).sum(axis=-1)
+        if slope is not None:
+            values = values - ((drawn - shares) * slope).sum(axis=-1)
+        result[first : first + count] = values
     if residual is not None:
         flips = random.integers(0, 2, size=(draws, residual.shape[0])) * 2.0 - 1.0
         result += flips @ residual
@@ -229,7 +232,7 @@ def matched_size(
     variance = (residual * residual).sum(axis=(0, 2))
     spread = weight**2 * (1.0 - (shares * shares).sum(axis=1))
     matched = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), size)
-    return np.asarray(np.clip(matched, 1.0, np.maximum(rows, 1)))
+    return np.clip(matched, 1.0, np.maximum(rows, 1))
 
 
 def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
@@ -238,9 +241,11 @@ def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
     Where events or others were kept in part and weighted back, a bin of which few that weigh much were kept looks
     certain (`sums.KeptInPart`): 69 of 400 calibrated tables alarmed at 5%.
     """
-    own, known = (residual * residual).sum(axis=(0, 2)), rows * (1.0 - (shares * shares).sum(axis=1))
+    own = (residual * residual).sum(axis=(0, 2))
+    known = rows * (1.0 - (shares * shares).sum(axis=1))
     usual = known * (own.sum() / max(float(known.sum()), 1e-300))
-    return np.asarray(residual * np.sqrt(np.maximum(usual / np.where(own > 0.0, own, np.inf), 1.0))[:, np.newaxis])
+    quieter = np.maximum(usual / np.where(own > 0.0, own, np.inf), 1.0)
+    return np.asarray(residual * np.sqrt(quieter)[:, np.newaxis])
 
 
 def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.libraries import special
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
@@ -26,14 +25,14 @@ LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
-def spans(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
-    """Highest minus lowest partial sum, or the absolute end of the walk."""
-    return np.asarray(stats[:, HIGH] - stats[:, LOW] if statistic == "range" else np.abs(stats[:, TOTAL]))
+def spans(stats: np.ndarray) -> np.ndarray:
+    """Highest minus lowest partial sum."""
+    return np.asarray(stats[:, HIGH] - stats[:, LOW])
 
 
-def kuiper_errors(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
+def kuiper_errors(stats: np.ndarray) -> np.ndarray:
     """D_k; 0 for an empty subpopulation."""
-    return _per_weight(spans(stats, statistic), stats)
+    return _per_weight(spans(stats), stats)
 
 
 def deviations(stats: np.ndarray) -> np.ndarray:
@@ -42,7 +41,7 @@ def deviations(stats: np.ndarray) -> np.ndarray:
 
 
 def _per_weight(values: np.ndarray, stats: np.ndarray) -> np.ndarray:
-    return np.asarray(values / np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], 1.0))
+    return values / np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], 1.0)
 
 
 def noise_scales(stats: np.ndarray) -> np.ndarray:
@@ -52,19 +51,19 @@ def noise_scales(stats: np.ndarray) -> np.ndarray:
         scale = np.sqrt(variance[0] / variance) / stats[0, WEIGHT]
     scale = np.where(variance > 0, scale, 0.0)
     scale[0] = 1.0 / stats[0, WEIGHT]
-    return np.asarray(scale)
+    return scale
 
 
-def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: bool = True) -> np.ndarray:
+def scaled_errors(stats: np.ndarray, *, normalise: bool = True) -> np.ndarray:
     """M_k of each subpopulation, the full population first; D_k where not normalised.
 
     0/0 is 0, x/0 infinite. The first is exactly D_0. Where the full population is certain (σ_0 = 0) the others' scale
     is 0/0, so they count as 0 and the full population's own error stands.
     """
-    errors = kuiper_errors(stats, statistic)
+    errors = kuiper_errors(stats)
     if not normalise:
         return errors
-    span = spans(stats, statistic)
+    span = spans(stats)
     values = span * noise_scales(stats)
     if stats[0, VARIANCE] > 0:
         values[(stats[:, VARIANCE] <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
@@ -101,16 +100,16 @@ class MaximumNoise:
 
 
 def subpopulation_noise(
-    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, how: Judging, *, draws: int, statistic: str
+    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, how: Judging, *, draws: int
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
     flips, seed = how.null == "residual", how.seed
     if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
-        return bonferroni_noise(found.stats, values, statistic)
+        return bonferroni_noise(found.stats, values)
     draws = aggregates.affordable(draws, rows.rows)  # flipped signs have no other way
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
-    walked = partial(widest_walks, rows.signed, found.lists(), scale, ends_only=statistic == "mean")
+    walked = partial(widest_walks, rows.signed, found.lists(), scale)
     steps, drawn = steps_of(pair.take(rows.order), how, draws)
     summary = aggregates.max_statistic_p(float(values.max()), partial(walked, steps), draws, block=4 * LANES)
     if not flips:
@@ -125,7 +124,8 @@ def subpopulation_noise(
 
 def _wider(stats: np.ndarray, values: np.ndarray) -> float:
     """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
-    rates = np.clip((stats[:, PREDICTED] + stats[:, TOTAL]) / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
+    happened = stats[:, PREDICTED] + stats[:, TOTAL]
+    rates = np.clip(happened / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
     worst, every = rates[int(np.argmax(values))], rates[0]
     return math.sqrt(max(1.0, worst * (1.0 - worst) / max(every * (1.0 - every), 1e-300)))
 
@@ -136,25 +136,23 @@ def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
-def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> MaximumNoise:
+def bonferroni_noise(stats: np.ndarray, values: np.ndarray) -> MaximumNoise:
     """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides.
 
-    The floor is the mean of the largest of as many independent ranges (or absolute normals): above that of dependent
-    ones.
+    The floor is the mean of the largest of as many independent ranges: above that of dependent ones.
     """
-    unit, ranges = deviations(stats)[0], statistic == "range"
+    unit = deviations(stats)[0]
     rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
     events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)  # of rows of equal weight, as noisy
     judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST)
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
-    p_values = aggregates.brownian_range_p(far) if ranges else special.erfc(far / math.sqrt(2.0))
-    adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
-    critical = aggregates.brownian_range_isf(0.05 / tests) if ranges else float(-special.ndtri(0.025 / tests))
+    adjusted = np.where(judged, np.minimum(1.0, tests * aggregates.brownian_range_p(far)), np.nan)
+    critical = aggregates.brownian_range_isf(0.05 / tests)
     grid = np.linspace(0.0, 12.0, 4801)
-    below = aggregates.brownian_range_p(grid, upper=False) if ranges else special.erf(grid / math.sqrt(2.0))
-    average = float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))
+    below = aggregates.brownian_range_p(grid, upper=False)
+    average = float(np.trapezoid(1.0 - below**tests, grid))
     worst = float(values[judged].max())
     rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)
     largest = stats[0, WEIGHT2] * rate * (1.0 - rate)
@@ -202,7 +200,7 @@ class LocalGaps:
     def z(self) -> np.ndarray:
         """The gap in standard errors."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0))
+            return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,13 +245,15 @@ def neighbourhood_noise(
                 np.multiply(sums, local.stretch[chosen[part], None], out=sums)
             ratio = sums[judged[part]] / local.deviation[chosen[part][judged[part]], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
-            np.maximum(largest, (sums / local.mass[chosen[part], None]).max(axis=0, initial=0.0), out=largest)
+            plainly = sums / local.mass[chosen[part], None]
+            np.maximum(largest, plainly.max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
         return highest
 
     z = np.abs(local.z[centres])
     tested = aggregates.max_statistic_p(float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER)
-    found = aggregates.summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
+    worst = float(np.nanmax(np.abs(local.gap)))
+    found = aggregates.summary_of_draws(worst, np.concatenate(plain), method="simulation")
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 
 

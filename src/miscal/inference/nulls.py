@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miscal.inference.cells import equal_weights, match
+from miscal.inference.cells import equal_weights, matched_trials
 from miscal.inference.clusters import ClusterDraws, few_clusters
-from miscal.inference.residual import Blocks, cluster_blocks
+from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
 from miscal.kernels import order, simulate
-from miscal.kernels.subpopulation import random_steps, simulated_maxima
+from miscal.kernels.subpopulation import simulated_maxima
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
@@ -22,43 +21,32 @@ ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
 LANES = 16  # draws that walk together
-WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
 
 
-# block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count).
+# block(first, count) gives draws first .. first + count - 1: of cells (count, cells), of rows (rows, count).
 Block = Callable[[int, int], Floats]
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws of the cells' Σw·y* that a kernel makes: of matched binomials, Bernoulli rows, normals or flipped signs.
+    """Draws of the cells' Σw·y*: of matched binomials, rows, normals, flipped signs or clusters, in words which.
 
-    draw : the kernel, which fills `out` with draws from the `first` on;  mean : Σw·p
-    changed : what is made of draws from the first of them on
     together : what a statistic of the draws is spread by
     """
 
     words: str
-    draw: partial[None]
-    mean: Floats
-    changed: Callable[[int, Floats], Floats] | None = None
-    together: float | None = None
-
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        out = np.empty((count, self.mean.size))
-        self.draw(first=first, count=count, out=out)
-        return out if self.changed is None else self.changed(first, out)
+    block: Block
+    together: float = 1.0
 
 
 def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
-    own = sums.residual2 if rows is None else cluster_blocks(rows).squares()
+    own, _ = cell_noise(sums, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0)))
+        return np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0))
 
 
-def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDraws:
+def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
     """Prepare draws of the cells' observed sums under a null.
 
     "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
@@ -81,31 +69,24 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws | ClusterDra
     >>> bool(abs(cell_draws(sums, Judging()).block(0, 4000).mean() - 5) < 0.15)
     True
     """
-    rows, seed, stretch = how.rows, how.seed, how.stretch
+    rows, seed = how.rows, how.seed
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
     if how.null == "bernoulli":
         if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
-            weight = np.ones(rows.rows) if rows.weight is None else rows.weight
-            codes, repeats = rows.codes(), rows.repeats()
-            # By content: the order of the table moves no draw.
-            order = np.lexsort((repeats, weight, rows.predicted, codes))
-            inputs = (rows.cells, codes[order], rows.predicted[order], weight[order], repeats[order])
-            return Draws("simulation", partial(simulate.draw_rows, *inputs, seed=seed), sums.predicted)
-        return _matched_draws(sums, weighted=how.weighted, seed=seed)
+            return Draws("simulation", _outcomes(rows, seed))
+        return Draws("simulation", _matched(sums, seed))
     if how.model_variance and rows is not None and few_clusters(rows.cluster, rows.count, rows.rows * draws):
-        return ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
+        return Draws(ClusterDraws.words, ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets).block)
     blocks = None if rows is None else cluster_blocks(rows)
-    flips = _flips(sums, blocks, draws, seed)
-    if stretch is not None:
-        return replace(flips, changed=lambda _, drawn: flips.mean + stretch * (drawn - flips.mean))
+    flips = _flips(sums, blocks, how, draws)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
     if not how.model_variance or not sparse.any():
         return flips
-    return _sparse(flips, sums, sparse, blocks, _matched_draws(sums, weighted=how.weighted, seed=seed))
+    return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
 
 
-def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Draws) -> Draws:
+def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Block) -> Draws:
     """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
 
     Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
@@ -116,33 +97,70 @@ def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks 
     within = whole = 1.0
     if blocks is not None:  # how much more sums over clusters deviate than sums over rows, in a cell and over all
         over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
-        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)]) / max(float(np.sum(sums.residual2)), 1e-300)
-        within, whole = np.sqrt(np.maximum(1.0, squares)).tolist()
+        apart = max(float(np.sum(sums.residual2)), 1e-300)
+        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)])
+        within, whole = np.sqrt(np.maximum(1.0, squares / apart)).tolist()
     share = float(np.sum(sums.variance[sparse]) / max(float(np.sum(sums.variance)), 1e-300))
     together = float(np.sqrt(1.0 + (whole * whole - 1.0) * share))
-    mean = flips.mean[sparse]
+    mean = sums.predicted[sparse]
 
-    def changed(first: int, drawn: Floats) -> Floats:
-        drawn[:, sparse] = mean + within * (matched.block(first, len(drawn))[:, sparse] - mean)
+    def block(first: int, count: int) -> Floats:
+        drawn = flips.block(first, count)
+        drawn[:, sparse] = mean + within * (matched(first, count)[:, sparse] - mean)
         return drawn
 
-    words = f"{flips.words}, cells of few events drawn from the predictions"
-    return replace(flips, words=words, changed=changed, together=together)
+    return Draws(f"{flips.words}, cells of few events drawn from the predictions", block, together)
 
 
-def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> Draws:
+def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
-    mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
+    stretch = np.ones(sums.rows.size) if how.stretch is None else how.stretch
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
-        deviation = np.sqrt(sums.residual2 if blocks is None else blocks.squares())
-        return Draws("residuals", partial(simulate.draw_normal, mean, deviation, seed=seed), mean)
-    inputs = (mean, blocks.cells(), blocks.cluster, blocks.residual)
-    return Draws("sign flips", partial(simulate.draw_flips, *inputs, seed=seed), mean)
+        deviation = stretch * np.sqrt(sums.residual2 if blocks is None else blocks.squares())
+        return Draws("residuals", _of_cells(simulate.draw_normal, (sums.predicted * 1.0, deviation), how.seed))
+    cells = blocks.cells()
+    residual = blocks.residual * stretch[cells]
+    rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
+    return Draws("sign flips", _of_rows(rows, how.seed, sums.predicted))
 
 
-def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
+def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
+    """Draws of every row's outcome."""
+    weight, repeats, codes = rows.weight, rows.repeats(), rows.codes()
+    weight = np.ones(rows.rows) if weight is None else weight
+    # By content: the order of the table moves no draw.
+    order = np.lexsort((repeats, weight, rows.predicted, codes))
+    order = np.repeat(order, repeats[order])
+    event, none = weight[order], np.zeros(order.size)
+    drawn = event, none, rows.predicted[order], np.arange(order.size), codes[order]
+    return _of_rows(drawn, seed, np.zeros(rows.cells))
+
+
+def _of_rows(rows: tuple[np.ndarray, ...], seed: np.uint64, start: Floats) -> Block:
+    """Draws of rows added up in their cells; the rows are what `simulate.draw_rows` takes."""
+
+    def block(first: int, count: int) -> Floats:
+        out = np.repeat(start[:, np.newaxis], count, axis=1)
+        simulate.draw_rows(*rows, first, seed, out)
+        return np.ascontiguousarray(out.T)
+
+    return block
+
+
+def _of_cells(kernel: Callable[..., None], cells: tuple[np.ndarray, ...], seed: np.uint64) -> Block:
+    """Draws of cells that a kernel makes of their numbers."""
+
+    def block(first: int, count: int) -> Floats:
+        out = np.empty((count, cells[0].size))
+        kernel(*cells, first, seed, out)
+        return out
+
+    return block
+
+
+def _matched(sums: Sums, seed: np.uint64) -> Block:
     """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
-    equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
+    equal = equal_weights(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = sums.predicted / sums.weight
         live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)  # else certain, but for digits
@@ -150,19 +168,19 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
         scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
         size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
         mean, variance = sums.predicted / scale, np.where(live, sums.variance / scale**2, 0.0)
-        fit = match(mean, variance, size)
-    trials = np.where(equal & np.isfinite(fit.trials), fit.trials, size)
+        swapped = mean > 0.5 * size
+        rare = np.where(swapped, size - mean, mean)
+        trials = np.where(equal, matched_trials(rare, variance, size), size)
     # Just beside a whole number is that number: rounding must not send a cell to a mixture.
     trials = np.where(np.abs(trials - np.rint(trials)) < 1e-9 * trials, np.rint(trials), trials)
     trials = np.maximum(np.nan_to_num(trials, nan=1.0), 1.0)
-    rare = np.where(fit.swapped, size - mean, mean)
     roughness = np.zeros(rare.size)
     # One weight above all others is there in every draw: random weights would have it in few of them.
     even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
     _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
-    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
-    return Draws("simulation", partial(simulate.draw_cells, *inputs, start=0, seed=seed, wide=WIDE), sums.predicted)
+    cells = rare, variance, trials, scale, roughness, sums.weight * 1.0, swapped
+    return _of_cells(simulate.draw_cells, cells, seed)
 
 
 def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
@@ -187,9 +205,7 @@ def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
 def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
     residual = how.null == "residual"
-    variance = sums.residual2 if residual else sums.variance
-    if residual and how.rows is not None:
-        variance = cluster_blocks(how.rows).squares()
+    variance = cell_noise(sums, how.rows)[0] if residual else sums.variance
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
         if sums.rows.size > BAND_CELLS:
@@ -197,7 +213,7 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
         else:
             stream = cell_draws(sums, how if residual else replace(how, rows=None))
             # Draws of every row take longer than draws of sums.
-            block = stream.block(0, 199 if isinstance(stream, ClusterDraws) else 999)
+            block = stream.block(0, 199 if stream.words == ClusterDraws.words else 999)
             low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
@@ -206,47 +222,48 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
 class Steps:
     """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the rows alone.
 
-    weight and residual are those of a trial; `trials` is None where a row is one, or moves with its cluster
+    event, none, chance : a trial gives its event at its chance, else its none
+    trials : of each row; None where a row is one, or moves with its cluster
+    unit : rows that are drawn as one have the same; None where each is drawn by itself
     """
 
-    predicted: Floats
-    weight: Floats
-    residual: Floats
+    event: Floats
+    none: Floats
+    chance: Floats
     trials: Integers | None
-    unit: Integers
-    flips: bool
+    unit: Integers | None
     seed: np.uint64
 
     @classmethod
     def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
         """The rows of a pair; weights are divided by `scale`."""
         weight = (np.ones(pair.rows) if pair.weight is None else pair.weight) / scale
-        residual = weight * (pair.observed - pair.predicted)
-        trials, unit = pair.count, np.arange(pair.rows) if pair.cluster is None else pair.cluster
+        if not flips:
+            event, none = (1.0 - pair.predicted) * weight, -pair.predicted * weight
+            return cls(event, none, pair.predicted, pair.count, None, seed)
+        residual, trials = weight * (pair.observed - pair.predicted), pair.count
         if pair.cluster is not None and trials is not None:
             residual, trials = residual * trials, None
-        return cls(pair.predicted, weight, residual, trials, unit, flips, seed)
+        unit = np.arange(pair.rows) if pair.cluster is None else pair.cluster
+        return cls(-residual, residual, np.full(pair.rows, 0.5), trials, unit, seed)
 
     def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
-        predicted, weight, residual = self.predicted[rows], self.weight[rows], self.residual[rows]
-        seeds = [int(self.seed)] if isinstance(rows, slice) else [int(self.seed), int(rows[0])]
-        steps = np.empty((predicted.size, count))
+        event, none, chance = self.event[rows], self.none[rows], self.chance[rows]
+        every, steps = np.arange(event.size), np.zeros((event.size, count))
+        seeds = [int(self.seed)]
+        if not isinstance(rows, slice):
+            seeds.append(int(rows[0]))
         if self.trials is not None:  # as many independent outcomes, or signs
             trials = self.trials[rows]
             for b in range(count):
-                random = np.random.default_rng([*seeds, first + b])
-                if self.flips:
-                    steps[:, b] = residual * (2.0 * random.binomial(trials, 0.5) - trials)
-                else:
-                    steps[:, b] = weight * (random.binomial(trials, predicted) - trials * predicted)
-        elif self.flips:
-            half = np.full(predicted.size, 0.5)
-            random_steps(-residual, residual, half, self.unit[rows], first, self.seed, steps)
-        else:
-            own = seeds[0] if len(seeds) == 1 else np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
-            either, unit = ((1.0 - predicted) * weight, -predicted * weight), np.arange(predicted.size)
-            random_steps(*either, predicted, unit, first, np.uint64(own), steps)
+                happened = np.random.default_rng([*seeds, first + b]).binomial(trials, chance)
+                steps[:, b] = event * happened + none * (trials - happened)
+            return steps
+        seed, unit = self.seed, every if self.unit is None else self.unit[rows]
+        if self.unit is None and len(seeds) > 1:
+            seed = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+        simulate.draw_rows(event, none, chance, unit, every, first, seed, steps)
         return steps
 
 
@@ -261,17 +278,12 @@ def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
 Listed = tuple[np.ndarray, np.ndarray]  # positions of the rows of all lists, and where each begins
 
 
-def widest_walks(
-    key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int, *, ends_only: bool = False
-) -> Floats:
-    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys.
-
-    ends_only : how far from 0 each ends in place of its range
-    """
+def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int) -> Floats:
+    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys."""
 
     def work(start: int, stop: int) -> Floats:
         maxima = np.empty(stop - start)
-        simulated_maxima(key, *lists, scale, ends_only, steps(first + start, stop - start), maxima)
+        simulated_maxima(key, *lists, scale, steps(first + start, stop - start), maxima)
         return maxima
 
     return np.concatenate(over_blocks(count, work, LANES))
@@ -327,7 +339,7 @@ def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():
         return levels
-    return np.asarray(np.interp(levels, levels[used], rising_rates(events[used], mass[used])))
+    return np.interp(levels, levels[used], rising_rates(events[used], mass[used]))
 
 
 def rising_rates(events: Floats, weight: Floats) -> Floats:
@@ -350,4 +362,4 @@ def fold_of_rows(
         names, units = np.unique(np.asarray(cluster), return_inverse=True)
     assigned = np.empty(names.size, dtype=np.int64)
     assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
-    return np.asarray(assigned[units])
+    return assigned[units]

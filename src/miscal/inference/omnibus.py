@@ -81,7 +81,7 @@ def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) ->
 
 def combined(alone: Floats, shares: Floats) -> Floats:
     """One number of the p-values of all tests, (draws, tests), the larger the more there is."""
-    return np.asarray((1.0 / alone) @ shares)
+    return (1.0 / alone) @ shares
 
 
 def _reached(values: Floats) -> Floats:
@@ -194,7 +194,7 @@ def _scale(sums: Sums, *, binary: bool) -> Statistic:
             rest = size - events
             others = np.where(rest > 0.0, rest * np.log(rest / (size - mean)), 0.0)
             made = 2.0 * (happened + others) / spread
-        return np.asarray(np.nan_to_num(np.maximum(made, 0.0), nan=0.0, posinf=1e9))
+        return np.nan_to_num(np.maximum(made, 0.0), nan=0.0, posinf=1e9)
 
     return deviance
 
@@ -224,4 +224,4 @@ class Pieces:
 
     def by_cell(self, residual: Floats) -> Floats:
         """Sums of the cells from those of the pieces, (draws, cells)."""
-        return np.asarray(np.add.reduceat(residual, self.starts, axis=1))
+        return np.add.reduceat(residual, self.starts, axis=1)

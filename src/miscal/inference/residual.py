@@ -13,7 +13,7 @@ from miscal.data.libraries import special
 from miscal.data.responses import Units
 from miscal.data.vectors import Floats, Integers
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Judging, KeptInPart, Null, Spread, Sums, effective_events
-from miscal.kernels.simulate import flipped_cell_exceedances
+from miscal.kernels.simulate import simulated_tails
 from miscal.pairs import Pair
 from miscal.pooling.cells import Ranges
 
@@ -43,8 +43,6 @@ class Blocks(NamedTuple):
 def cluster_blocks(rows: CellRows) -> Blocks:
     """Sum residuals over each cluster within each cell; without clusters each row is its own."""
     residual, trials = rows.residuals(), rows.repeats()
-    if rows.cluster is None and rows.count is None:
-        return Blocks(rows.offsets, residual, np.arange(residual.size))
     if rows.cluster is None:  # of a row that stands for several alike trials each is independent
         ends = np.append(0, np.cumsum(trials))
         return Blocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))
@@ -65,38 +63,57 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     effective events on a side: too small to judge, because rare events are not symmetric.
     """
     total, rows = sums.observed - sums.predicted, how.rows
-    blocks = None if rows is None else cluster_blocks(rows)
-    noise, number = cell_noise(sums, blocks, model_variance=how.usual or not how.outcome_weights)
-    at_hand = np.zeros(number.size, dtype=bool) if blocks is None else np.diff(blocks.offsets) > 0
+    noise, number = cell_noise(sums, rows)
+    if how.usual or not how.outcome_weights:
+        noise = np.maximum(noise, sums.variance)
     p_value = _student(total, noise, number)
     method = np.full(number.size, "residuals", dtype=object)
-    few = (number < FEW_BLOCKS) & (number >= 2.0)
-    small = (number < 2.0) | (few & ~at_hand)
+    small = number < (FEW_BLOCKS if rows is None else 2.0)
     if how.binary:
         events = effective_events(sums)
         if rows is not None and how.outcome_weights:
             # Weights that depend on the outcome say nothing of how many events there are: count them.
-            events = np.where(at_hand, rows.rarer_events(), events)
+            events = rows.rarer_events()
         small |= events < EFFECTIVE_EVENTS
-    chosen = np.flatnonzero(few & ~small)
-    if blocks is not None and chosen.size:
+    chosen = np.flatnonzero((number < FEW_BLOCKS) & ~small)
+    if rows is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        counts = np.zeros((chosen.size, 2), dtype=np.int64)
-        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, how.seed, counts)
-        p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
+        reach = np.abs(total[chosen]) - 1e-12 * sums.weight[chosen]
+        flipped = _flipped(cluster_blocks(rows), reach, chosen, draws, how.seed)
+        p_value[chosen] = np.maximum(p_value[chosen], flipped)
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
     return p_value, method
 
 
-def cell_noise(sums: Sums, blocks: Blocks | None, *, model_variance: bool) -> tuple[Floats, Floats]:
-    """ΣD² of each cell, at least Σw²p(1-p) with `model_variance`, and how many rows or clusters it rests on."""
-    number, squares = np.asarray(sums.rows, dtype=np.float64), sums.residual2
-    if blocks is not None:  # a cell whose rows were left out is judged by its sums
-        own = np.diff(blocks.offsets)
-        number, squares = np.where(own > 0, own, number), np.where(own > 0, blocks.squares(), squares)
-    return np.maximum(squares, sums.variance) if model_variance else squares, number
+def _flipped(blocks: Blocks, reach: Floats, cells: Integers, draws: int, seed: np.uint64) -> Floats:
+    """How often the sum of residuals with flipped signs reaches as far."""
+    one = np.ones(blocks.residual.size, np.int64)
+    rows = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
+    below, above, made = simulated(rows, -reach, reach, cells, np.full(cells.size, draws), seed)
+    return np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
+
+
+def simulated(
+    rows: tuple[np.ndarray, ...], low: Floats, high: Floats, cells: Integers, draws: Integers, seed: np.uint64
+) -> tuple[Floats, Floats, Floats]:
+    """How many draws of the sums of some cells are at most `low`, at least `high`, and were made.
+
+    rows : offsets of the cells, and of each row its two values, the chance of the first, and how often it stands
+    """
+    counts = np.zeros((cells.size, 3), dtype=np.int64)
+    simulated_tails(*rows, low, high, cells, draws, STOP, seed, counts)
+    below, above, made = counts.T.astype(np.float64)
+    return below, above, made
+
+
+def cell_noise(sums: Sums, rows: CellRows | None) -> tuple[Floats, Floats]:
+    """ΣD² of each cell, D a row's residual or a cluster's sum of them, and how many of these there are."""
+    if rows is None:
+        return sums.residual2, sums.rows
+    blocks = cluster_blocks(rows)
+    return blocks.squares(), np.diff(blocks.offsets).astype(np.float64)
 
 
 def student_reach(number: Floats, level: float) -> Floats:
@@ -104,7 +121,8 @@ def student_reach(number: Floats, level: float) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
     t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
-    return np.asarray(np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf))
+    rarest = np.exp2(np.maximum(1.0 - number, -1000.0))
+    return np.where((number >= 2.0) & (rarest <= level), reach, np.inf)
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -264,7 +282,7 @@ def kuiper_bridge_p(x: Floats) -> Floats:
     squared = np.minimum(np.asarray(x, dtype=np.float64), 1e3) ** 2  # beyond it the probability is 0 all the same
     k2 = np.arange(TERMS, 0.0, -1.0) ** 2 * squared[..., np.newaxis]
     total = np.sum(2.0 * (4.0 * k2 - 1.0) * np.exp(-2.0 * k2), axis=-1)
-    return np.asarray(np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0)))
+    return np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0))
 
 
 def shape_test(off: Floats, variance: Floats) -> Shape:
@@ -282,9 +300,11 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     lever = np.cumsum(variance, axis=-1) / noise[..., np.newaxis] - 0.5 * share - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
     known = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
-    moment = np.where(known, np.sum(off * lever, axis=-1) / np.sqrt(np.where(known, spread, 1.0)), 0.0)
+    deviation = np.sqrt(np.where(known, spread, 1.0))
+    moment = np.where(known, np.sum(off * lever, axis=-1) / deviation, 0.0)
     # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
-    size = (walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)) / np.sqrt(noise)
+    reach = walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)
+    size = reach / np.sqrt(noise)
     size += np.sqrt(np.sum(share * share, axis=-1))
     p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
     return Shape(np.where(known, np.minimum(p_value, 1.0), np.nan), moment)

@@ -148,7 +148,7 @@ def effective_events(sums: Sums) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = sums.predicted / sums.weight
         size = sums.weight**2 / sums.weight2
-        return np.asarray(np.nan_to_num(size * np.minimum(mean, 1.0 - mean), nan=0.0))
+        return np.nan_to_num(size * np.minimum(mean, 1.0 - mean), nan=0.0)
 
 
 def effective_events_of(pair: Pair) -> float:
@@ -197,7 +197,7 @@ class Spread:
 
     def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
-        return np.asarray(self.values[np.searchsorted(self.borders, predicted)] * (weight if self.exposed else weight2))
+        return self.values[np.searchsorted(self.borders, predicted)] * (weight if self.exposed else weight2)
 
     def floor(self, sums: Sums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
@@ -225,25 +225,27 @@ class KeptInPart:
     def of(cls, sums: Sums) -> KeptInPart:
         """As narrow cells of the score show it, or rows."""
         mean = _mean_predicted(sums)
-        known, every = float(np.sum(sums.rows * mean * (1.0 - mean))), float(np.average(mean, weights=sums.rows))
+        known = float(np.sum(sums.rows * mean * (1.0 - mean)))
+        every = float(np.average(mean, weights=sums.rows))
         alike = float(np.sum(sums.rows)) * every * (1.0 - every)
-        return cls(float(sums.residual2.sum()) / max(known, 1e-300), min(known / max(alike, 1e-300), 1.0))
+        scale = float(sums.residual2.sum()) / max(known, 1e-300)
+        return cls(scale, min(known / max(alike, 1e-300), 1.0))
 
     def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of trials alike, of weights that add up to so much."""
         trials = weight**2 / np.where(weight2 > 0.0, weight2, 1.0)
-        return np.asarray(self.scale * trials * predicted * (1.0 - predicted))
+        return self.scale * trials * predicted * (1.0 - predicted)
 
     def floor(self, sums: Sums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
         mean = _mean_predicted(sums)
-        return np.asarray(self.scale * sums.rows * mean * (1.0 - mean) * (1.0 if narrow else self.mixed))
+        return self.scale * sums.rows * mean * (1.0 - mean) * (1.0 if narrow else self.mixed)
 
 
 def _mean_predicted(sums: Sums) -> Floats:
     """The mean prediction of each cell, 0 where it is empty."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.nan_to_num(sums.predicted / sums.weight))
+        return np.nan_to_num(sums.predicted / sums.weight)
 
 
 def _units(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:

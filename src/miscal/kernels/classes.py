@@ -93,17 +93,8 @@ def class_residuals(
                 out[group[row], k, codes[row, k]] += times * ((1.0 if own == k else 0.0) - probability[row, k])
 
 
-def top_binary(probability: Floats, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
-    """Two classes, P(class 1) given: the label is 1 iff p > 1/2."""
-    with cython.nogil:
-        for i in range(len(probability)):
-            label: cython.bint = probability[i] > 0.5
-            confidence[i] = probability[i] if label else 1.0 - probability[i]
-            correct[i] = label == (outcome[i] != 0)
-
-
 def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
-    """Several classes: the label is the first of the largest probabilities."""
+    """The confidence in the label, the first of the largest probabilities, and whether it is right."""
     with cython.nogil:
         for i in range(probability.shape[0]):
             best: cython.double = probability[i, 0]

@@ -1,4 +1,4 @@
-"""Order: which bin or bucket a number falls in, digits to sort by, walks, rates made to rise.
+"""Order: which bin or bucket a number falls in, walks, rates made to rise.
 
 `kernels.places` says what a bin is. The 64 bits of a double, read as an integer, keep the order of non-negative numbers
 and are spaced like logarithms, so scores crowded near 0 spread out by themselves. A sample then decides how many
@@ -19,40 +19,10 @@ from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
-    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer,
-    IntegersOut, IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words, WordsOut,
+    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Floats, FloatsOut, Index, Integer, IntegersOut, IntegerTableOut,
+    Observed, Outcomes, Strided, StripsOut, TableOut, Word,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, ordinal, position_of
-
-
-def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None:
-    """Keys of the values, unsigned integers in their order, missing ones last; and the histogram of each digit.
-
-    counts : (DIGITS, 2**DIGIT) int64, added to
-    """
-    with cython.nogil:
-        for i in range(len(values)):
-            # Only a missing number is not itself: it comes last.
-            key: Word = ~cython.cast(Word, 0) if values[i] != values[i] else ordinal(values[i])
-            keys[i] = key
-            for digit in range(DIGITS):
-                counts[digit, key & DIGIT_MASK] += 1
-                key >>= DIGIT
-
-
-def scatter_digits(
-    keys: Words, order: Codes, to_keys: WordsOut, to_order: CodesOut, digit: Index, starts: IntegersOut
-) -> None:
-    """Move rows to where their digit says, those of equal digits in the order in which they come."""
-    shift: Word = digit * DIGIT
-    with cython.nogil:
-        for k in range(len(order)):
-            key: Word = keys[k]
-            own: Index = (key >> shift) & DIGIT_MASK
-            place: Integer = starts[own]
-            to_keys[place] = key
-            to_order[place] = order[k]
-            starts[own] = place + 1
+from cython.cimports.miscal.kernels.places import position_of
 
 
 def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
@@ -109,16 +79,6 @@ def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floa
                 result[codes[i], 1] += step
 
 
-def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
-    """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
-    with cython.nogil:
-        for i in range(len(key)):
-            place: Index = codes[i]
-            if wanted[place]:
-                lows[place] = min(lows[place], key[i])
-                highs[place] = max(highs[place], key[i])
-
-
 def add_stretches(values: CubeOut, out: CubeOut) -> None:
     """Sums over every stretch of the middle axis, (first, last) in the order of the first: out (a, n(n + 1)/2, c)."""
     with cython.nogil:
@@ -133,30 +93,6 @@ def add_stretches(values: CubeOut, out: CubeOut) -> None:
 
 
 ROOM = 1024  # rows whose places are found at a time
-
-
-def distinct_up_to(values: Floats, limit: Index) -> Index:
-    """Count distinct values, giving up at `limit` (a small open-addressing set)."""
-    found: Index = 0
-    size: Index = 4
-    while size < 4 * limit:
-        size *= 2
-    seen: FlagsOut = np.zeros(size, np.uint8)
-    kept: WordsOut = np.zeros(size, np.uint64)
-    with cython.nogil:
-        for i in range(len(values)):
-            key: Word = ordinal(values[i])
-            # Times this number, nearby integers lie far apart.
-            place: Index = cython.cast(Index, (key * cython.cast(Word, 0x9E3779B97F4A7C15)) >> 40) & (size - 1)
-            while seen[place] and kept[place] != key:
-                place = (place + 1) & (size - 1)
-            if not seen[place]:
-                seen[place] = True
-                kept[place] = key
-                found += 1
-                if found >= limit:
-                    break
-    return found
 
 
 @cython.cfunc
@@ -195,33 +131,21 @@ def bucket_codes(
             first += rows
 
 
-def edge_cells(
-    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
-    widths: Floats, lower: Codes, pivots: Floats, edges: Floats, codes: CodesOut,
-) -> None:  # fmt: skip
-    """The number of edges strictly below each value, by its bucket as `bucket_codes` finds it.
+def edge_cells(values: Floats, lower: Codes, pivots: Floats, edges: Floats, codes: CodesOut) -> None:
+    """Turn the bucket of each value, as `bucket_codes` finds it, into the number of edges strictly below the value.
 
     lower[b] : how many edges lie in buckets before b, or ~ of that where b holds several: the value is compared with
     them one by one.  pivots[b] : the one edge that b holds, else infinity.  NaN has the code that is last in `lower`.
     """
-    positions: FloatsOut = np.empty(ROOM)
-    first: Index = 0
-    absent: cython.double = len(starts) - 1
     with cython.nogil:
-        while first < len(values):
-            rows: Index = min(len(positions), len(values) - first)
-            _positions(values, first, rows, low, high, base, scale, absent, positions)
-            for i in range(rows):
-                value: cython.double = values[first + i]
-                stretch: Index = cython.cast(Index, positions[i])
-                bucket: Index = cython.cast(Index, starts[stretch] + (positions[i] - stretch) * widths[stretch])
-                code: int32_t = lower[bucket] + (value > pivots[bucket])
-                if lower[bucket] < 0:
-                    code = ~lower[bucket]
-                    while code < len(edges) and value > edges[code]:
-                        code += 1
-                codes[first + i] = code
-            first += rows
+        for i in range(len(values)):
+            bucket: Index = codes[i]
+            code: int32_t = lower[bucket] + (values[i] > pivots[bucket])
+            if lower[bucket] < 0:
+                code = ~lower[bucket]
+                while code < len(edges) and values[i] > edges[code]:
+                    code += 1
+            codes[i] = code
 
 
 def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> None:

@@ -6,14 +6,13 @@ order of cells.
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
-from cython.cimports.miscal.kernels.arithmetic import flipped, gaussian, mixed, uniform
+from cython.cimports.libc.math import ceil, floor, log, sqrt
+from cython.cimports.miscal.kernels.arithmetic import drawn, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
-    Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word,
+    Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
 )  # fmt: skip
 
-LIGHT = cython.declare(cython.double, 1e-17)  # masses that no random number of 53 bits can tell from none
-GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for
+WIDE = cython.declare(cython.double, 400.0)  # variance above which a matched binomial is drawn as a normal
 
 
 def exact_tails(
@@ -24,60 +23,35 @@ def exact_tails(
 
     States above the count are absorbed, so every term is positive and small tails keep their relative precision.
     """
-    most: Integer = 0
-    for index in range(cells.shape[0]):
-        most = max(most, events[index])
-    mass: FloatsOut = np.empty(most + 2)
-    with cython.nogil:
-        for index in range(cells.shape[0]):
-            _tails(
-                offsets[cells[index]], offsets[cells[index] + 1], probability, repeats, events[index], mass,
-                cython.address(lower[index]), cython.address(upper[index]),
-            )  # fmt: skip
-
-
-@cython.cfunc
-@cython.nogil
-def _tails(
-    first: Integer, last: Integer, probability: Floats, repeats: Integers, events: Integer, mass: FloatsOut,
-    lower: cython.p_double, upper: cython.p_double,
-) -> cython.void:  # fmt: skip
-    """Both tails of one cell; the rarer side is counted, so `mass` needs `events` + 2 places at most."""
-    count: Integer = events
-    trials: Integer = 0
     row: Integer
     state: Integer
-    for row in range(first, last):
-        trials += repeats[row]
-    swap: cython.bint = 2 * count > trials
-    if swap:
-        count = max(trials - count, 0)
-    for state in range(count + 2):
-        mass[state] = 0.0
-    mass[0] = 1.0
-    for row in range(first, last):
-        hit: cython.double = 1.0 - probability[row] if swap else probability[row]
-        miss: cython.double = probability[row] if swap else 1.0 - probability[row]
-        for _ in range(repeats[row]):
-            mass[count + 1] += mass[count] * hit
-            for state in range(count, 0, -1):
-                mass[state] = mass[state] * miss + mass[state - 1] * hit
-            mass[0] *= miss
-    below: cython.double = 0.0
-    for state in range(count + 1):
-        below += mass[state]
-    above: cython.double = mass[count] + mass[count + 1]
-    lower[0] = above if swap else below
-    upper[0] = below if swap else above
+    mass: FloatsOut = np.empty(np.max(events, initial=0) + 2)
+    with cython.nogil:
+        for index in range(cells.shape[0]):
+            count: Integer = events[index]
+            mass[: count + 2] = 0.0
+            mass[0] = 1.0
+            for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
+                hit: cython.double = probability[row]
+                for _ in range(repeats[row]):
+                    mass[count + 1] += mass[count] * hit
+                    for state in range(count, 0, -1):
+                        mass[state] = mass[state] * (1.0 - hit) + mass[state - 1] * hit
+                    mass[0] *= 1.0 - hit
+            lower[index] = 0.0
+            for state in range(count + 1):
+                lower[index] += mass[state]
+            upper[index] = mass[count] + mass[count + 1]
 
 
-def simulated_cell_tails(
-    offsets: Integers, probability: Floats, weight: Floats, repeats: Integers, observed: Floats, tolerance: Floats,
+def simulated_tails(
+    offsets: Integers, event: Floats, none: Floats, chance: Floats, repeats: Integers, low: Floats, high: Floats,
     cells: Integers, draws: Integers, stop: Integer, seed: Word, counts: IntegerTableOut,
 ) -> None:  # fmt: skip
-    """Count draws of Σ w·y*, y* ~ Bernoulli(p), at or below and at or above the observed sum.
+    """Count draws of the sum of a cell's rows that are at most `low` or at least `high`.
 
-    A cell stops once both tails hold `stop` draws. Columns of `counts`: below, above, draws made.
+    A row gives its `event` at its chance, else its `none`, as often as it is repeated. A cell stops once both tails
+    hold `stop` draws. Columns of `counts`: below, above, draws made.
     """
     below: Integer
     above: Integer
@@ -92,47 +66,12 @@ def simulated_cell_tails(
                 total: cython.double = 0.0
                 for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
                     for _ in range(repeats[row]):
-                        total += weight[row] if uniform(own, counter) < probability[row] else 0.0
+                        total += event[row] if uniform(own, counter) < chance[row] else none[row]
                         counter += 1
                 made += 1
-                below += total <= observed[index] + tolerance[index]
-                above += total >= observed[index] - tolerance[index]
+                below += total <= low[index]
+                above += total >= high[index]
             counts[index, 0], counts[index, 1], counts[index, 2] = below, above, made
-
-
-def flipped_cell_exceedances(
-    offsets: Integers, residual: Floats, cells: Integers, draws: Integer, stop: Integer, seed: Word,
-    counts: IntegerTableOut,
-) -> None:  # fmt: skip
-    """Count sign flips of the residuals whose absolute sum reaches the observed one; columns: exceedances, draws."""
-    hits: Integer
-    made: Integer
-    row: Integer
-    with cython.nogil:
-        for index in range(cells.shape[0]):
-            first: Integer = offsets[cells[index]]
-            last: Integer = offsets[cells[index] + 1]
-            actual: cython.double = 0.0
-            size: cython.double = 0.0
-            for row in range(first, last):
-                actual += residual[row]
-                size += fabs(residual[row])
-            reach: cython.double = fabs(actual) - 1e-12 * size
-            own: Word = mixed(seed, cells[index])
-            counter: Word = 0
-            hits = made = 0
-            while made < draws and hits < stop:
-                total: cython.double = 0.0
-                bits: Word = 0
-                for row in range(first, last):
-                    place: Word = (row - first) & 63
-                    if place == 0:
-                        bits = mixed(own, counter)
-                        counter += 1
-                    total += flipped(residual[row], bits << (63 - place))
-                made += 1
-                hits += fabs(total) >= reach
-            counts[index, 0], counts[index, 1] = hits, made
 
 
 @cython.cfunc
@@ -140,33 +79,17 @@ def flipped_cell_exceedances(
 def _add_binomial(
     table: FloatsOut, size: Index, low: Index, trials: cython.double, probability: cython.double, share: cython.double
 ) -> cython.void:
-    """Add `share` times the binomial's mass to table[i] = mass(low + i), outward from its mode."""
-    mode: Index = min(max(cython.cast(Index, (trials + 1.0) * probability), 0), cython.cast(Index, trials))
-    odds: cython.double = probability / (1.0 - probability) if probability < 1.0 else 0.0
-    peak: cython.double = 1.0
-    if 0.0 < probability < 1.0:
-        peak = exp(
-            lgamma(trials + 1.0)
-            - lgamma(mode + 1.0)
-            - lgamma(trials - mode + 1.0)
-            + mode * log(probability)
-            + (trials - mode) * log1p(-probability)
-        )
-    value: cython.double = share * peak
-    at: Index = mode
-    while at - low < size and value > LIGHT:
-        if at >= low:
-            table[at - low] += value
-        value *= (trials - at) / (at + 1.0) * odds
-        at += 1
-        if at > trials:
-            break
-    value, at = share * peak, mode
-    while at > low and value > LIGHT and odds > 0.0:
-        value *= at / ((trials - at + 1.0) * odds)
-        at -= 1
-        if at - low < size:
-            table[at - low] += value
+    """Add `share` times the binomial's mass to table[i] = mass(low + i): all of its mass lies there."""
+    odds: cython.double = probability / max(1.0 - probability, 1e-12)
+    value: cython.double = 1.0
+    total: cython.double = 0.0
+    for i in range(size):
+        total += value
+        value *= (trials - low - i) / (low + i + 1.0) * odds
+    value = share / total
+    for i in range(size):
+        table[i] += value
+        value *= (trials - low - i) / (low + i + 1.0) * odds
 
 
 @cython.cfunc
@@ -215,7 +138,7 @@ def _cumulative_masses(
     over: cython.double = ceil(trials)
     table[:size] = 0.0
     if under == over or mean > under:
-        _add_binomial(table, size, low, over, min(mean / over, 1.0), 1.0)
+        _add_binomial(table, size, low, over, mean / over, 1.0)
     else:
         share: cython.double = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
         _add_binomial(table, size, low, under, mean / under, share)
@@ -229,8 +152,8 @@ def _cumulative_masses(
 def _guided(table: FloatsOut, size: Index, guide: IntegersOut) -> cython.void:
     """Where to begin looking for a level in a share of the whole mass: at the first place above the share's start."""
     place: Index = 0
-    for share in range(GUIDE):
-        start: cython.double = cython.cast(cython.double, share) / GUIDE * table[size - 1]
+    for share in range(guide.shape[0]):
+        start: cython.double = cython.cast(cython.double, share) / guide.shape[0] * table[size - 1]
         while place < size - 1 and table[place] <= start:
             place += 1
         guide[share] = place
@@ -238,31 +161,30 @@ def _guided(table: FloatsOut, size: Index, guide: IntegersOut) -> cython.void:
 
 def draw_cells(
     mean: Floats, variance: Floats, trials: Floats, scale: Floats, roughness: Floats, limit: Floats, swapped: Flags,
-    start: Index, first: Index, count: Index, seed: Word, wide: cython.double, out: TableOut,
+    first: Index, seed: Word, out: TableOut,
 ) -> None:  # fmt: skip
     """Fill out[draw, cell] with scale·K (limit - scale·K where swapped), K matched to mean and variance.
 
     Where `roughness` (the squared variation of the weights) is positive, scale·K becomes a sum of K random weights.
     Results are kept between 0 and `limit`. Trials that are not whole are drawn as a mixture of the two neighbours
-    with the same mean and variance. Above variance `wide`, a normal with the matched skewness. The first of the cells
-    has the number `start`, by which its random numbers are found.
+    with the same mean and variance. Above variance `WIDE`, a normal with the matched skewness.
     """
     longest: Index = 1
     for cell in range(mean.shape[0]):
-        if 0.0 < variance[cell] <= wide and trials[cell] != INFINITY:
+        if 0.0 < variance[cell] <= WIDE:
             longest = max(longest, _span(mean[cell], sqrt(variance[cell]), trials[cell]))
     table: FloatsOut = np.empty(longest)
-    guide: IntegersOut = np.empty(GUIDE, np.int64)
+    guide: IntegersOut = np.empty(64, np.int64)
     with cython.nogil:
         for cell in range(mean.shape[0]):
-            own: Word = mixed(seed, start + cell)
+            own: Word = mixed(seed, cell)
             deviation: cython.double = sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
             if deviation == 0.0:
-                for draw in range(count):
+                for draw in range(out.shape[0]):
                     out[draw, cell] = scale[cell] * mean[cell]
-            elif variance[cell] > wide or trials[cell] == INFINITY:
+            elif variance[cell] > WIDE:
                 skewness: cython.double = (2.0 * variance[cell] / mean[cell] - 1.0) / deviation
-                for draw in range(count):
+                for draw in range(out.shape[0]):
                     z: cython.double = gaussian(own, first + draw)
                     z += skewness * (z * z - 1.0) / 6.0
                     out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
@@ -271,61 +193,43 @@ def draw_cells(
                 size: Index = _span(mean[cell], deviation, trials[cell])
                 _cumulative_masses(table, size, low, mean[cell], trials[cell])
                 _guided(table, size, guide)
-                for draw in range(count):
+                for draw in range(out.shape[0]):
                     share: cython.double = uniform(own, first + draw)
-                    level: cython.double = share * table[size - 1]
-                    place: Index = guide[cython.cast(Index, share * GUIDE)]
-                    while place < size - 1 and table[place] <= level:
+                    place: Index = guide[cython.cast(Index, share * guide.shape[0])]
+                    while place < size - 1 and table[place] <= share * table[size - 1]:
                         place += 1
                     number: cython.double = low + place
                     if roughness[cell] > 0.0 and number > 0.0:
                         inner: Word = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
                         number = _gamma(number / roughness[cell], inner) * roughness[cell]
                     out[draw, cell] = scale[cell] * number
-            for draw in range(count):
+            for draw in range(out.shape[0]):
                 value: cython.double = min(max(out[draw, cell], 0.0), limit[cell])
                 out[draw, cell] = limit[cell] - value if swapped[cell] else value
 
 
-def draw_normal(mean: Floats, deviation: Floats, first: Index, count: Index, seed: Word, out: TableOut) -> None:
+def draw_normal(mean: Floats, deviation: Floats, first: Index, seed: Word, out: TableOut) -> None:
     """Fill out[draw, cell] with normal numbers."""
     with cython.nogil:
         for cell in range(mean.shape[0]):
             own: Word = mixed(seed, cell)
-            for draw in range(count):
+            for draw in range(out.shape[0]):
                 out[draw, cell] = mean[cell] + deviation[cell] * gaussian(own, first + draw)
 
 
-def draw_flips(
-    base: Floats, cell: Integers, cluster: Integers, residual: Floats, first: Index, count: Index, seed: Word,
+def draw_rows(
+    event: Floats, none: Floats, chance: Floats, unit: Integers, place: Integers, first: Index, seed: Word,
     out: TableOut,
 ) -> None:  # fmt: skip
-    """Fill out[draw, cell] with base + Σ ±residual; one sign a cluster, the same in every cell."""
+    """Add to out[place of a row, draw] its `event` at its chance, else its `none`; those of a unit are drawn as one."""
+    own: WordsOut = np.empty(out.shape[1], np.uint64)
     with cython.nogil:
-        for draw in range(count):
-            own: Word = mixed(seed, first + draw)
-            for index in range(base.shape[0]):
-                out[draw, index] = base[index]
-            for index in range(cell.shape[0]):
-                out[draw, cell[index]] += flipped(residual[index], mixed(own, cluster[index]))
-
-
-def draw_rows(
-    cells: Index, cell: Integers, probability: Floats, weight: Floats, repeats: Integers, first: Index, count: Index,
-    seed: Word, out: TableOut,
-) -> None:  # fmt: skip
-    """Fill out[draw, cell] with Σ w·y*, y* ~ Bernoulli(p) row by row."""
-    with cython.nogil:
-        for draw in range(count):
-            own: Word = mixed(seed, first + draw)
-            counter: Word = 0
-            for index in range(cells):
-                out[draw, index] = 0.0
-            for row in range(cell.shape[0]):
-                for _ in range(repeats[row]):
-                    if uniform(own, counter) < probability[row]:
-                        out[draw, cell[row]] += weight[row]
-                    counter += 1
+        for draw in range(out.shape[1]):
+            own[draw] = mixed(seed, first + draw)
+        for row in range(event.shape[0]):
+            limit: Integer = limit_of(chance[row])
+            for draw in range(out.shape[1]):
+                out[place[row], draw] += drawn(mixed(own[draw], unit[row]), limit, event[row], none[row])
 
 
 def hashed_below(numbers: Integers, start: Word, limit: Word, places: IntegersOut) -> Index:

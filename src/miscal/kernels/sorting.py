@@ -1,21 +1,12 @@
-"""Numbers sorted by digits, their dense ranks and order statistics, and the buckets that share them out.
-
-Sorting by digits takes linear time and is stable. A number becomes an unsigned integer in the same order; missing
-numbers come last. Digits that all rows share cost nothing, so whole numbers, which leave most bits empty, take two or
-three passes.
-"""
+"""Numbers in order, their dense ranks and order statistics, and the buckets that share them out."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from miscal.kernels.order import bucket_codes, read_digits, scatter_digits
+from miscal.kernels.order import bucket_codes
 from miscal.kernels.threads import BLOCK, over_blocks
 
-DIGITS = 6  # of eleven bits each
-SIZE = 1 << 11
-FEW = 1 << 16  # rows up to which all are sorted
-BUCKETS = 1 << 14
 STRETCHES = 4096
 SAMPLE = 16384
 EVEN = 0.1  # the share of buckets spread evenly, so that a stretch the sample missed still has some
@@ -57,57 +48,40 @@ def _ordinals(values: np.ndarray) -> np.ndarray:
 
 
 def sorted_order(values: np.ndarray) -> np.ndarray:
-    """Positions that sort the values, int32; ties keep their order.
+    """Positions that sort the values, int32, missing ones last; ties keep their order.
 
     >>> sorted_order(np.array([2.0, np.nan, -1.0, 2.0])).tolist()
     [2, 0, 3, 1]
     """
-    return sorted_keys(values)[0]
-
-
-def sorted_keys(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions that sort the values, int32, and the sorted unsigned integers that stand for them."""
-    values = np.ascontiguousarray(values, np.float64)
-    order = np.arange(values.size, dtype=np.int32)
-    keys, counts = np.empty(values.size, np.uint64), np.zeros((DIGITS, SIZE), np.int64)
-    read_digits(values, keys, counts)
-    spare_keys, spare = np.empty_like(keys), np.empty_like(order)
-    for digit in range(DIGITS):
-        if counts[digit].max(initial=0) == values.size:
-            continue
-        starts = np.cumsum(counts[digit]) - counts[digit]
-        scatter_digits(keys, order, spare_keys, spare, digit, starts)
-        keys, spare_keys, order, spare = spare_keys, keys, spare, order
-    return order, keys
+    return np.argsort(values, kind="stable").astype(np.int32)
 
 
 def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rank of each value among the distinct ones (int32), and the distinct values.
+    """Rank of each value among the distinct ones (int32), and the distinct values, missing ones last as one.
 
     >>> dense_ranks(np.array([5.0, 3.0, 5.0, np.nan]))
     (array([1, 0, 1, 2], dtype=int32), array([ 3.,  5., nan]))
     """
-    order, keys = sorted_keys(values)
-    new = np.append(True, keys[1:] != keys[:-1])[: keys.size]
-    ranks = np.empty(values.size, np.int32)
-    ranks[order] = np.cumsum(new, dtype=np.int32) - 1
-    return ranks, values[order[new]]
+    distinct, ranks = np.unique(values, return_inverse=True)
+    return ranks.astype(np.int32), distinct
+
+
+def distinct_up_to(values: np.ndarray, limit: int) -> int:
+    """How many distinct values there are, `limit` at most; all are looked at only where the first of them are few.
+
+    >>> distinct_up_to(np.array([2.0, 1.0, 2.0]), 200), distinct_up_to(np.arange(1e6), 200)
+    (2, 200)
+    """
+    first = values[: 16 * limit]
+    few = values if np.unique(first).size < limit else first
+    return min(np.unique(few).size, limit)
 
 
 def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -> np.ndarray:
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
-    if values.size > FEW:
-        codes = BucketMap(values, BUCKETS).codes(values)
-        totals = np.zeros(BUCKETS, np.int64)
-        if count.size:
-            np.add.at(totals, codes, count)  # not by bincount: its sums are exact up to 2**53 only
-        else:
-            totals += sum(over_blocks(codes.size, lambda i, j: np.bincount(codes[i:j], minlength=BUCKETS)))
-        rows, ranks = rows_at(codes, totals, ranks)
-        values, count = values[rows], count[rows] if count.size else count
     if not count.size:
         return np.sort(values)[ranks]
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     return np.asarray(values[order[np.searchsorted(np.cumsum(count[order]), ranks, side="right")]])
 
 

@@ -9,9 +9,9 @@ A binary outcome is the sign of its score: +s for an event, -s for none (-0.0 in
 import cython
 import numpy as np
 from cython.cimports.libc.math import NAN, copysign, fabs
-from cython.cimports.miscal.kernels.arithmetic import drawn, limit_of, mixed
+from cython.cimports.miscal.kernels.arithmetic import mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, TableOut, Word, WordsOut,
+    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, Word, WordsOut,
 )  # fmt: skip
 
 # Columns of what a walk leaves behind.
@@ -19,52 +19,6 @@ ROWS, HIGH, LOW, TOTAL, WEIGHT, VARIANCE, PREDICTED, WEIGHT2, TOP, HIGH_AT, LOW_
 WIDTH = 11
 PAPER, CORRECTED = 1, 2  # how the variance of real responses is estimated
 DEEPEST = 64
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def _walk_as(
-    real: cython.bint, weighted: cython.bint, signed: Floats, observed: Floats, weight: Floats, second: Floats,
-    largest: Floats, rows: Codes, out: FloatsOut,
-) -> cython.void:  # fmt: skip
-    """The walk over a list, compiled once for each of its kinds: half as slow again otherwise."""
-    size: Index = rows.shape[0]
-    total, high, low = 0.0, 0.0, 0.0
-    variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    high_at = low_at = last = cython.cast(Index, -1)
-    before: cython.double = NAN
-    for q in range(size):
-        i: Index = rows[q]
-        score: cython.double = signed[i] if real else fabs(signed[i])
-        if score != before:
-            if total > high:
-                high, high_at = total, last
-            if total < low:
-                low, low_at = total, last
-            before = score
-        # A binary outcome minus the score: the sign says which outcome.
-        step: cython.double = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
-        if weighted:
-            total += weight[i] * step
-            variance += second[i] * (score * (1.0 - score))
-            predicted += weight[i] * score
-            weight1 += weight[i]
-            weight2 += second[i]
-            top = max(top, largest[i])
-        else:
-            total += step
-            variance += score * (1.0 - score)
-            predicted += score
-        last = i
-    if total > high:
-        high, high_at = total, last
-    if total < low:
-        low, low_at = total, last
-    if not weighted:
-        weight1, weight2, top = size, size, 1.0 if size else 0.0
-    out[0], out[1], out[2], out[3], out[4], out[5] = size, high, low, total, weight1, variance
-    out[6], out[7], out[8], out[9], out[10] = predicted, weight2, top, high_at, low_at
 
 
 @cython.cfunc
@@ -121,45 +75,71 @@ def walk_list(
 
     Where `observed` is given it is the response, and `signed` the plain score.
     """
+    real: cython.bint = observed.shape[0] > 0
+    weighted: cython.bint = weight.shape[0] > 0
     order: CodesOut = np.empty(rows.shape[0] if how else 0, np.int32)
+    total, high, low = 0.0, 0.0, 0.0
+    variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
+    high_at = low_at = last = cython.cast(Index, -1)
+    before: cython.double = NAN
     with cython.nogil:
-        if observed.shape[0] > 0:
-            _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
-        elif weight.shape[0] > 0:
-            _walk_as(False, True, signed, observed, weight, second, largest, rows, out)
-        else:
-            _walk_as(False, False, signed, observed, weight, second, largest, rows, out)
+        for q in range(rows.shape[0]):
+            i: Index = rows[q]
+            score: cython.double = signed[i] if real else fabs(signed[i])
+            if score != before:
+                if total > high:
+                    high, high_at = total, last
+                if total < low:
+                    low, low_at = total, last
+                before = score
+            # A binary outcome minus the score: the sign says which outcome.
+            step: cython.double = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
+            times: cython.double = weight[i] if weighted else 1.0
+            square: cython.double = second[i] if weighted else 1.0
+            total += times * step
+            variance += square * (score * (1.0 - score))
+            predicted += times * score
+            weight1 += times
+            weight2 += square
+            top = max(top, largest[i] if weighted else 1.0)
+            last = i
+        if total > high:
+            high, high_at = total, last
+        if total < low:
+            low, low_at = total, last
         if how:
-            out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
+            variance = _neighbour_variance(signed, observed, weight, rows, how, order)
+        out[0], out[1], out[2], out[3], out[4], out[5] = rows.shape[0], high, low, total, weight1, variance
+        out[6], out[7], out[8], out[9], out[10] = predicted, weight2, top, high_at, low_at
 
 
 @cython.cfunc
 @cython.nogil
-def _ones(bits: Word) -> Index:
-    """How many bits are set."""
-    x: Word = bits - ((bits >> 1) & cython.cast(Word, 0x5555555555555555))
-    x = (x & cython.cast(Word, 0x3333333333333333)) + ((x >> 2) & cython.cast(Word, 0x3333333333333333))
-    x = (x + (x >> 4)) & cython.cast(Word, 0x0F0F0F0F0F0F0F0F)
-    return cython.cast(Index, (x * cython.cast(Word, 0x0101010101010101)) >> 56)
-
-
-@cython.cfunc
-@cython.nogil
-def _middle(wanted: Index, bits: WordsOut) -> Integer:
-    """The code after the `wanted` lowest of those whose bits are set."""
-    seen: Index = 0
+def _distinct(bits: WordsOut) -> Index:
+    """How many codes have their bit set."""
+    count: Index = 0
     for k in range(bits.shape[0]):
-        here: Index = _ones(bits[k])
-        if seen + here > wanted:
-            word: Word = bits[k]
-            while seen < wanted:
-                word &= word - 1
-                seen += 1
-            place: Integer = 0
-            while (word >> place) & 1 == 0:
-                place += 1
-            return k * 64 + place
-        seen += here
+        word: Word = bits[k]
+        while word:
+            word &= word - 1  # without its lowest bit
+            count += 1
+    return count
+
+
+@cython.cfunc
+@cython.nogil
+def _code_at(wanted: Index, bits: WordsOut) -> Integer:
+    """The code after the `wanted` lowest of those whose bits are set."""
+    place: Integer = 0
+    for k in range(bits.shape[0]):
+        word: Word = bits[k]
+        while word:
+            if wanted == 0:
+                while (word >> place) & 1 == 0:
+                    place += 1
+                return k * 64 + place
+            word &= word - 1
+            wanted -= 1
     return 0
 
 
@@ -200,10 +180,8 @@ def half(
             for q in range(rows.shape[0]):
                 code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
                 bits[code >> 6] |= cython.cast(Word, 1) << (code & 63)
-            distinct: Index = 0
-            for k in range(bits.shape[0]):
-                distinct += _ones(bits[k])
-            threshold = _middle(distinct // 2, bits) if distinct > 1 else 0
+            distinct: Index = _distinct(bits)
+            threshold = _code_at(distinct // 2, bits) if distinct > 1 else 0
         for q in range(rows.shape[0] if threshold else 0):
             code = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
             result[found] = rows[q]
@@ -232,25 +210,10 @@ def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: 
             place[c] += 1
 
 
-def random_steps(
-    event: Floats, none: Floats, chance: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut
-) -> None:
-    """Fill steps[row, draw] with `event` at its chance, else with `none`; rows of one unit are drawn as one."""
-    own: WordsOut = np.empty(steps.shape[1], np.uint64)
-    with cython.nogil:
-        for b in range(steps.shape[1]):
-            own[b] = mixed(seed, first + b)
-        for i in range(event.shape[0]):
-            limit: Integer = limit_of(chance[i])
-            for b in range(steps.shape[1]):
-                steps[i, b] = drawn(mixed(own[b], unit[i]), limit, event[i], none[i])
-
-
 def simulated_maxima(
-    signed: Floats, members: Codes, offsets: Integers, scale: Floats, ends_only: cython.bint, steps: Table,
-    maxima: FloatsOut,
-) -> None:  # fmt: skip
-    """Largest scale·range over the lists for every draw: maxima (draws,). With `ends_only`, |end| in the range's place.
+    signed: Floats, members: Codes, offsets: Integers, scale: Floats, steps: Table, maxima: FloatsOut
+) -> None:
+    """Largest scale·range over the lists for every draw: maxima (draws,).
 
     All draws walk a list together, so each row's position is looked up once and the draws fill a vector register.
     """
@@ -268,7 +231,7 @@ def simulated_maxima(
             for q in range(offsets[k], offsets[k + 1]):
                 i: Index = members[q]
                 score: cython.double = fabs(signed[i])
-                if score != before and not ends_only:
+                if score != before:
                     before = score
                     for b in range(lanes):
                         value: cython.double = total[b]
@@ -278,5 +241,4 @@ def simulated_maxima(
                     total[b] += steps[i, b]
             for b in range(lanes):
                 span: cython.double = max(high[b], total[b]) - min(low[b], total[b])
-                span = fabs(total[b]) if ends_only else span
                 maxima[b] = max(maxima[b], span * scale[k])

@@ -22,45 +22,6 @@ FAR = 1 << 15  # cells of 16 bytes from which on they no longer fit beside the r
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
 
-def binned_means(
-    values: Floats, predicted: Floats, observed: Outcomes, low: cython.double, high: cython.double, edges: Strided,
-    uniform: cython.bint, result: IntegerTableOut,
-) -> None:  # fmt: skip
-    """Rows, events and the sum of predictions per bin of `values`, in one pass.
-
-    result : (bins, 4) int64, added to: rows, events, high and low limb of the predictions.
-    """
-    bins: Index = len(edges) - 1
-    codes: CodesOut = np.empty(SUB_BLOCK, np.int32)
-    counts: IntegerTableOut = np.zeros((4, bins), np.int64)
-    sums: IntegerTableOut = np.zeros((4, bins), np.int64)
-    start: Index = 0
-    with cython.nogil:
-        while start < len(values):
-            rows: Index = min(SUB_BLOCK, len(values) - start)
-            if uniform:
-                uniform_index(cython.address(values[start]), rows, low, high, edges, cython.address(codes[0]))
-            else:
-                edge_index(cython.address(values[start]), rows, edges, cython.address(codes[0]))
-            # Rows and events share one integer, four copies keep neighbouring rows independent.
-            whole: Index = rows & ~3
-            for i in range(0, whole, 4):
-                for copy in range(4):
-                    counts[copy, codes[i + copy]] += 1 + (cython.cast(Integer, observed[start + i + copy]) << 32)
-                    sums[copy, codes[i + copy]] += grid(predicted[start + i + copy])
-            for i in range(whole, rows):
-                counts[0, codes[i]] += 1 + (cython.cast(Integer, observed[start + i]) << 32)
-                sums[0, codes[i]] += grid(predicted[start + i])
-            for cell in range(bins):
-                for copy in range(4):
-                    result[cell, 0] += counts[copy, cell] & LOW_MASK
-                    result[cell, 1] += counts[copy, cell] >> 32
-                    result[cell, 2] += sums[copy, cell] >> LOW_BITS
-                    result[cell, 3] += sums[copy, cell] & LOW_MASK
-                    counts[copy, cell] = sums[copy, cell] = 0
-            start += rows
-
-
 @cython.cfunc
 @cython.nogil
 def _add_mean(words: cython.pointer[Word], predicted: cython.double, observed: Word) -> cython.void:
@@ -88,6 +49,28 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
             _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
         for i in range(near, len(codes)):
             _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
+
+
+def binned_means(
+    values: Floats, predicted: Floats, observed: Outcomes, edges: Strided, uniform: cython.bint, packed: WordTableOut
+) -> None:
+    """As `coded_means` by bins of `values`, found while the rows are in the cache."""
+    bins: Index = len(edges) - 1
+    codes: CodesOut = np.empty(SUB_BLOCK, np.int32)
+    start: Index = 0
+    with cython.nogil:
+        while start < len(values):
+            rows: Index = min(SUB_BLOCK, len(values) - start)
+            if uniform:
+                uniform_index(
+                    cython.address(values[start]), rows, edges[0], edges[bins], edges, cython.address(codes[0])
+                )
+            else:
+                edge_index(cython.address(values[start]), rows, edges, cython.address(codes[0]))
+            for i in range(rows):
+                place = cython.address(packed[codes[i], 0])
+                _add_mean(place, predicted[start + i], cython.cast(Word, observed[start + i]))
+            start += rows
 
 
 def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
@@ -188,7 +171,7 @@ def on_grid(predicted: Floats, observed: Observed, weight: Floats, result: Table
 #
 # What a row gives to a tally, as predicted and beyond the score, is packed into eight words, a cache line, while the
 # row is in the cache; a column then costs one addition of eight words. A cell holds at most FULL rows in that form and
-# is emptied into wide sums of two limbs a word. The cells of all columns lie in one array, one after the other.
+# is emptied into the limbs of a tally. The cells of all columns lie in one array, one after the other.
 #
 # The words of a row are rows and events, p, p(1-p), (y-p)², and m, m(1-m), (y-m)² beyond the score; the last is free.
 
@@ -214,56 +197,45 @@ def _packed_rows(
 
 @cython.cfunc
 @cython.nogil
-def _empty(cells: WordTableOut, cell: Index, wide: WordTableOut) -> cython.void:
-    """Move a packed cell into its wide sums: the upper halves of the words, then the lower ones."""
-    for k in range(8):
-        wide[cell, k] += cells[cell, k] >> UPPER
-        wide[cell, k + 8] += cells[cell, k] & UPPER_MASK
-        cells[cell, k] = 0
+def _to_limbs(cells: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> cython.void:
+    """Add a packed cell to the limbs of a tally's cell; the words of its probability begin at `word`."""
+    rows: Integer = cython.cast(Integer, cells[cell, 0] & UPPER_MASK)
+    limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
+    limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
+    limbs[cell, 3, 0] += cython.cast(Integer, cells[cell, 0] >> UPPER) << (52 - LOW_BITS)
+    for k in range(3):  # p, p(1-p), (y-p)²
+        to: Index = k + 3 if k else 2
+        lower: Integer = limbs[cell, to, 1] + cython.cast(Integer, cells[cell, word + k] & UPPER_MASK)
+        limbs[cell, to, 0] += cython.cast(Integer, cells[cell, word + k] >> UPPER) + (lower >> LOW_BITS)
+        limbs[cell, to, 1] = lower & LOW_MASK
 
 
 @cython.cfunc
 @cython.nogil
-def _to_limbs(wide: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> cython.void:
-    """Add the wide sums of one probability, its words from `word` on, to the limbs of a tally's cell."""
-    rows: Integer = cython.cast(Integer, wide[cell, 8])
-    limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
-    limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
-    limbs[cell, 3, 0] += cython.cast(Integer, wide[cell, 0]) << (52 - LOW_BITS)
-    for k in range(3):  # p, p(1-p), (y-p)²
-        to: Index = k + 3 if k else 2
-        limbs[cell, to, 0] += cython.cast(Integer, wide[cell, word + k])
-        limbs[cell, to, 1] += cython.cast(Integer, wide[cell, word + k + 8])
-    for column in range(limbs.shape[1]):
-        limbs[cell, column, 0] += limbs[cell, column, 1] >> LOW_BITS
-        limbs[cell, column, 1] &= LOW_MASK
+def _empty(
+    cells: WordTableOut, cell: Index, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
+) -> cython.void:
+    """Move a packed cell into its rows and the limbs of both probabilities."""
+    rows[cell] += cython.cast(Integer, cells[cell, 0] & UPPER_MASK)
+    _to_limbs(cells, cell, 1, limbs)
+    if after.shape[0]:
+        _to_limbs(cells, cell, 4, after)
+    cells[cell, :] = 0
 
 
-def settle_packed(
-    cells: WordTableOut, wide: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
-) -> None:
-    """Empty all cells, and move the wide sums into rows and into limbs (cells, 6, 2) of both probabilities.
-
-    after : without cells where no second probability was added
-    """
+def settle_packed(cells: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut) -> None:
+    """Empty all cells into rows and limbs (cells, 6, 2) of both probabilities; `after` is empty where there is one."""
     with cython.nogil:
         for cell in range(cells.shape[0]):
-            _empty(cells, cell, wide)
-            if wide[cell, 8] == 0:
-                continue
-            rows[cell] += cython.cast(Integer, wide[cell, 8])
-            _to_limbs(wide, cell, 1, limbs)
-            if after.shape[0]:
-                _to_limbs(wide, cell, 4, after)
-            for k in range(16):
-                wide[cell, k] = 0
+            if cells[cell, 0]:
+                _empty(cells, cell, rows, limbs, after)
 
 
 def add_rows(
     predicted: Floats, observed: Outcomes, recalibrated: Floats, codes: CodeTable, firsts: Words, terms: WordTableOut,
-    cells: WordTableOut, wide: WordTableOut,
+    cells: WordTableOut, sums: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut,
 ) -> None:  # fmt: skip
-    """Add rows of weight 1 to the cells of all columns: (cells, 8) uint64, emptied into wide (cells, 16) as they fill.
+    """Add rows of weight 1 to the cells of all columns: (cells, 8) uint64, emptied as they fill (`settle_packed`).
 
     codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms : room for a block of rows
     """
@@ -277,5 +249,5 @@ def add_rows(
                 for i in range(rows):
                     cell: Index = first + codes[column, start + i]
                     if add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK == FULL:
-                        _empty(cells, cell, wide)
+                        _empty(cells, cell, sums, limbs, after)
             start += rows

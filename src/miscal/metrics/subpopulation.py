@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed, one_of, whole
+from miscal.data.checks import check_seed, whole
 from miscal.data.errors import warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
@@ -66,8 +66,7 @@ class SubpopulationResult(Result):
         return f"In a subpopulation like the worst a Kuiper error of {least:.3g} would be found 4 times in 5."
 
     def _belief(self, worst: dict[str, Any], tested: int) -> str:
-        noun = "range" if self.settings["statistic"] == "range" else "mean"
-        text = f"Its {noun} is {worst['deviations']:.1f} standard deviations"
+        text = f"Its range is {worst['deviations']:.1f} standard deviations"
         if math.isnan(self.extra["null_mean"]):
             return f"{text}; {self.extra['no_p_value']}."
         what = f"the largest of all {tested:,}" if tested > 1 else "it"
@@ -110,7 +109,6 @@ def by_subpopulation(
     min_size: int = 10,
     min_information: float = 5.0,
     nominal: Any = None,
-    statistic: str = "range",
     emphasis: str | None = None,
     target: str | int = "auto",
     null: str = "bernoulli",
@@ -131,7 +129,7 @@ def by_subpopulation(
         As in `multicalibration_error`.
     simulations : int
         0: no p-value.
-    min_size, nominal, statistic
+    min_size, nominal
         As in `multicalibration_error`.
     emphasis : None, "proportional" or "low_prevalence"
         Weights of `proportional_weights` or `low_prevalence_weights`. The latter depend on the outcomes, calibrated
@@ -160,12 +158,11 @@ def by_subpopulation(
     """
     check_seed(random_state)
     draws, least = whole("simulations", simulations, 0), whole("min_size", min_size, 1)
-    one_of("statistic", statistic, ("range", "mean"))
     names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
     for name in names:
         p.columns.find(name)
     settings = {
-        "columns": names, "subpopulations": None, "simulations": draws, "min_size": least, "statistic": statistic,
+        "columns": names, "subpopulations": None, "simulations": draws, "min_size": least,
         "min_information": min_information, "emphasis": emphasis, "random_state": random_state,
     }  # fmt: skip
     compared = emphasised(pair(p, target), emphasis)
@@ -179,7 +176,7 @@ def by_subpopulation(
     if chosen.spread is not None:
         stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
         found = replace(found, stats=stats)
-    values = maxima.scaled_errors(found.stats, statistic)
+    values = maxima.scaled_errors(found.stats)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     if emphasis == "low_prevalence":
@@ -188,7 +185,7 @@ def by_subpopulation(
         noise = maxima.MaximumNoise.unknown(values, "no simulations were asked for")
     else:
         how = chosen.judging(stretch=stretch, random_state=random_state)
-        noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws, statistic=statistic)
+        noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws)
     settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
     settings["subpopulations"] = _asked_words(subpopulations)
     reason = f"{chosen.reason} " if chosen.null == "residual" else ""
@@ -221,7 +218,7 @@ class Worst:
         critical, average = (each / (unit or math.nan) for each in (summary.quantile, summary.noise_floor))
         named = [self.found.define(k) for k in range(order.size)]  # in the search's order: it keeps what it named last
         defined = [named[k] for k in order]
-        table = Table({"label": [one.name for one in defined], **self._table(order, str(settings["statistic"]))})
+        table = Table({"label": [one.name for one in defined], **self._table(order)})
         full = _described(table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size))
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
@@ -248,7 +245,7 @@ class Worst:
             },
         )
 
-    def _table(self, order: np.ndarray, statistic: str) -> Table:
+    def _table(self, order: np.ndarray) -> Table:
         stats, units = self.found.stats[order], self.units
         # The walk goes from one end of its range to the other between two scores.
         ends, scores = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64), np.abs(self.rows.signed)
@@ -258,7 +255,7 @@ class Worst:
         critical = self.noise.summary.quantile / unit
         made = {
             **_means(stats),
-            "kuiper": maxima.kuiper_errors(stats, statistic),
+            "kuiper": maxima.kuiper_errors(stats),
             "deviation": deviation,
             "deviations": self.values[order] / unit,
             "scaled": self.values[order],

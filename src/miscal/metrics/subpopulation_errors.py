@@ -130,7 +130,6 @@ def multicalibration_error(
     random_state: Any = 0,
     sample_weight: Any = None,
     target: str | int = "auto",
-    statistic: str = "range",
 ) -> float:
     r"""Largest Kuiper calibration error over subpopulations, each scaled by its noise (paper 004, eq. 4).
 
@@ -165,8 +164,6 @@ def multicalibration_error(
         same of counts and their means.
     variance : {"corrected", "paper"}
         Of real responses: "paper" is eq. 6, which is too low for uneven weights.
-    statistic : {"range", "mean"}
-        "mean": the size of the mean of y - p in place of Kuiper's range (multi-accuracy).
 
     Returns
     -------
@@ -181,7 +178,6 @@ def multicalibration_error(
     >>> round(multicalibration_error(y_true, y_prob, subpopulations=[[0, 1, 3], [2, 4, 5]]), 10)
     0.2517244713
     """
-    one_of("statistic", statistic, ("range", "mean"))
     one_of("variance", variance, ("corrected", "paper"))
     least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
     given = Given(y_true, y_prob, sample_weight, response)
@@ -195,7 +191,7 @@ def multicalibration_error(
         columns = columns if given.kept is None else columns.take(given.kept)
     asked = Asked(columns, list(columns or ()), given.rows, given.kept, nominal, least, min_information, random_state)
     found = asked.search(rows, subpopulations)
-    values = scaled_errors(found.stats, statistic, normalise=bool(normalise))
+    values = scaled_errors(found.stats, normalise=bool(normalise))
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     return float(values.max())

@@ -14,7 +14,7 @@ from miscal.engines.memory import Walk, mean_tally, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
-from miscal.kernels.order import distinct_up_to
+from miscal.kernels.sorting import distinct_up_to
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, along_tested, grid_of, levels_tested, pooled, walk_summary, worst_cell

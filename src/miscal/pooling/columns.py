@@ -17,7 +17,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
-from miscal.kernels.order import distinct_up_to
+from miscal.kernels.sorting import distinct_up_to
 from miscal.pooling.bins import Bins, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
 
