@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,7 +16,6 @@ from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_table, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
-ONE_AS_BITS = np.float64(1.0).view(np.uint64)
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
@@ -87,10 +86,6 @@ def inside(values: Array, low: float, high: float) -> bool:
     >>> [inside(np.array([0.5, value]), 0.0, 1.0) for value in (0.0, -0.0, 1.0, np.nan, -1e-300, np.inf, 1 + 1e-15)]
     [True, True, True, False, False, False, False]
     """
-    whole = (low, high) == (0.0, 1.0) and values.dtype == np.float64 and values.flags.c_contiguous and values.size > 0
-    # One look: as whole numbers, the bits of 0 to 1 are in order, and all else (-0.0 too) lies above them.
-    if whole and values.view(np.uint64).max() <= ONE_AS_BITS:
-        return True
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
     return all(bool(block.min() >= low and block.max() <= high) for block in blocks)
 
@@ -150,39 +145,41 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
-OUTSIDE_HINT = "logits? use miscal.read(..., logit=True). Rounding noise? use miscal.read(..., clip=1e-6) or numpy.clip"
+OUTSIDE_HINT = (
+    "logits? use logit=True of miscal.read. Percent? divide by 100. Rounding noise? use clip=1e-6 of miscal.read"
+)
 
 
-def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float = 0.0) -> None:
-    """Refuse what is not a finite number in [0, 1], naming the first that is further out than the tolerance."""
+def check_unit(values: Floats, where: str) -> None:
+    """Refuse what is not a finite number in [0, 1]."""
     if inside(values, 0.0, 1.0):
         return
     nothing = "drop these rows, or find out why the model gave no probability"
     refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
-    what = "must lie in [0, 1]" + (f" within the tolerance clip={clip:g}" if clip else "")
-    refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
+    refuse_rows((values < 0.0) | (values > 1.0), "must lie in [0, 1]", where, values, OUTSIDE_HINT)
 
 
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
     """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
-    if is_table(thing):
+    if is_table(thing) or isinstance(thing, Mapping):
         frame = frame_of(thing, where)
         if not len(frame):
             raise refusal("must have at least one column", where=where, got="it has none")
-        singles = [_one_probability(values, f"{where} column '{name}'") for name, values in frame.items()]
+        singles = [_one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()]
         return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
-    if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
-        lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in thing])
+    if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
+        lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
         with refusing(PROBABILITY, where=where):
             thing = np.asarray(thing)
-            thing = thing.astype(np.float64) if thing.dtype.kind == "O" else thing  # None is NaN
-    if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
-        matrix = unmasked(thing, where)
-        if matrix.dtype.kind not in "iuf":
-            raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
-        return check_matrix(np.ascontiguousarray(matrix, dtype=np.float64), where), None
-    return _one_probability(thing, where), None
+    if getattr(thing, "ndim", 1) != 2 or not hasattr(thing, "__array__"):
+        return _one_probability(thing, where), None
+    matrix = unmasked(thing, where)
+    if matrix.dtype.kind not in "iufO":
+        raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
+    with refusing(PROBABILITY, where=where):  # None is NaN
+        matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    return check_matrix(matrix, where), None
 
 
 def _one_probability(thing: Any, where: str) -> Floats:
@@ -231,16 +228,10 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
 def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     """Which of so many rows are chosen: by truth values, or by numbers, those below 0 counted from the end."""
     chosen = flat(thing, where)
-    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
-        if len(chosen) != rows:
-            raise refusal("must have one truth value a row", where=where, got=f"{len(chosen):,} against {rows:,}")
-        return np.flatnonzero(chosen)
-    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
-        raise refusal("must hold row numbers or truth values", where=where)
-    if chosen.size and not inside(chosen, -rows, rows - 1):
-        got = chosen.max() if chosen.max() >= rows else chosen.min()
-        raise refusal(f"must hold row numbers in 0..{rows - 1}", where=where, got=f"got {got}")
-    return chosen.astype(np.int64)
+    if not len(chosen):
+        return np.empty(0, np.int64)
+    with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where=where):
+        return np.arange(rows)[np.asarray(chosen)]
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

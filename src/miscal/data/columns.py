@@ -71,23 +71,6 @@ class Column:
             levels = [int(level) for level in levels]
         return replace(self, kind="category", values=locked(codes), levels=tuple(levels))
 
-    def to_arrow(self) -> "pa.Array":
-        """Return the values as an Arrow array: truth values, a dictionary, moments or numbers."""
-        missing = self.missing
-        if self.kind == "boolean":
-            return pa.array(self.values == 1, mask=missing)
-        if self.kind == "category":
-            codes = pa.array(self.values, mask=missing)
-            try:
-                levels = pa.array(list(self.levels))
-            except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
-                levels = pa.array([str(level) for level in self.levels])
-            return pa.DictionaryArray.from_arrays(codes, levels)
-        if self.kind == "date" and np.nanmax(np.abs(self.values), initial=0) < 1e8:  # else not a date Arrow can hold
-            micros = np.where(missing, 0, np.round(self.values * 86_400_000_000)).astype(np.int64)
-            return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
-        return pa.array(self.values, mask=missing)
-
     def show(self, code: int) -> str:
         """Word one level for people."""
         return "missing" if code < 0 else str(self.levels[code])

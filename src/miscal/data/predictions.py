@@ -12,7 +12,6 @@ import numpy as np
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, refusing, visible
-from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
@@ -182,18 +181,6 @@ class Predictions:
         units = self.units if self.response == "binary" else Units.holding(self.outcome, probability)
         return Predictions._of(self.__dict__ | {"probability": locked(probability), "units": units})
 
-    def frame(self) -> pa.Table:
-        """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
-        words = ("outcome", "probability", "weight", "count", "cluster", "exposure", "id")
-        arrays = {word: getattr(self, word) for word in words if getattr(self, word) is not None}
-        if self.probability.ndim == 2:
-            del arrays["probability"]
-            singles = {f"probability_{label}": self.probability[:, k] for k, label in enumerate(self.classes)}
-            arrays = {"outcome": self.outcome, **singles, **arrays}
-        for name, column in self.columns.items():
-            arrays[name if name not in arrays else f"column_{name}"] = column.to_arrow()
-        return pa.table(arrays)
-
     def __repr__(self) -> str:
         stands: Any = self.count if self.exposure is None else self.exposure
         weight = self.weight if stands is None else stands * (1.0 if self.weight is None else self.weight)
@@ -238,8 +225,7 @@ def _validated(raw: Raw) -> dict[str, Any]:
     names = raw.names
     if responses.check_response(raw.response) == "binary":
         if raw.exposure is not None:
-            hint = "say response='count' or response='real'"
-            raise refusal("needs a response that is no event", where=names["exposure"], hint=hint)
+            raise refusal("needs response='count' or response='real'", where=names["exposure"])
         probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
     else:
         probability, named = _predictions(raw), None
@@ -336,9 +322,7 @@ def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
     checks.check_lengths({happened: len(labels), trials: len(count)})
     events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
-    if (events > count).any():
-        said = [f"{own} events in {every} trials" for own, every in zip(events.tolist(), count.tolist(), strict=True)]
-        checks.refuse_rows(events > count, f"must not exceed {trials}", happened, np.array(said, object))
+    checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
     return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}

@@ -82,15 +82,13 @@ def read(
     >>> read(table, outcome="late", probability="p", positive="yes")
     Predictions(3 rows, 1 events (33.3%), mean probability 43.3%, columns: carrier)
     """
-    probability = one_prediction(probability, prediction, response, exposure)
+    probability = one_prediction(probability, prediction, response)
     roles = Roles(outcome, probability, weight, count, cluster, id, positive, logit, clip, response, exposure)
     return roles.read(source, columns)
 
 
-def one_prediction(probability: Any, prediction: Any, response: str, exposure: Any = None) -> Any:
+def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
     """The column of what was predicted, by either of its names; None where it was not named."""
-    if exposure is not None and response == "binary":
-        raise refusal("needs response='count' or response='real'", where="'exposure'", got=f"got {exposure!r}")
     if probability is not None and prediction is not None:
         got = f"got probability={probability!r} and prediction={prediction!r}"
         raise refusal("cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once")
@@ -181,7 +179,7 @@ class Roles:
         return Predictions.validated(
             Raw(
                 labels,
-                _probabilities(vectors, self.logit, self.clip) if binary else vectors[self.probability],
+                probabilities_given(vectors, logit=self.logit, clip=self.clip) if binary else vectors[self.probability],
                 **beside,
                 columns={name: table[name] for name in kept},
                 classes=classes,
@@ -209,7 +207,7 @@ class Roles:
         """How messages name the parts."""
         words = {role: f"column '{name}'" for role, name in self.named}
         if len(self.probabilities) > 1:
-            words["probability"] = "columns " + ", ".join(f"'{name}'" for name in self.probabilities)
+            words["probability"] = "the probabilities " + ", ".join(f"'{name}'" for name in self.probabilities)
         return NAMES | words
 
 
@@ -238,11 +236,8 @@ def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
         return None, stated[0]
     if len(names) == 1 or stated is not None or roles.count is not None or not outcomes.are_words(labels):
         return stated, positive
-    found = set(map(str, factorise(labels)[1]))
-    for classes in (names, _without_common(names)):
-        if found <= set(classes):
-            return classes, positive
-    return (None if positive is not None else names), positive
+    found, short = set(map(str, factorise(labels)[1])), _without_common(names)
+    return (short if found <= set(short) else None), positive
 
 
 def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -251,25 +246,23 @@ def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name[len(next(iter(heads))) :] for name in names) if len(heads) == 1 else names
 
 
-def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floats:
-    """Take the columns as probabilities: (n,) for one column, (n, K) for several."""
-    if not logit:
-        made = [_within(vector, f"column '{name}'", clip) for name, vector in vectors.items()]
-        return made[0] if len(made) == 1 else np.stack(made, axis=1)
-    what, most = "must hold logits, finite numbers", np.finfo(np.float64).max
-    made = [checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()]
-    if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
-        names = ", ".join(f"'{name}'" for name in vectors)
-        warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
-    if len(made) == 1:
-        return sigmoid(made[0])
-    return np.asarray(special.softmax(np.stack(made, axis=1), axis=1))
+def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: float = 0.0) -> Any:
+    """The columns as probabilities yet to be checked: one vector, several by name, or what logits stand for."""
+    if logit:
+        what, most = "must hold logits, finite numbers", np.finfo(np.float64).max
+        made = [checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()]
+        if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
+            names = ", ".join(f"'{name}'" for name in vectors)
+            warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
+        return sigmoid(made[0]) if len(made) == 1 else special.softmax(np.stack(made, axis=1), axis=1)
+    if clip:
+        vectors = {name: _clipped(vector, f"column '{name}'", clip) for name, vector in vectors.items()}
+    first, *others = vectors.values()
+    return vectors if others else first
 
 
-def _within(vector: Vector, where: str, clip: float) -> Floats:
+def _clipped(vector: Vector, where: str, clip: float) -> Floats:
+    """Numbers, those that lie outside [0, 1] by the tolerance at most being moved to the edge."""
     values = checks.numbers(vector, where, checks.PROBABILITY)
-    if clip and checks.inside(values, -clip, 1.0 + clip):
-        return np.clip(values, 0.0, 1.0)
-    hint = "logits? pass logit=True. Percent? divide by 100. Rounding noise? pass a tolerance such as clip=1e-6"
-    checks.check_unit(values, where, hint, clip)
-    return values
+    held = np.clip(values, 0.0, 1.0)
+    return np.where(np.abs(values - held) <= clip, held, values)
