@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_table, numpy_of, unmasked
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_number, is_table, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
 SUM_TOLERANCE = 1e-4
@@ -126,7 +126,7 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
         raise refusal(what, where=where, got=f"its dtype is {vector.dtype}", hint=hint)
     vector = plain(vector)
     kind = vector.type
-    if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if is_number(kind):
         with refusing(what, where=where, hint=hint):
             return np.ascontiguousarray(numpy_of(vector.cast(pa.float64(), safe=False)))
     with refusing(what, where=where, got=f"its type is {kind}", hint=hint):
@@ -145,9 +145,7 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
-OUTSIDE_HINT = (
-    "logits? use logit=True of miscal.read. Percent? divide by 100. Rounding noise? use clip=1e-6 of miscal.read"
-)
+OUTSIDE_HINT = "logits? miscal.read has logit=True. Percent? divide by 100. Rounding noise? miscal.read has clip=1e-6"
 
 
 def check_unit(values: Floats, where: str) -> None:

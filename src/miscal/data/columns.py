@@ -10,7 +10,7 @@ import numpy.typing as npt
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, check_named, refusal, refusing, visible, warn
 from miscal.data.libraries import pa
-from miscal.data.vectors import Array, Vector, factorise, flat, locked, named_columns, numpy_of
+from miscal.data.vectors import Array, Vector, factorise, flat, is_number, locked, named_columns, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 
@@ -134,7 +134,7 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_boolean(kind):
         codes = numpy_of(vector.cast(pa.int32()), -1)
         return Column(name, "boolean", locked(codes), (False, True))
-    if is_.is_null(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
+    if is_number(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
     if is_.is_temporal(kind):
         return _arrow_date(name, vector)
@@ -147,14 +147,10 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
     values = numbers(vector, where, READABLE)
-    if integer and max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)) >= EXACT:
+    if integer and np.fmax.reduce(np.abs(values), initial=0.0) >= EXACT:
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = integer or np.isfinite(values.sum())  # a finite sum has no infinite part
-    if not finite:
-        hint = "mark missing values as NaN"
-        refuse_rows(np.isinf(values), "must hold finite numbers", where, values, hint)
+    refuse_rows(np.isinf(values), "must hold finite numbers", where, values, "mark missing values as NaN")
     return Column(name, "numeric", locked(values), integer=integer)
 
 
@@ -219,6 +215,8 @@ def columns_given(table: Any, where: str, rows: int | None, what: str) -> Column
     """The columns of a table or an array, of so many rows: `what` says so where one is not."""
     named: Any = table if isinstance(table, Columns) else named_columns(table, where)
     for name in named if rows is not None else ():
-        if len(named[name]) != rows:
-            raise refusal(what, where=f"{where} column '{name}'", got=f"{len(named[name]):,} against {rows:,}")
+        with refusing("must hold one value a row", where=f"{where} column '{name}'"):
+            length = len(named[name])
+        if length != rows:
+            raise refusal(what, where=f"{where} column '{name}'", got=f"{length:,} against {rows:,}")
     return Columns(named)

@@ -14,6 +14,7 @@ import numpy as np
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
+from miscal.data.vectors import is_number
 
 FORMS = {"csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq"), "arrow": (".feather", ".arrow", ".ipc")}
 SUFFIXES = {suffix: form for form, suffixes in FORMS.items() for suffix in suffixes}
@@ -105,8 +106,7 @@ def kind_of(arrow_type: Any) -> str:
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"
-    numbers = (is_.is_floating, is_.is_decimal, is_.is_null, is_.is_time, is_.is_duration)
-    if any(test(arrow_type) for test in numbers):
+    if is_number(arrow_type) or is_.is_time(arrow_type) or is_.is_duration(arrow_type):
         return "numeric"
     return "date" if is_.is_temporal(arrow_type) else ""
 

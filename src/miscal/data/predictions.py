@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes, responses
-from miscal.data.columns import Columns
-from miscal.data.errors import refusal, refusing, visible
+from miscal.data.columns import Columns, columns_given
+from miscal.data.errors import refusal, visible
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
@@ -237,13 +237,12 @@ def _validated(raw: Raw) -> dict[str, Any]:
     named_rows = _labels(raw, "id", "every row needs its id, or leave it out")
     fields: dict[str, Any] = {"weight": weight, "cluster": cluster, "id": named_rows, "count": None}
     fields["exposure"] = None if raw.exposure is None else responses.exposures(raw.exposure, names["exposure"])
+    lengths = {names["outcome"]: len(labels), names["probability"]: len(probability)}
+    lengths |= {names[role]: len(values) for role, values in fields.items() if values is not None}
+    rows = checks.check_lengths(lengths)
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
-    checks.check_lengths(
-        {names["outcome"]: len(labels), names["probability"]: len(probability)}
-        | {names[role]: len(values) for role, values in fields.items() if values is not None}
-        | {f"column '{name}'": _length(values, name) for name, values in extras.items()}
-    )
-    fields |= {"columns": Columns(extras), "ignored": zeros, "response": raw.response, "units": Units()}
+    columns = columns_given(extras, "'columns'", rows, f"must have as many rows as {names['outcome']}")
+    fields |= {"columns": columns, "ignored": zeros, "response": raw.response, "units": Units()}
     if raw.response != "binary":
         fields |= _numbered(raw, labels, probability, fields["exposure"])
     elif raw.count is None:
@@ -258,11 +257,6 @@ def _validated(raw: Raw) -> dict[str, Any]:
     if not raw.part and raw.response == "binary":
         outcomes.warn_single(fields["outcome"], fields["classes"], names["outcome"])
     return fields
-
-
-def _length(values: Any, name: str) -> int:
-    with refusing("must hold one value a row", where=f"column '{name}'"):
-        return len(values)
 
 
 def _labels(raw: Raw, role: str, hint: str) -> Vector | None:

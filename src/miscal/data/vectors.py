@@ -30,15 +30,17 @@ def numpy_of(array: Any, missing: float = math.nan) -> Array:
     kind = array.type
     if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
         return np.asarray(array.to_numpy(zero_copy_only=False))
-    if len(array) == 0:
-        return np.empty(0, kind.to_pandas_dtype())
-    valid, values = array.buffers()
-    own = slice(array.offset, array.offset + len(array))
-    found = np.frombuffer(values, kind.to_pandas_dtype())[own]
     if array.null_count == 0:
-        return found
-    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[own]
-    return np.where(there, found, missing)
+        return np.from_dlpack(array)
+    held = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], offset=array.offset)
+    there = np.from_dlpack(array.is_valid().cast(pa.uint8()))
+    return np.where(there, np.from_dlpack(held), missing)
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers; what is missing everywhere may be taken for one."""
+    is_ = pa.types
+    return bool(is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind) or is_.is_null(kind))
 
 
 def arrow_of(values: Array) -> Any:
@@ -209,12 +211,10 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         dictionary = made.dictionary
         codes = numpy_of(made.indices.cast(pa.int32()), -1)
         used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
-        place = {level: i for i, level in enumerate(order or ())}
+        sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
         levels = dictionary.to_pylist() if order else []
-        if levels and all(level in place for level in levels):
-            sequence = np.array(sorted(range(len(levels)), key=lambda i: place[levels[i]]), dtype=np.int64)
-        else:
-            sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
+        if order and set(levels) <= set(order):
+            sequence = np.argsort([order.index(level) for level in levels])
         sequence = sequence[used[sequence]]
         rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
         rank[sequence] = np.arange(len(sequence), dtype=np.int32)
@@ -268,7 +268,7 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(table, (list, tuple)) and (not isinstance(table, np.ndarray) or table.dtype.names):
         return frame_of(table, where)
     with refusing("must be a table", where=where, got="its rows differ in length"):
-        array = np.asarray(table)
+        array = unmasked(table, where)
     if array.ndim not in (1, 2):
         raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
     return {str(j): column for j, column in enumerate(np.atleast_2d(array.T))}
