@@ -118,22 +118,22 @@ def plain(vector: Any) -> Any:
     return vector
 
 
-def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
+def numbers(vector: Vector, where: str, what: str) -> Array:
     """Take a vector as float64 with NaN for missing; `what` says what it should have been."""
     if isinstance(vector, np.ndarray):
         if vector.dtype.kind in "iuf":
             return np.ascontiguousarray(vector, dtype=np.float64)
-        raise refusal(what, where=where, got=f"its dtype is {vector.dtype}", hint=hint)
+        raise refusal(what, where=where, got=f"its dtype is {vector.dtype}")
     vector = plain(vector)
     kind = vector.type
     if is_number(kind):
-        with refusing(what, where=where, hint=hint):
+        with refusing(what, where=where):
             return np.ascontiguousarray(numpy_of(vector.cast(pa.float64(), safe=False)))
-    with refusing(what, where=where, got=f"its type is {kind}", hint=hint):
+    with refusing(what, where=where, got=f"its type is {kind}"):
         texts = vector.cast(pa.large_string())
         odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()  # the row that made a column text
         row = odd if odd >= 0 else pc.index(texts.is_valid(), True).as_py()
-        raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}", hint=hint)
+        raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}")
 
 
 def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: str = "") -> Floats:
@@ -144,17 +144,15 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
     return values
 
 
-PROBABILITY = "must hold probabilities, numbers in [0, 1]"
-OUTSIDE_HINT = "logits? miscal.read has logit=True. Percent? divide by 100. Rounding noise? miscal.read has clip=1e-6"
+PROBABILITY = "must lie in [0, 1], as probabilities do"
+OUTSIDE_HINT = (
+    "logits? use miscal.read(..., logit=True). Percent? divide by 100. Rounding noise? use miscal.read(..., clip=1e-6)"
+)
 
 
-def check_unit(values: Floats, where: str) -> None:
-    """Refuse what is not a finite number in [0, 1]."""
-    if inside(values, 0.0, 1.0):
-        return
-    nothing = "drop these rows, or find out why the model gave no probability"
-    refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
-    refuse_rows((values < 0.0) | (values > 1.0), "must lie in [0, 1]", where, values, OUTSIDE_HINT)
+def one_probability(thing: Any, where: str) -> Floats:
+    """Validate probabilities (n,)."""
+    return bounded(thing, where, PROBABILITY, 0.0, 1.0, OUTSIDE_HINT)
 
 
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
@@ -163,7 +161,7 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         frame = frame_of(thing, where)
         if not len(frame):
             raise refusal("must have at least one column", where=where, got="it has none")
-        singles = [_one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()]
+        singles = [one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()]
         return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
         lengths = np.array([np.size(row) for row in thing])
@@ -171,19 +169,13 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         with refusing(PROBABILITY, where=where):
             thing = np.asarray(thing)
     if getattr(thing, "ndim", 1) != 2 or not hasattr(thing, "__array__"):
-        return _one_probability(thing, where), None
+        return one_probability(thing, where), None
     matrix = unmasked(thing, where)
     if matrix.dtype.kind not in "iufO":
         raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
     with refusing(PROBABILITY, where=where):  # None is NaN
         matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     return check_matrix(matrix, where), None
-
-
-def _one_probability(thing: Any, where: str) -> Floats:
-    values = numbers(flat(thing, where), where, PROBABILITY)
-    check_unit(values, where)
-    return values
 
 
 def check_matrix(matrix: Floats, where: str) -> Floats:
@@ -193,11 +185,10 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
         raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
     if not inside(matrix, 0.0, 1.0):
         for k, column in enumerate(matrix.T):
-            check_unit(column, f"{where} column {k}")
+            one_probability(column, f"column {k} of {where}")
     sums = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
-    if not inside(sums, 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE):
-        hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
-        refuse_rows(~(np.abs(sums - 1.0) <= SUM_TOLERANCE), "must have rows of sum 1 within 1e-4", where, sums, hint)
+    hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
+    bounded(sums, where, "must have rows of sum 1 within 1e-4", 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE, hint)
     return matrix
 
 
@@ -207,7 +198,7 @@ def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]
     values = bounded(thing, where, what, 0.0, LARGEST_WEIGHT, "drop these rows or mend them")
     tiny = (values > 0) & (values < SMALLEST_WEIGHT)
     refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
-    zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
+    zeros = values.size - int(np.count_nonzero(values))
     if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
     return values, zeros
@@ -229,7 +220,7 @@ def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     if not len(chosen):
         return np.empty(0, np.int64)
     with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where=where):
-        return np.arange(rows)[np.asarray(chosen)]
+        return np.asarray(np.arange(rows)[np.asarray(chosen)])
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

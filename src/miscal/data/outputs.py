@@ -33,7 +33,8 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
             continue
         place = Path(os.path.realpath(path))
         for name, given in read:
-            if _are_same(given, place.parent if given.is_dir() else place):
+            target = place.parent if given.is_dir() else place
+            if target.exists() and given.samefile(target):  # if by another name (a hard link)
                 got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
                 raise refusal("would write over what is read", where=option, got=got, hint="give another name")
         if place in seen:
@@ -55,11 +56,6 @@ def _places(given: Any) -> list[Path]:
     path = os.fspath(given)
     found = [path] if os.path.exists(path) else glob.glob(path, recursive=True)  # noqa: PTH110, PTH207
     return [Path(os.path.realpath(each)) for each in found]
-
-
-def _are_same(one: Path, other: Path) -> bool:
-    """Whether two paths name the same, if by another name (a hard link)."""
-    return one == other or (one.exists() and other.exists() and one.samefile(other))
 
 
 def check_file(path: str | PathLike[str]) -> None:

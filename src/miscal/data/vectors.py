@@ -249,8 +249,7 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
     """
     names = names_of(table, where)
     unique(names, where)
-    arrow = library_of(table) == "pyarrow" and type(table).__name__ in ("Table", "RecordBatch")
-    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) == "pandas" or arrow:
+    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) in ("pandas", "pyarrow"):
         return {str(name): table[name] for name in names}
     import narwhals as nw
 
@@ -276,17 +275,15 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
 
 def names_of(table: Any, where: str) -> list[Any]:
     """Names of the columns of a table, without computing anything."""
+    names: Any
     if isinstance(table, Mapping):
-        return list(table)
-    if isinstance(table, np.ndarray):
-        if not table.dtype.names:
-            got = f"got an array of shape {table.shape}"
-            raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
-        return list(table.dtype.names)
-    if library_of(table) in ("polars", "narwhals") and hasattr(table, "collect_schema"):
-        return list(table.collect_schema().names())
-    names = getattr(table, "column_names", None)
-    names = getattr(table, "columns", None) if names is None else names
+        names = table
+    elif isinstance(table, np.ndarray):
+        names = table.dtype.names
+    elif hasattr(table, "collect_schema"):  # of polars and narwhals, lazy or not
+        names = table.collect_schema().names()
+    else:
+        names = getattr(table, "column_names", getattr(table, "columns", None))
     if names is None or callable(names):
         got, hint = f"got {described(table)}", "a frame, or a dict of name: values"
         raise refusal("must be a table with named columns", where=where, got=got, hint=hint)

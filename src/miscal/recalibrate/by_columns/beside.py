@@ -354,7 +354,7 @@ class Augmentation(Recalibrator):
             rows = np.arange(done, sample.rows, self.rounds)
             if not self.fresh or np.unique(sample.outcome[rows]).size < 2:
                 rows = np.arange(sample.rows)
-            features = _features(beside, current)
+            features = np.hstack([beside, current[:, 1:]])  # of two classes the second's score is enough
             fitted = clone(self.estimator)
             weighs = sample.weight is not None and has_fit_parameter(fitted, "sample_weight")
             options = {"sample_weight": sample.weights[rows]} if weighs else {}
@@ -372,13 +372,8 @@ class Augmentation(Recalibrator):
         current = pairs(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
-            current = aligned(fitted, _features(beside, current), np.arange(self.n_classes_))
+            current = aligned(fitted, np.hstack([beside, current[:, 1:]]), np.arange(self.n_classes_))
         return normalised(current.copy(), current)
-
-
-def _features(beside: Floats, current: Floats) -> Floats:
-    """Columns and the current scores; of two classes the second's is enough."""
-    return np.hstack([beside, current[:, 1:]])
 
 
 def aligned(fitted: Any, features: Any, classes: Array) -> Floats:
