@@ -105,10 +105,10 @@ class Predictions:
     id: Vector | None
     columns: Columns
     classes: tuple[Any, ...]
-    ignored: int = field(default=0)
+    ignored: int = 0
     response: str = "binary"
     exposure: Floats | None = None
-    units: Units = field(default=Units())
+    units: Units = Units()
 
     def __init__(
         self,
@@ -235,8 +235,12 @@ def _validated(raw: Raw) -> dict[str, Any]:
     if cluster is not None:
         cluster = encoded(cluster, None, names["cluster"])[0].astype(np.int64)
     named_rows = _labels(raw, "id", "every row needs its id, or leave it out")
-    fields: dict[str, Any] = {"weight": weight, "cluster": cluster, "id": named_rows, "count": None}
-    fields["exposure"] = None if raw.exposure is None else responses.exposures(raw.exposure, names["exposure"])
+    fields: dict[str, Any] = {"weight": weight, "cluster": cluster, "id": named_rows, "count": None, "exposure": None}
+    if raw.count is not None:
+        what = "must hold whole numbers of trials, 0 or more"
+        fields["count"] = checks.whole_numbers(raw.count, names["count"], what)
+    if raw.exposure is not None:
+        fields["exposure"] = responses.exposures(raw.exposure, names["exposure"])
     lengths = {names["outcome"]: len(labels), names["probability"]: len(probability)}
     lengths |= {names[role]: len(values) for role, values in fields.items() if values is not None}
     rows = checks.check_lengths(lengths)
@@ -248,7 +252,7 @@ def _validated(raw: Raw) -> dict[str, Any]:
     elif raw.count is None:
         fields |= _labelled(raw, labels, probability, named)
     else:
-        fields |= _counted(raw, labels, probability)
+        fields |= _counted(raw, labels, probability, fields["count"])
     fields |= {name: locked(fields[name]) for name in ROWS if fields[name] is not None}
     if zeros:
         fields = _selected(fields, np.flatnonzero(fields["weight"]))
@@ -303,7 +307,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
     return {"outcome": outcome, "probability": predicted, "classes": (0, 1), "units": units}
 
 
-def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
+def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> dict[str, Any]:
     """Events, count, probability and classes of aggregated rows."""
     trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:
@@ -313,13 +317,11 @@ def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     if raw.classes is not None or raw.positive is not None:
         given = "'classes'" if raw.classes is not None else "'positive'"
         raise refusal(f"cannot go with {trials}", where=given, hint=f"{happened} holds numbers of events, not labels")
-    count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
-    checks.check_lengths({happened: len(labels), trials: len(count)})
     events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
     checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
-    return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}
+    return {"outcome": events, "probability": probability, "classes": (0, 1)}
 
 
 def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:

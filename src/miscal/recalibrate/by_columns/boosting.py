@@ -13,7 +13,7 @@ from miscal.data.checks import one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Floats, Integers
+from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns import variable_tree as cuts
@@ -257,22 +257,18 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _chosen_rounds(self, sample: Sample) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
-        place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
-        folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        fitted = [evened(sample.take(np.flatnonzero(place != fold))) for fold in folds]
-        models = [copy(self) for _ in folds]
-        begun = [model.begin(*each) for model, *each in zip(models, fitted, held, strict=True)]
-        family, weight = sample.family, np.concatenate([part.weights for part in held])
-        outcome = np.concatenate([1.0 * part.outcome for part in held])
-        first = family.link(np.concatenate([part.probability for part in held]))
+        place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
+        folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
+        held = sample.take(np.concatenate([np.flatnonzero(place == fold) for fold in folds]))
+        family, outcome, weight = sample.family, 1.0 * held.outcome, held.weights
+        first = family.link(held.probability)
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
-        for done in range(1, MOST_ROUNDS + 1):
-            begun = [model.grow(rows, each) for model, rows, each in zip(models, fitted, begun, strict=True)]
-            logits = np.concatenate([link for _, (_, link) in begun])
+        grown = zip(*(self._held_links(sample, place == fold) for fold in folds), strict=True)
+        for done, links in zip(range(1, MOST_ROUNDS + 1), grown, strict=False):
+            logits = np.concatenate(links)
             mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
                 best, best_mean, best_logit = done, mean, logits
@@ -283,6 +279,14 @@ class MulticalibrationBoost(cuts.CutColumns):
             self.gain_ = best_mean
             return best
         return 0
+
+    def _held_links(self, sample: Sample, held: Array) -> Iterator[Floats]:
+        """The link of rows held out after each round of trees grown on the others, without end."""
+        model, fitted = copy(self), evened(sample.take(np.flatnonzero(~held)))
+        begun = model.begin(fitted, sample.take(np.flatnonzero(held)))
+        while True:
+            begun = model.grow(fitted, begun)
+            yield begun[1][1]
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not self.rounds_:

@@ -203,7 +203,7 @@ class NeuralCalibration(ByColumns):
 
     # --------------------------------------------------------------------------------------------------- predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        inputs = self._inputs()
+        inputs = Inputs(self._encodings())
         parts = self.parts()
         if parts is None:
             network = _networks()
@@ -229,7 +229,7 @@ class NeuralCalibration(ByColumns):
         """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
         if getattr(self, "_model", None) is not None:
             return None
-        count = len(self._inputs().sizes)
+        count = int(self.nominal_.sum())
         first, raw, *rest = self._tensors()
         # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
         layers = [tensor.astype(np.float64) for tensor in rest[count:]]
@@ -241,7 +241,7 @@ class NeuralCalibration(ByColumns):
         if parts is None:
             return super()._formula()
         values, tables, layers = parts
-        inputs = self._inputs()
+        inputs = Inputs(self._encodings())
         rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
         words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
@@ -249,16 +249,14 @@ class NeuralCalibration(ByColumns):
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
 
-    def _inputs(self) -> Inputs:
-        return Inputs(self._encodings())
-
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
         """Rows that sum to 1."""
         return softmax(np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits)[0]
 
-    def _shapes(self) -> list[tuple[int, ...]]:
-        inputs = self._inputs()
+    def _tensors(self) -> list[npt.NDArray[np.float32]]:
+        """What is kept, each tensor in its shape."""
+        inputs = Inputs(self._encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         embedding = int(self.embedding)
         shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
@@ -266,11 +264,8 @@ class NeuralCalibration(ByColumns):
         widths = [embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
-        return shapes
-
-    def _tensors(self) -> list[npt.NDArray[np.float32]]:
         flat = [np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_]
-        return [each.reshape(shape) for each, shape in zip(flat, self._shapes(), strict=True)]
+        return [each.reshape(shape) for each, shape in zip(flat, shapes, strict=True)]
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""
