@@ -161,8 +161,9 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         frame = frame_of(thing, where)
         if not len(frame):
             raise refusal("must have at least one column", where=where, got="it has none")
-        singles = [one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()]
-        return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
+        singles = {name: one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()}
+        check_lengths({f"column '{name}' of {where}": len(values) for name, values in singles.items()})
+        return check_matrix(np.stack(list(singles.values()), axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
         lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
@@ -192,16 +193,15 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
     return matrix
 
 
-def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]:
-    """Validate sampling weights: finite, not negative, not all zero (unless `part` of more); and how many are zero."""
+def weights(thing: Any, where: str, *, part: bool = False) -> Floats:
+    """Validate sampling weights: finite, not negative, not all zero (unless `part` of more)."""
     what = "must hold numbers, finite and not negative"
     values = bounded(thing, where, what, 0.0, LARGEST_WEIGHT, "drop these rows or mend them")
     tiny = (values > 0) & (values < SMALLEST_WEIGHT)
     refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
-    zeros = values.size - int(np.count_nonzero(values))
-    if zeros == values.size and zeros and not part:
-        raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
-    return values, zeros
+    if values.size and not part and not values.any():
+        raise refusal("must not all be zero", where=where, got=f"all {values.size:,} rows have weight 0")
+    return values
 
 
 def whole_numbers(thing: Any, where: str, what: str) -> Integers:

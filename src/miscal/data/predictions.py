@@ -105,10 +105,10 @@ class Predictions:
     id: Vector | None
     columns: Columns
     classes: tuple[Any, ...]
-    ignored: int = 0
-    response: str = "binary"
-    exposure: Floats | None = None
-    units: Units = Units()
+    ignored: int
+    response: str
+    exposure: Floats | None
+    units: Units
 
     def __init__(
         self,
@@ -230,22 +230,13 @@ def _validated(raw: Raw) -> dict[str, Any]:
     else:
         probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
-    weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names["weight"], part=raw.part)
-    cluster = _labels(raw, "cluster", "every row needs its cluster: give rows that stand alone one each")
-    if cluster is not None:
-        cluster = encoded(cluster, None, names["cluster"])[0].astype(np.int64)
-    named_rows = _labels(raw, "id", "every row needs its id, or leave it out")
-    fields: dict[str, Any] = {"weight": weight, "cluster": cluster, "id": named_rows, "count": None, "exposure": None}
-    if raw.count is not None:
-        what = "must hold whole numbers of trials, 0 or more"
-        fields["count"] = checks.whole_numbers(raw.count, names["count"], what)
-    if raw.exposure is not None:
-        fields["exposure"] = responses.exposures(raw.exposure, names["exposure"])
+    fields = {role: _beside(raw, role) for role in ("weight", "count", "cluster", "id", "exposure")}
     lengths = {names["outcome"]: len(labels), names["probability"]: len(probability)}
     lengths |= {names[role]: len(values) for role, values in fields.items() if values is not None}
     rows = checks.check_lengths(lengths)
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     columns = columns_given(extras, "'columns'", rows, f"must have as many rows as {names['outcome']}")
+    zeros = 0 if fields["weight"] is None else rows - int(np.count_nonzero(fields["weight"]))
     fields |= {"columns": columns, "ignored": zeros, "response": raw.response, "units": Units()}
     if raw.response != "binary":
         fields |= _numbered(raw, labels, probability, fields["exposure"])
@@ -263,13 +254,20 @@ def _validated(raw: Raw) -> dict[str, Any]:
     return fields
 
 
-def _labels(raw: Raw, role: str, hint: str) -> Vector | None:
-    """What stands for names of rows or of clusters, where it was given."""
-    if getattr(raw, role) is None:
+def _beside(raw: Raw, role: str) -> Any:
+    """What stands beside the outcomes, validated; None where it was not given."""
+    given, where = getattr(raw, role), raw.names[role]
+    if given is None:
         return None
-    vector = flat(getattr(raw, role), raw.names[role])
-    outcomes.refuse_missing(vector, raw.names[role], hint)
-    return vector
+    if role == "weight":
+        return checks.weights(given, where, part=raw.part)
+    if role == "count":
+        return checks.whole_numbers(given, where, "must hold whole numbers of trials, 0 or more")
+    if role == "exposure":
+        return responses.exposures(given, where)
+    vector = flat(given, where)
+    outcomes.refuse_missing(vector, where, f"every row needs its {role}")
+    return vector if role == "id" else encoded(vector, None, where)[0].astype(np.int64)
 
 
 def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> dict[str, Any]:

@@ -106,7 +106,6 @@ def _opened(source: Any) -> tuple[list[str], Any]:
     if isinstance(source, Predictions):
         raise refusal("must be a table or a path", where="'source'", got="got Predictions, which are read already")
     names = [str(name) for name in names_of(source, "'source'")]
-    unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only)
 
 
@@ -171,15 +170,14 @@ class Roles:
         vectors = {name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)}
         checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
-        binary = self.response == "binary"
-        if not binary and (self.logit or self.clip):
+        if self.response != "binary" and (self.logit or self.clip):
             raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")
-        classes, event = _classes_of(self, labels) if binary else (None, self.positive)
+        classes, event = _classes_of(self, labels)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
             Raw(
                 labels,
-                probabilities_given(vectors, logit=self.logit, clip=self.clip) if binary else vectors[self.probability],
+                probabilities_given(vectors, logit=self.logit, clip=self.clip),
                 **beside,
                 columns={name: table[name] for name in kept},
                 classes=classes,
