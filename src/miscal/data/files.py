@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +138,8 @@ def _form(path: Path, where: str) -> str:
 
 
 def _neighbour(path: Path) -> str:
-    with suppress(OSError):
-        names = [item.name for item in path.parent.iterdir()][:1000]
-        return nearest(path.name, names) if names else f"the folder '{path.parent}' is empty"
-    return f"the folder '{path.parent}' does not exist"
+    names = [item.name for item in islice(path.parent.glob("*"), 1000)]
+    return nearest(path.name, names) if names else f"the folder '{path.parent}' is empty or does not exist"
 
 
 def _arrow_open(path: Path) -> Any:
