@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes
-from miscal.data.errors import MiscalError, refusal, warn
+from miscal.data.errors import MiscalError, check_named, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Floats, Vector, expanded, factorise, flat, frame_of, names_of, require, sigmoid, unique
+from miscal.data.vectors import Floats, Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
 
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
@@ -106,6 +106,7 @@ def _opened(source: Any) -> tuple[list[str], Any]:
     if isinstance(source, Predictions):
         raise refusal("must be a table or a path", where="'source'", got="got Predictions, which are read already")
     names = [str(name) for name in names_of(source, "'source'")]
+    unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only)
 
 
@@ -193,9 +194,11 @@ class Roles:
         """Refuse what is not the name of a column, and a column that plays two parts; a cluster may also be the id."""
         if not self.probabilities:
             raise refusal("must name at least one column", where="'probability'", got=f"got {self.probability!r}")
+        if self.outcome is None or self.probability is None:
+            raise unnamed("the table", names)
         taken: dict[str, str] = {}
         for role, name in self.named:
-            require(name, names, role)
+            check_named([name], names, f"'{role}': the table", names)
             if name in taken and {role, taken[name]} != {"cluster", "id"}:
                 got = f"column '{name}' is also '{taken[name]}'"
                 raise refusal("must be a column of its own", where=f"'{role}'", got=got)
@@ -215,10 +218,9 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
     if isinstance(columns, str) or not hasattr(columns, "__iter__"):
         raise refusal("must be a list of names", where="'columns'", got=f"got {columns!r}")
     kept = list(columns)
-    for name in kept:
-        require(name, names, "columns")
-        if name == roles.outcome:
-            raise refusal("must not hold the outcome", where="'columns'", got=f"column '{name}' is the outcome")
+    check_named(kept, names, "'columns': the table", names)
+    if roles.outcome in kept:
+        raise refusal("must not hold the outcome", where="'columns'", got=f"'{roles.outcome}' is the outcome")
     unique(kept, "'columns'")
     return kept
 

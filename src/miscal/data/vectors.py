@@ -288,14 +288,6 @@ def unique(names: Sequence[Any], where: str) -> None:
             raise refusal("must have columns of different names", where=where, got=f"column '{name}' occurs twice")
 
 
-def require(name: str, known: Sequence[str], role: str) -> None:
-    """Refuse what is no name, and a name that is not a column, with the nearest one."""
-    if not isinstance(name, str):
-        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
-    if name not in known:
-        raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
-
-
 def expanded(probability: Any, names: Sequence[str]) -> Any:
     """The columns that a name stands for which is none itself: a pattern ("p_*"), or the beginning of several ("p").
 
