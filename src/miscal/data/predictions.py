@@ -56,7 +56,7 @@ class Predictions:
         the number of events.
     y_prob : (n,) or (n, K) numbers
         (n,): the probability of class 1. (n, 2): its column 1 is used. (n, K): rows sum to 1 within 1e-4 and are never
-        renormalised.
+        renormalised; a table or a dict has a column for each class.
     weight : (n,) numbers, optional
         Sampling weights, scale-free. Rows of weight 0 are checked like the others, then left out (`ignored`).
     count : (n,) whole numbers, optional

@@ -106,10 +106,8 @@ def _from_numpy(array: Array, where: str) -> Vector:
 
 
 def _from_pandas(series: Any, where: str) -> Vector:
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biufMmc":
-        return np.asarray(series.to_numpy())
     name = str(series.dtype)
-    if name.startswith("Sparse"):
+    if isinstance(series.dtype, np.dtype) or name.startswith("Sparse"):
         return _from_numpy(np.asarray(series), where)
     if name.startswith("period") and hasattr(series, "dt"):
         return flat(series.dt.to_timestamp(), where)
