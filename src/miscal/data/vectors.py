@@ -48,6 +48,13 @@ def arrow_of(values: Array) -> Any:
     return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
 
 
+def texts_of(texts: Sequence[str]) -> Any:
+    """Texts as an Arrow array, without pandas."""
+    packed = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, packed)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
+
+
 def library_of(thing: object) -> str:
     """Name the package that defines the type of an object, without importing it."""
     return type(thing).__module__.partition(".")[0]
@@ -200,10 +207,12 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         dictionary = made.dictionary
         codes = numpy_of(made.indices.cast(pa.int32()), -1)
         used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
-        sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
+        place = {level: i for i, level in enumerate(order or ())}
         levels = dictionary.to_pylist() if order else []
-        if order and set(levels) <= set(order):
-            sequence = np.argsort([order.index(level) for level in levels])
+        if levels and all(level in place for level in levels):
+            sequence = np.argsort([place[level] for level in levels])
+        else:
+            sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
         sequence = sequence[used[sequence]]
         rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
         rank[sequence] = np.arange(len(sequence), dtype=np.int32)

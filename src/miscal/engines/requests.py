@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, numpy_of
+from miscal.data.vectors import arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch
 from miscal.engines.sums import EdgeIndex, Room
 from miscal.kernels.order import read_off
@@ -153,7 +153,7 @@ class LevelCoder:
     def __init__(self, request: LevelCells, kind: str) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
         stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
-        self.names: Any = pa.array(stated, pa.string())  # of the levels in order of appearance
+        self.names: Any = texts_of(stated)  # of the levels in order of appearance
         self.count = 1 + len(stated) + self.given
         self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
