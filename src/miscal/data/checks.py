@@ -152,7 +152,12 @@ OUTSIDE_HINT = (
 
 def one_probability(thing: Any, where: str) -> Floats:
     """Validate probabilities (n,)."""
-    return bounded(thing, where, PROBABILITY, 0.0, 1.0, OUTSIDE_HINT)
+    values = numbers(flat(thing, where), where, PROBABILITY)
+    if not inside(values, 0.0, 1.0):
+        nothing = "drop these rows, or find out why the model gave no probability"
+        refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
+        refuse_rows((values < 0.0) | (values > 1.0), PROBABILITY, where, values, OUTSIDE_HINT)
+    return values
 
 
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
