@@ -94,7 +94,7 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
     where = where or f"column '{name}'"
     vector = flat_or_text(values, where)
     if not isinstance(vector, np.ndarray):
-        return _from_arrow(name, vector, where, _stated_order(values))
+        return _from_arrow(name, vector, where, getattr(values, "dtype", None))
     kind = vector.dtype.kind
     if kind == "b":
         return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
@@ -120,16 +120,7 @@ def arrow_vector(values: Any, where: str) -> Any:
         return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
 
 
-def _stated_order(values: Any) -> list[Any] | None:
-    """Order of levels that the user declared: a pandas ordered categorical or a polars Enum."""
-    dtype: Any = getattr(values, "dtype", None)
-    stated = getattr(dtype, "ordered", None) is True or type(dtype).__name__ == "Enum"
-    if not stated or not hasattr(dtype, "categories"):
-        return None
-    return [*dtype.categories, *map(str, dtype.categories)]  # intervals have become text
-
-
-def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
+def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
         codes = numpy_of(vector.cast(pa.int32()), -1)
@@ -141,7 +132,10 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         with refusing("must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
-    codes, levels = factorise(vector, order, where)
+    # The order that the user declared, by the type given: a pandas ordered categorical or a polars Enum.
+    stated = getattr(given, "ordered", None) is True or type(given).__name__ == "Enum"
+    order = list(getattr(given, "categories", ())) if stated else []
+    codes, levels = factorise(vector, [*order, *map(str, order)], where)  # intervals have become text
     return Column(name, "category", locked(codes), tuple(levels))
 
 

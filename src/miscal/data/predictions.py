@@ -267,7 +267,7 @@ def _beside(raw: Raw, role: str) -> Any:
         return responses.exposures(given, where)
     vector = flat(given, where)
     outcomes.refuse_missing(vector, where, f"every row needs its {role}")
-    return vector if role == "id" else encoded(vector, None, where)[0].astype(np.int64)
+    return vector if role == "id" else encoded(vector, (), where)[0].astype(np.int64)
 
 
 def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> dict[str, Any]:

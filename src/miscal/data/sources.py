@@ -13,7 +13,7 @@ from miscal.data.files import TableFile
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Floats, Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
+from miscal.data.vectors import Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
 
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
@@ -236,14 +236,11 @@ def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
         return None, stated[0]
     if len(names) == 1 or stated is not None or roles.count is not None or not outcomes.are_words(labels):
         return stated, positive
-    found, short = set(map(str, factorise(labels)[1])), _without_common(names)
-    return (short if found <= set(short) else None), positive
-
-
-def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Strip what all names begin with, up to the last mark: p_cat, p_dog become cat, dog."""
+    # Without what all names begin with, up to the last mark: p_cat, p_dog become cat, dog.
     heads = {name[: -len(tail)] for name in names if (tail := name.replace(".", "_").rpartition("_")[2])}
-    return tuple(name[len(next(iter(heads))) :] for name in names) if len(heads) == 1 else names
+    common = len(heads.pop()) if len(heads) == 1 else 0
+    short = tuple(name[common:] for name in names)
+    return (short if set(map(str, factorise(labels)[1])) <= set(short) else None), positive
 
 
 def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: float = 0.0) -> Any:
@@ -255,14 +252,10 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
             names = ", ".join(f"'{name}'" for name in vectors)
             warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
         return sigmoid(made[0]) if len(made) == 1 else special.softmax(np.stack(made, axis=1), axis=1)
-    if clip:
-        vectors = {name: _clipped(vector, f"column '{name}'", clip) for name, vector in vectors.items()}
-    first, *others = vectors.values()
-    return vectors if others else first
-
-
-def _clipped(vector: Vector, where: str, clip: float) -> Floats:
-    """Numbers, those that lie outside [0, 1] by the tolerance at most being moved to the edge."""
-    values = checks.numbers(vector, where, checks.PROBABILITY)
-    held = np.clip(values, 0.0, 1.0)
-    return np.where(np.abs(values - held) <= clip, held, values)
+    given = dict(vectors)
+    for name, vector in vectors.items() if clip else ():
+        values = checks.numbers(vector, f"column '{name}'", checks.PROBABILITY)
+        held = np.clip(values, 0.0, 1.0)
+        given[name] = np.where(np.abs(values - held) <= clip, held, values)
+    first, *others = given.values()
+    return given if others else first

@@ -186,7 +186,7 @@ def locked(values: np.ndarray) -> np.ndarray:
     return view
 
 
-def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the labels") -> tuple[Codes, list[Any]]:
+def factorise(vector: Vector, order: Sequence[Any] = (), where: str = "the labels") -> tuple[Codes, list[Any]]:
     """Return int32 codes and the sorted levels that occur; -1 where missing.
 
     The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
@@ -196,7 +196,7 @@ def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the 
         return codes, dictionary.to_pylist()
 
 
-def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes, Any]:
+def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, Any]:
     """Return codes as `factorise` does, with the levels as an Arrow array."""
     with refusing("holds values that cannot be told apart", where=where):
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
@@ -207,7 +207,7 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         dictionary = made.dictionary
         codes = numpy_of(made.indices.cast(pa.int32()), -1)
         used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
-        place = {level: i for i, level in enumerate(order or ())}
+        place = {level: i for i, level in enumerate(order)}
         levels = dictionary.to_pylist() if order else []
         if levels and all(level in place for level in levels):
             sequence = np.argsort([place[level] for level in levels])
@@ -307,18 +307,15 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if pattern == probability and not found:
         raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
-    one = found[0] if pattern == probability else probability
-    return _in_order(found, pattern) if len(found) > 1 else one
+    if len(found) < 2:
+        return found[0] if pattern == probability else probability
+    # In the order of the table; those of numbered classes in the order of their numbers.
+    start = pattern.index("*") if pattern.endswith("*") else 0
+    numbered = all(name[start:].isdecimal() for name in found)
+    return sorted(found, key=lambda name: int(name[start:])) if numbered else found
 
 
 def named_by(name: str, names: Sequence[str]) -> list[str]:
     """As `expanded`, always a list."""
     found = expanded(name, names)
     return [found] if isinstance(found, str) else list(found)
-
-
-def _in_order(found: list[str], pattern: str) -> list[str]:
-    """Columns in the order of the table; those of numbered classes in the order of their numbers."""
-    start = pattern.index("*") if pattern.endswith("*") else 0
-    ends = [name[start:] for name in found]
-    return sorted(found, key=lambda name: int(name[start:])) if all(end.isdecimal() for end in ends) else found
