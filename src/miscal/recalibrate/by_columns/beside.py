@@ -187,8 +187,17 @@ class _Augmented(ByColumns):
         own = features.count
         beta = self.coefficients_[0, own:]
         parts: list[nodes.Node] = []
-        for each, part in zip(design.encodings, design.split(beta), strict=True):
-            parts += _part(each, design.degree, part.tolist())
+        most = 10.0 ** (99.0 / design.degree)
+        for each, part in zip(design.encodings, map(np.ndarray.tolist, design.split(beta)), strict=True):
+            if each.nominal:
+                parts.append(nodes.level_of(each, dict(enumerate(part)), 0.0))
+                continue
+            number: nodes.Node = nodes.Number(each.name, -most, most, each.mean)
+            if each.standard:
+                number = nodes.scaled(each, each.mean, most)
+            parts.append(nodes.polynomial(number, part[: design.degree]))
+            if each.missing:
+                parts.append(nodes.Number(each.name, 0.0, 0.0, part[-1]))
         intercept = float(self.intercepts_[0] - beta @ self.centres_)
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
 
@@ -201,18 +210,6 @@ class _Augmented(ByColumns):
         numeric = [name for name, column in columns.items() if not column.nominal]
         few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
         return {cls.__name__: cls(columns=[*numeric, *few], **cls.tried)} if numeric or few else {}
-
-
-def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
-    """A column's part of the sum."""
-    if column.nominal:
-        return [nodes.level_of(column, dict(enumerate(beta)), 0.0)]
-    most = 10.0 ** (99.0 / degree)
-    number: nodes.Node = nodes.Number(column.name, -most, most, column.mean)
-    if column.standard:
-        number = nodes.scaled(column, column.mean, most)
-    powers = nodes.polynomial(number, beta[:degree])
-    return [powers, nodes.Number(column.name, 0.0, 0.0, beta[-1])] if column.missing else [powers]
 
 
 class AugmentedLogistic(_Augmented):

@@ -137,10 +137,6 @@ def _drawn_back(rows: Sample) -> Recalibrator:
     return DirichletCalibration(l2=0.5 * PENALTY / rows.total, towards="identity")  # against the mean loss
 
 
-def _of_the_score(leaf: Any) -> bool:
-    return isinstance(leaf, Recalibrator) and not leaf.uses_columns
-
-
 def _check_smallest(name: str, value: Any) -> None:
     if isinstance(value, Integral):
         whole(name, value, 1)
@@ -193,7 +189,12 @@ class VariableTree(CutColumns):
     responses: ClassVar[tuple[str, ...]] = RESPONSES
 
     columns: Any = parameter(check_chosen, default=None)
-    leaf: Recalibrator | None = parameter(such, _of_the_score, "must be a recalibrator of the score", default=None)
+    leaf: Recalibrator | None = parameter(
+        such,
+        lambda leaf: isinstance(leaf, Recalibrator) and not leaf.uses_columns,
+        "must be a recalibrator of the score",
+        default=None,
+    )
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
@@ -232,11 +233,10 @@ class VariableTree(CutColumns):
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
         edges, codes = codes_between(numbers)
-        smallest = {"min_samples_leaf": self.min_leaf if self.min_leaf < 1 else int(self.min_leaf)}
-        if self.min_leaf < 1 and sample.weight is not None:
-            smallest = {"min_weight_fraction_leaf": self.min_leaf}
+        by_weight = self.min_leaf < 1 and sample.weight is not None
+        smallest = {"min_weight_fraction_leaf" if by_weight else "min_samples_leaf": self.min_leaf}
         kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
-        grower = kind(max_depth=int(self.max_depth), random_state=int(self.random_state), **smallest)
+        grower = kind(max_depth=self.max_depth, random_state=self.random_state, **smallest)
         return tree_of(grower.fit(codes, sample.outcome, sample_weight=sample.weight).tree_, edges)
 
     def _parts(
