@@ -87,7 +87,7 @@ def inside(values: Array, low: float, high: float) -> bool:
     [True, True, True, False, False, False, False]
     """
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
-    return all(bool(block.min() >= low and block.max() <= high) for block in blocks)
+    return all(block.min() >= low and block.max() <= high for block in blocks)
 
 
 def refuse_rows(bad: Array, what: str, where: str, values: Any = None, hint: str = "") -> None:
@@ -98,7 +98,7 @@ def refuse_rows(bad: Array, what: str, where: str, values: Any = None, hint: str
     rows = np.flatnonzero(bad)
     if not rows.size:
         return
-    row = int(rows[0])
+    row = rows[0]
     value = None if values is None else values[row]
     text = repr(value) if isinstance(value, str) else str(value)
     has = "is missing" if is_missing(value) else f"has {text}"
@@ -128,7 +128,7 @@ def numbers(vector: Vector, where: str, what: str) -> Array:
     kind = vector.type
     if is_number(kind):
         with refusing(what, where=where):
-            return np.ascontiguousarray(numpy_of(vector.cast(pa.float64(), safe=False)))
+            return numpy_of(vector.cast(pa.float64(), safe=False))
     with refusing(what, where=where, got=f"its type is {kind}"):
         texts = vector.cast(pa.large_string())
         odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()  # the row that made a column text

@@ -67,9 +67,8 @@ class Column:
         if self.nominal:
             return self
         codes, levels = factorise(self.values)
-        if self.integer:
-            levels = [int(level) for level in levels]
-        return replace(self, kind="category", values=locked(codes), levels=tuple(levels))
+        shown = map(int, levels) if self.integer else levels
+        return replace(self, kind="category", values=locked(codes), levels=tuple(shown))
 
     def show(self, code: int) -> str:
         """Word one level for people."""
@@ -127,8 +126,14 @@ def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
         return Column(name, "boolean", locked(codes), (False, True))
     if is_number(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
+    if is_.is_time(kind):
+        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return Column(name, "numeric", locked(numpy_of(micros) / 3.6e9))
     if is_.is_temporal(kind):
-        return _arrow_date(name, vector)
+        moments = vector.cast(pa.timestamp("s")) if is_.is_date(kind) else vector
+        # Zones are dropped: the days are those of universal time.
+        ticks = numpy_of(moments.cast(pa.int64()), np.iinfo(np.int64).min)
+        return _date(name, ticks.view(f"{'m8' if is_.is_duration(kind) else 'M8'}[{moments.type.unit}]"))
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         with refusing("must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
@@ -158,18 +163,6 @@ def _date(name: str, values: Array) -> Column:
         # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
         whole, rest = np.divmod(since, day)
     return Column(name, "date" if moments else "numeric", locked(whole + rest / day))
-
-
-def _arrow_date(name: str, vector: Any) -> Column:
-    kind = vector.type
-    if pa.types.is_time(kind):
-        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return Column(name, "numeric", locked(micros.to_numpy(zero_copy_only=False) / 3.6e9))
-    if pa.types.is_date(kind):
-        vector, kind = vector.cast(pa.timestamp("s")), pa.timestamp("s")
-    # Zones are dropped: the days are those of universal time.
-    ticks = numpy_of(vector.cast(pa.int64()), np.iinfo(np.int64).min)
-    return _date(name, ticks.view(f"{'m8' if pa.types.is_duration(kind) else 'M8'}[{kind.unit}]"))
 
 
 class Columns(Mapping[str, Column]):

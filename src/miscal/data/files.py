@@ -17,8 +17,8 @@ from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
 from miscal.data.vectors import is_number
 
-FORMS = {"csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq"), "arrow": (".feather", ".arrow", ".ipc")}
-SUFFIXES = {suffix: form for form, suffixes in FORMS.items() for suffix in suffixes}
+SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES |= dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
 FEW_ROWS = 1 << 12
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"\xff\xff\xff\xff": "arrow"}
@@ -52,7 +52,7 @@ class TableFile:
             else:
                 with _arrow_open(self.path) as reader:
                     schema = reader.schema
-            self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
+            self.names, self.types = schema.names, {field.name: field.type for field in schema}
 
     def load(self, only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all."""
@@ -198,7 +198,7 @@ class CsvFile:
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
             found, first = reader.schema, next(iter(reader), None)
-        self.names: list[str] = list(found.names)
+        self.names: list[str] = found.names
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
         fractions = [values for values in (first or found.empty_table()).columns if values.type == pa.float64()]

@@ -66,8 +66,8 @@ def _indices(vector: Vector, n_classes: int) -> Array | None:
     return values if values.dtype == np.uint8 else np.ascontiguousarray(values, dtype=np.int64)
 
 
-def _listed(labels: list[Any], most: int = 6) -> str:
-    return ", ".join(repr(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+def _listed(labels: list[Any]) -> str:
+    return ", ".join(map(repr, labels[:6])) + (", ..." if len(labels) > 6 else "")
 
 
 def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:

@@ -236,7 +236,7 @@ def _validated(raw: Raw) -> dict[str, Any]:
     rows = checks.check_lengths(lengths)
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     columns = columns_given(extras, "'columns'", rows, f"must have as many rows as {names['outcome']}")
-    zeros = 0 if fields["weight"] is None else rows - int(np.count_nonzero(fields["weight"]))
+    zeros = 0 if fields["weight"] is None else rows - np.count_nonzero(fields["weight"])
     fields |= {"columns": columns, "ignored": zeros, "response": raw.response, "units": Units()}
     if raw.response != "binary":
         fields |= _numbered(raw, labels, probability, fields["exposure"])
@@ -288,10 +288,10 @@ def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, .
 
 def _predictions(raw: Raw) -> Floats:
     """The predictions of a response that is no event, one a row; what only events have is refused."""
-    given = {"count": raw.count, "classes": raw.classes, "positive": raw.positive}
-    for role in (role for role, value in given.items() if value is not None):
-        where = raw.names.get(role, f"'{role}'")
-        raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
+    for role in ("count", "classes", "positive"):
+        if getattr(raw, role) is not None:
+            where = raw.names.get(role, f"'{role}'")
+            raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 
@@ -330,7 +330,7 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
     return _selected(fields, kept >> 1) | {
         "outcome": locked((1 - (kept & 1)).astype(np.uint8)),
         "count": locked(both[kept]),
-        "ignored": fields["ignored"] + int(np.count_nonzero(count == 0)),
+        "ignored": fields["ignored"] + np.count_nonzero(count == 0),
     }
 
 

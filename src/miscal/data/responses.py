@@ -51,8 +51,8 @@ class Units:
     @classmethod
     def holding(cls, *arrays: np.ndarray) -> "Units":
         """Those of all values of some arrays."""
-        least, most = (min(each.min(initial=0.0) for each in arrays), max(each.max(initial=0.0) for each in arrays))
-        return cls.of(float(least), float(most))
+        least = min(each.min(initial=0.0) for each in arrays)
+        return cls.of(least, max(each.max(initial=0.0) for each in arrays))
 
     @property
     def plain(self) -> bool:
@@ -62,7 +62,7 @@ class Units:
     def inside(self, values: np.ndarray) -> Floats:
         """Values on the grid."""
         values = np.asarray(values, dtype=np.float64)
-        return values if self.plain else np.asarray((values - self.low) / self.scale)
+        return values if self.plain else (values - self.low) / self.scale
 
     def back(self, values: Any) -> Any:
         """Means on the grid as means of values."""

@@ -228,7 +228,7 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
 def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
     """Classes and event: stated in the mapping, or read from the names of the columns when the labels are words."""
     stated = tuple(roles.probability) if isinstance(roles.probability, Mapping) else None
-    names, positive = tuple(roles.probabilities), roles.positive
+    names, positive = roles.probabilities, roles.positive
     if len(names) == 1 and stated is not None:
         if positive is not None and positive != stated[0]:
             got = f"got {positive!r} beside a probability of {stated[0]!r}"

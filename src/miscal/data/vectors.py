@@ -78,7 +78,7 @@ def flat(thing: Any, where: str) -> Vector:
         with refusing("must hold one value a row", where=where, got="its rows differ in length"):
             array = np.asarray(thing)
         if array.ndim == 1 and array.dtype.kind not in "biufc":
-            return _from_objects(list(thing), where)
+            return _from_objects(thing, where)
         return _from_numpy(array, where)
     if not hasattr(thing, "__array__"):
         got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
@@ -95,7 +95,7 @@ def described(thing: Any) -> str:
 def unmasked(array: Any, where: str) -> Array:
     """An array without its mask, refused where that hides a value."""
     if np.ma.is_masked(array):
-        row = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
+        row = np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1))
         raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
     return np.asarray(array)
 
@@ -226,13 +226,13 @@ def sigmoid(x: Floats) -> Floats:
     [0.0, 0.5, 1.0]
     """
     small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
 def logit(probability: Floats, edge: float) -> Floats:
     """ln(p / (1 - p)) of probabilities held within [edge, 1 - edge]."""
     held = np.clip(probability, edge, 1.0 - edge)
-    return np.asarray(np.log(held) - np.log1p(-held))
+    return np.log(held) - np.log1p(-held)
 
 
 def is_table(thing: Any) -> bool:

@@ -47,7 +47,7 @@ class Design:
             each = Encoding.learned(column, sample.weight, standard=not raw)
             if column.nominal and column.levels:
                 mass = np.bincount(column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1)[1:]
-                commonest = column.levels[int(np.argmax(mass))]
+                commonest = column.levels[np.argmax(mass)]
                 each = replace(each, levels=[level for level in each.levels if level != commonest])
             made.append(each)
         return cls(made, degree)
@@ -153,7 +153,7 @@ class _Augmented(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         names, features, how = chosen_names(sample.columns, self.columns), Features.of(self), self.get_params()
-        design = Design.learned(sample, names, int(self.degree), raw=how["l2"] > 0)
+        design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
@@ -168,7 +168,7 @@ class _Augmented(ByColumns):
             warn(SEPARATED)
 
     def _design(self) -> Design:
-        return Design(self._encodings(standard=not self.get_params()["l2"]), int(self.degree))
+        return Design(self._encodings(standard=not self.get_params()["l2"]), self.degree)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), Features.of(self), self.centres_

@@ -1,7 +1,7 @@
 """Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
@@ -41,8 +41,8 @@ Begun = list[tuple[Floats, Floats]]  # of rows: what trees cut besides the link 
 
 def evened(sample: Sample) -> Sample:
     """The same rows with weights of mean 1: rules for leaves count rows. Weights of counts hold the exposure."""
-    even = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
-    return replace(sample, weight=even)
+    factor = 1.0 if sample.response == "count" else sample.rows / sample.total
+    return replace(sample, weight=sample.weights * factor)
 
 
 def best_scale(logits: Floats, sample: Sample) -> float:
@@ -54,14 +54,6 @@ def best_scale(logits: Floats, sample: Sample) -> float:
 
     found, _ = minimise(evaluate, np.ones(1), np.zeros(1), sample.total, np.ones(1, bool))
     return float(np.clip(found[0], 0.5, 2.0))
-
-
-def grower(engine: str) -> Callable[..., Grown]:
-    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
-    installed = find_spec("lightgbm") is not None
-    if engine == "lightgbm" and not installed:
-        raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
-    return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
 def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats, offset: Floats) -> Grown:
@@ -217,7 +209,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
         even = evened(sample)
         begun = self.begin(even)
-        for _ in range(int(rounds)):
+        for _ in range(rounds):
             begun = self.grow(even, begun)
 
     def begin(self, sample: Sample, *asked: Sample) -> Begun:
@@ -237,8 +229,12 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def grow(self, sample: Sample, begun: Begun) -> Begun:
         """One more round of trees, and a scale after them; the rows come first among those begun."""
+        installed = find_spec("lightgbm") is not None
+        if self.engine == "lightgbm" and not installed:
+            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
+        grower = by_lightgbm if installed and self.engine != "sklearn" else by_sklearn
         (numbers, link), roots = begun[0], []
-        for grown, values in grower(self.engine)(self, sample, np.vstack([numbers, link]), link):
+        for grown, values in grower(self, sample, np.vstack([numbers, link]), link):
             roots.append(self.nodes_.shape[1])
             grown[1:] += np.where(grown[1:] >= 0, roots[-1], 0)
             self.nodes_, self.cuts_ = np.hstack([self.nodes_, grown]), np.hstack([self.cuts_, values])
@@ -260,7 +256,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         if sample.rows < 2 * FOLDS:
             return 0
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
-        folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
+        folds = range(self.judges if sample.rows <= FOLD_ROWS else 1)
         held = sample.take(np.concatenate([np.flatnonzero(place == fold) for fold in folds]))
         family, outcome, weight = sample.family, 1.0 * held.outcome, held.weights
         first = family.link(held.probability)
@@ -275,7 +271,7 @@ class MulticalibrationBoost(cuts.CutColumns):
             if done - best >= PATIENCE:
                 break
         beyond = weight * (outcome - family.mean(first)) * (best_logit - first)  # of mean 0 if the scores are right
-        if best and float(beyond.sum()) > ONE_SIDED * math.sqrt(float(beyond @ beyond)):
+        if best and beyond.sum() > ONE_SIDED * math.sqrt(beyond @ beyond):
             self.gain_ = best_mean
             return best
         return 0
@@ -299,8 +295,9 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _rounds(self) -> Iterator[tuple[list[int], float]]:
         """Where the trees of each round start, and its scale."""
-        starts = np.split(self._roots(), np.searchsorted(self._roots(), self.ends_))
-        return zip(map(np.ndarray.tolist, starts[:-1]), self.scales_.tolist(), strict=True)
+        roots = self._roots()
+        starts = np.split(roots, np.searchsorted(roots, self.ends_))[:-1]
+        return zip(map(np.ndarray.tolist, starts), self.scales_.tolist(), strict=True)
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""

@@ -141,10 +141,10 @@ class GroupWise(ByColumns):
             maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
             parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
             for place, strength in enumerate(STRENGTHS):
-                loss[place] += float(asked.weights @ asked.losses(_mixed(parts, strength)))
-        best = float(loss.min())
+                loss[place] += asked.weights @ asked.losses(_mixed(parts, strength))
+        best = loss.min()
         # Of strengths that do equally well the largest: without evidence groups are alike.
-        return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
+        return STRENGTHS[np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1]]
 
     # ------------------------------------------------------------------------------------------------ to predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:

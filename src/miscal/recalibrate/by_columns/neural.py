@@ -2,7 +2,6 @@
 
 import base64
 import copy
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -47,8 +46,9 @@ class Inputs:
     def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> "Inputs":
         """Look at the columns of the rows to fit on."""
         made = [Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names]
-        missing_first = [[None, *(level for level in each.levels if level is not None)] for each in made]
-        return cls([replace(each, levels=levels) for each, levels in zip(made, missing_first, strict=True)])
+        for each in made:  # missing comes first, whether or not there is any
+            each.levels[:] = [None, *(level for level in each.levels if level is not None)]
+        return cls(made)
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """Codes (rows, categories) and numbers (rows, width)."""
@@ -155,19 +155,19 @@ class NeuralCalibration(ByColumns):
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
-            network.torch.manual_seed(int(self.random_state))
+            network.torch.manual_seed(self.random_state)
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
             model = network.Calibration(g, knots(binary=outputs == 1), outputs)
-            with network.threads(model, int(self.batch)):
+            with network.threads(model, self.batch):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
     def _held(self, rows: int) -> Array | None:
         """Rows that are not trained on but watched."""
-        if int(self.epochs) == 1 or rows < LEAST_HELD:
+        if self.epochs == 1 or rows < LEAST_HELD:
             return None
         if self.hold_out == "last":
             return np.arange(rows - rows // 10, rows)
@@ -229,12 +229,12 @@ class NeuralCalibration(ByColumns):
         """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
         if getattr(self, "_model", None) is not None:
             return None
-        count = int(self.nominal_.sum())
+        count = self.nominal_.sum()
         first, raw, *rest = self._tensors()
         # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
         layers = [tensor.astype(np.float64) for tensor in rest[count:]]
         values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
-        return values, list(rest[:count]), layers
+        return values, rest[:count], layers
 
     def _formula(self) -> nodes.Formula:
         parts = self.parts()
@@ -258,10 +258,9 @@ class NeuralCalibration(ByColumns):
         """What is kept, each tensor in its shape."""
         inputs = Inputs(self._encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
-        embedding = int(self.embedding)
         shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
-        shapes += [(size, embedding) for size in inputs.sizes]
-        widths = [embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
+        shapes += [(size, self.embedding) for size in inputs.sizes]
+        widths = [self.embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
         flat = [np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_]
