@@ -52,7 +52,8 @@ class TableFile:
             else:
                 with _arrow_open(self.path) as reader:
                     schema = reader.schema
-            self.names, self.types = schema.names, {field.name: field.type for field in schema}
+            self.names = schema.names
+            self.types = {field.name: field.type for field in schema}
 
     def load(self, only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all."""
@@ -321,7 +322,8 @@ class Watch(io.IOBase):
         """Fields in quotes: those over several lines are looked at."""
         whole = self.open + content
         letters = np.frombuffer(whole, np.uint8)
-        quotes, ends = np.flatnonzero(letters == ord('"')), np.flatnonzero(letters == ord("\n"))
+        quotes = np.flatnonzero(letters == ord('"'))
+        ends = np.flatnonzero(letters == ord("\n"))
         first, last = quotes[0::2], quotes[1::2]
         lines = np.searchsorted(ends, last) - np.searchsorted(ends, first[: last.size])
         for place in np.flatnonzero(lines > 1).tolist():

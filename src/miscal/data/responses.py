@@ -87,7 +87,8 @@ def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
     what = "must hold numbers, finite, below 1e100 and none missing"
     values = checks.bounded(vector, where, what, -LARGEST, LARGEST, "drop these rows or mend them")
     if count:
-        bad, hint = (values < 0.0) | (values != np.floor(values)), "amounts? use response='real'"
+        bad = (values < 0.0) | (values != np.floor(values))
+        hint = "amounts? use response='real'"
         checks.refuse_rows(bad, "must hold whole numbers, 0 or more", where, values, hint)
     return values
 

@@ -99,7 +99,9 @@ class DesignFit(LogisticFit):
 
     def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
         super().__init__(rows, features, l2)
-        self.design, self.ready, own = design, design.ready(rows.columns), features.count
+        self.design = design
+        self.ready = design.ready(rows.columns)
+        own = features.count
         self.thin = None  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
         self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
@@ -152,7 +154,9 @@ class _Augmented(ByColumns):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names, features, how = chosen_names(sample.columns, self.columns), Features.of(self), self.get_params()
+        names = chosen_names(sample.columns, self.columns)
+        features = Features.of(self)
+        how = self.get_params()
         design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
@@ -162,7 +166,8 @@ class _Augmented(ByColumns):
         with threads_of_blas().limit(limits=1, user_api="blas"):  # a fit of 50 columns takes a tenth of the time
             theta, separated = fit.best(positive=how.get("constraint") == "positive")
         coefficients, own = theta[1:] * fit.scale, features.count
-        self.coefficients_, self.centres_ = coefficients[None, :], fit.centre[own:].copy()
+        self.coefficients_ = coefficients[None, :]
+        self.centres_ = fit.centre[own:].copy()
         self.intercepts_ = np.array([theta[0] - coefficients[:own] @ fit.centre[:own]])
         if separated:
             warn(SEPARATED)
@@ -171,7 +176,9 @@ class _Augmented(ByColumns):
         return Design(self._encodings(standard=not self.get_params()["l2"]), self.degree)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        design, features, centre = self._design(), Features.of(self), self.centres_
+        design = self._design()
+        features = Features.of(self)
+        centre = self.centres_
         own = features.count
         ready = design.ready(columns)
         out = np.empty(len(probability))

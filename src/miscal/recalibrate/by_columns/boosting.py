@@ -205,7 +205,8 @@ class MulticalibrationBoost(cuts.CutColumns):
         return len(self.ends_)
 
     def _fit(self, sample: Sample) -> None:
-        self.gain_, self.rate_ = 0.0, float(sample.family.link(np.array([sample.rate]))[0])
+        self.gain_ = 0.0
+        self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
         even = evened(sample)
         begun = self.begin(even)
@@ -218,8 +219,10 @@ class MulticalibrationBoost(cuts.CutColumns):
         looked = sample.family.target(expected, sample.outcome, sample.weights)
         names = chosen_names(sample.columns, None)
         self._remember([cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names])
-        self.nodes_, self.cuts_ = np.empty((3, 0), np.int64), np.empty((2, 0))
-        self.ends_, self.scales_ = np.empty(0, np.int64), np.empty(0)
+        self.nodes_ = np.empty((3, 0), np.int64)
+        self.cuts_ = np.empty((2, 0))
+        self.ends_ = np.empty(0, np.int64)
+        self.scales_ = np.empty(0)
         return [self._begun(each.columns, sample.family.link(each.probability)) for each in (sample, *asked)]
 
     def _begun(self, columns: Columns, own: Floats) -> tuple[Floats, Floats]:
@@ -278,7 +281,8 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _held_links(self, sample: Sample, held: Array) -> Iterator[Floats]:
         """The link of rows held out after each round of trees grown on the others, without end."""
-        model, fitted = copy(self), evened(sample.take(np.flatnonzero(~held)))
+        model = copy(self)
+        fitted = evened(sample.take(np.flatnonzero(~held)))
         begun = model.begin(fitted, sample.take(np.flatnonzero(held)))
         while True:
             begun = model.grow(fitted, begun)
@@ -306,7 +310,8 @@ class MulticalibrationBoost(cuts.CutColumns):
         columns = self._cut_columns()
         value: nodes.Node = self.family().before()
         if self.start == "rate":
-            columns, value = [*columns, value], nodes.Linear((), self.rate_)
+            columns = [*columns, value]
+            value = nodes.Linear((), self.rate_)
         values = self.cuts_[1].tolist()
         for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")

@@ -98,7 +98,8 @@ class GroupWise(ByColumns):
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * float(self.smooth))
         found = self._fitted(sample, codes, self.min_rows)
-        self.keys_, self.maps_ = list(map(list, found)), list(found.values())
+        self.keys_ = list(map(list, found))
+        self.maps_ = list(found.values())
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
@@ -135,7 +136,8 @@ class GroupWise(ByColumns):
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
-            fitted, asked = sample.take(np.flatnonzero(inside)), sample.take(np.flatnonzero(~inside))
+            fitted = sample.take(np.flatnonzero(inside))
+            asked = sample.take(np.flatnonzero(~inside))
             if not asked.rows or (sample.response == "binary" and np.unique(fitted.outcome).size < 2):
                 return STRENGTHS[-1]
             maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))

@@ -119,7 +119,8 @@ class LocalRecalibration(ByColumns):
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weights.copy()
-        self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
+        self.centre_ = np.empty(0)
+        self.components_ = np.empty((1, 0))
         raw = self._raw_features(sample.columns)
         if self.reduce == "pca":
             wanted = min(self.dimensions or near.TABULAR, raw.shape[1])
@@ -145,8 +146,10 @@ class LocalRecalibration(ByColumns):
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         """By the observed rate around each row, or its own score where there is no row to learn from."""
         score = self._seen(probability)[0]
-        weight, place = self.weight_, bin_index(score, self.edges_).astype(np.int64)
-        summed, width = np.column_stack([weight, weight * self.observed_]), np.array([float(self.bandwidth)])
+        weight = self.weight_
+        place = bin_index(score, self.edges_).astype(np.int64)
+        summed = np.column_stack([weight, weight * self.observed_])
+        width = np.array([float(self.bandwidth)])
         asked: Any = {"queries": (self._reduced(self._raw_features(columns)), place), "device": self.device}
         sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked)[0]
         found = sums[:, 0] > 0
@@ -158,7 +161,8 @@ class LocalRecalibration(ByColumns):
             return pairs(changed)
         # The most probable class has the new confidence, the others what is left, in proportion.
         matrix = as_rows(probability)
-        rows, label = np.arange(len(matrix)), matrix.argmax(axis=1)
+        rows = np.arange(len(matrix))
+        label = matrix.argmax(axis=1)
         others = np.ones_like(matrix)
         others[rows, label] = 0.0
         # Certainty says nothing of the other classes: they share alike.

@@ -176,7 +176,8 @@ class NeuralCalibration(ByColumns):
     def _rows(self, inputs: Inputs, sample: Sample) -> Any:
         codes, numbers = inputs.read(sample.columns, sample.rows)
         place, part = self.places(sample.probability)
-        labels, weight = sample.outcome.astype(np.int64), sample.weights / sample.weights.mean()
+        labels = sample.outcome.astype(np.int64)
+        weight = sample.weights / sample.weights.mean()
         return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32))
 
     @staticmethod

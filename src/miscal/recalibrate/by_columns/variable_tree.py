@@ -96,7 +96,8 @@ class CutColumns(ByColumns):
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         super().check_state()
         inner = np.flatnonzero(self.nodes_[1] >= 0)
-        column, children = self.nodes_[0, inner], self.nodes_[1:, inner]
+        column = self.nodes_[0, inner]
+        children = self.nodes_[1:, inner]
         fine = (children > inner).all() and (children < self.nodes_.shape[1]).all()
         if not fine or np.unique(children).size < children.size or self.cuts_.shape[1] != self.nodes_.shape[1]:
             raise ValueError("the nodes do not form trees")
@@ -213,7 +214,8 @@ class VariableTree(CutColumns):
 
         names = chosen_names(sample.columns, self.columns)
         favourite = 1 if sample.n_classes == 2 else np.argmax(sample.class_weights)
-        target, weights = (sample.outcome == favourite).astype(np.float64), sample.weights
+        target = (sample.outcome == favourite).astype(np.float64)
+        weights = sample.weights
         kind, learned_on = DecisionTreeClassifier, (sample.outcome, sample.weight)
         if sample.response != "binary":
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
