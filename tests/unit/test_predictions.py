@@ -382,3 +382,10 @@ def test_columns_are_converted_once_and_named():
     assert made.columns["x"] is made.columns["x"]
     assert isinstance(made.columns.find("3"), Column)
     assert "z" not in made.columns
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_no_logit(value: float) -> None:
+    with pytest.raises(MiscalError, match="must not be missing or infinite; row 1") as said:
+        Predictions([0, 1], [0.2, value])
+    assert "logit" not in str(said.value)
