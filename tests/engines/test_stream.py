@@ -145,7 +145,7 @@ def bad(made: pa.Table, name: str, row: int, value: Any) -> pa.Table:
     [
         ("p", 1.2, "must lie in [0, 1]"),
         ("y", 2, "0 or 1"),
-        ("p", None, "must not be missing"),
+        ("p", None, "is missing"),
         ("skewed", np.inf, "finite"),
     ],
 )

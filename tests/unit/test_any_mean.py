@@ -25,9 +25,9 @@ FLAGS = ["--outcome", "claims", "--prediction", "rate", "--response", "count", "
 
 def table(rows=24_000, seed=3, planted="region"):
     p = any_mean.made("claims", seed, rows, planted)
-    columns = p.frame()
     claims = np.rint(p.outcome * p.exposure).astype(int)
-    kept = {name: columns[name] for name in ("age", "region", "income", "sex")}
+    found = {name: p.columns[name] for name in ("age", "region", "income", "sex")}
+    kept = {name: np.array(each.levels)[each.values] if each.nominal else each.values for name, each in found.items()}
     return pa.table({"claims": claims, "rate": p.probability, "years": p.exposure, **kept})
 
 

@@ -102,9 +102,9 @@ PLACES = {
     "weight": lambda v: Predictions(Y, P, weight=v),
     "count": lambda v: Predictions([0, 0, 0, 0], P, count=v),
     "cluster": lambda v: Predictions(Y, P, cluster=v),
-    "id": lambda v: Predictions(Y, P, id=v).take([0]).frame(),
+    "id": lambda v: Predictions(Y, P, id=v).take([0]),
     "columns": lambda v: Predictions(Y, P, columns=v),
-    "one column": lambda v: Predictions(Y, P, columns={"x": v}).frame(),
+    "one column": lambda v: Predictions(Y, P, columns={"x": v}).columns["x"],
 }
 
 

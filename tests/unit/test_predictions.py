@@ -260,20 +260,6 @@ def test_with_probability_keeps_the_rest():
         made.with_probability([0.5] * 3)
 
 
-def test_frame_returns_everything():
-    day = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001  # columns of times without a zone are common
-    columns = {"s": ["b", None, "a", "b"], "t": [day] * 4, "b": [True, None, False, True], "x": [1.5, None, 2.0, 3.0]}
-    table = Predictions(Y, P, weight=P, cluster=[5, 5, 6, 6], id=list("abcd"), columns=columns).frame()
-    assert table.column_names == ["outcome", "probability", "weight", "cluster", "id", "s", "t", "b", "x"]
-    assert table["s"].to_pylist() == columns["s"]
-    assert table["t"].to_pylist() == columns["t"]
-    assert table["b"].to_pylist() == columns["b"]
-    assert table["x"].to_pylist() == columns["x"]
-    assert Predictions([0, 1, 2, 0], THREE, columns={"outcome": P}).frame().column_names == [
-        "outcome", "probability_0", "probability_1", "probability_2", "column_outcome",
-    ]  # fmt: skip
-
-
 def test_repr_says_what_matters():
     text = repr(Predictions(Y, P, weight=[1.0, 2.0, 1.0, 0.0], columns={"age": P}))
     assert text == "Predictions(3 rows, 2 events (75.0%), mean probability 50.0%, weight, 1 ignored, columns: age)"
@@ -396,3 +382,10 @@ def test_columns_are_converted_once_and_named():
     assert made.columns["x"] is made.columns["x"]
     assert isinstance(made.columns.find("3"), Column)
     assert "z" not in made.columns
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_no_logit(value: float) -> None:
+    with pytest.raises(MiscalError, match="must not be missing or infinite; row 1") as said:
+        Predictions([0, 1], [0.2, value])
+    assert "logit" not in str(said.value)

@@ -120,7 +120,7 @@ def test_clip_moves_what_lies_outside_by_the_tolerance_at_most():
     made = read(table, outcome="y", probability="p", clip=1e-6)
     assert made.probability.tolist() == [0.0, 0.5, 1.0]
     assert table["p"][0] == -1e-7
-    with pytest.raises(MiscalError, match=r"column 'p'.*clip=1e-08; row 0 has -1e-07 \(2 such rows"):
+    with pytest.raises(MiscalError, match=r"column 'p' must lie in \[0, 1\].*; row 0 has -1e-07 \(2 such rows"):
         read(table, outcome="y", probability="p", clip=1e-8)
 
 

@@ -121,7 +121,7 @@ def audit(
     whole("max_levels", max_levels, 1)
     check_seed(random_state)
     check_every(every, time)
-    probability = one_prediction(probability, prediction, response, exposure)
+    probability = one_prediction(probability, prediction, response)
     response = data.response if isinstance(data, Predictions) else response
     parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)

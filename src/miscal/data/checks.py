@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,10 +13,9 @@ import numpy as np
 
 from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_table, numpy_of, unmasked
+from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_number, is_table, numpy_of, unmasked
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
-ONE_AS_BITS = np.float64(1.0).view(np.uint64)
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
@@ -87,12 +86,8 @@ def inside(values: Array, low: float, high: float) -> bool:
     >>> [inside(np.array([0.5, value]), 0.0, 1.0) for value in (0.0, -0.0, 1.0, np.nan, -1e-300, np.inf, 1 + 1e-15)]
     [True, True, True, False, False, False, False]
     """
-    whole = (low, high) == (0.0, 1.0) and values.dtype == np.float64 and values.flags.c_contiguous and values.size > 0
-    # One look: as whole numbers, the bits of 0 to 1 are in order, and all else (-0.0 too) lies above them.
-    if whole and values.view(np.uint64).max() <= ONE_AS_BITS:
-        return True
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
-    return all(bool(block.min() >= low and block.max() <= high) for block in blocks)
+    return all(block.min() >= low and block.max() <= high for block in blocks)
 
 
 def refuse_rows(bad: Array, what: str, where: str, values: Any = None, hint: str = "") -> None:
@@ -103,7 +98,7 @@ def refuse_rows(bad: Array, what: str, where: str, values: Any = None, hint: str
     rows = np.flatnonzero(bad)
     if not rows.size:
         return
-    row = int(rows[0])
+    row = rows[0]
     value = None if values is None else values[row]
     text = repr(value) if isinstance(value, str) else str(value)
     has = "is missing" if is_missing(value) else f"has {text}"
@@ -123,22 +118,22 @@ def plain(vector: Any) -> Any:
     return vector
 
 
-def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
+def numbers(vector: Vector, where: str, what: str) -> Array:
     """Take a vector as float64 with NaN for missing; `what` says what it should have been."""
     if isinstance(vector, np.ndarray):
         if vector.dtype.kind in "iuf":
             return np.ascontiguousarray(vector, dtype=np.float64)
-        raise refusal(what, where=where, got=f"its dtype is {vector.dtype}", hint=hint)
+        raise refusal(what, where=where, got=f"its dtype is {vector.dtype}")
     vector = plain(vector)
     kind = vector.type
-    if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        with refusing(what, where=where, hint=hint):
-            return np.ascontiguousarray(numpy_of(vector.cast(pa.float64(), safe=False)))
-    with refusing(what, where=where, got=f"its type is {kind}", hint=hint):
+    if is_number(kind):
+        with refusing(what, where=where):
+            return numpy_of(vector.cast(pa.float64(), safe=False))
+    with refusing(what, where=where, got=f"its type is {kind}"):
         texts = vector.cast(pa.large_string())
         odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()  # the row that made a column text
         row = odd if odd >= 0 else pc.index(texts.is_valid(), True).as_py()
-        raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}", hint=hint)
+        raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}")
 
 
 def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: str = "") -> Floats:
@@ -149,46 +144,44 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
     return values
 
 
-PROBABILITY = "must hold probabilities, numbers in [0, 1]"
-OUTSIDE_HINT = "logits? use miscal.read(..., logit=True). Rounding noise? use miscal.read(..., clip=1e-6) or numpy.clip"
+PROBABILITY = "must lie in [0, 1], as probabilities do"
+OUTSIDE_HINT = (
+    "logits? use miscal.read(..., logit=True). Percent? divide by 100. Rounding noise? use miscal.read(..., clip=1e-6)"
+)
 
 
-def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float = 0.0) -> None:
-    """Refuse what is not a finite number in [0, 1], naming the first that is further out than the tolerance."""
-    if inside(values, 0.0, 1.0):
-        return
-    nothing = "drop these rows, or find out why the model gave no probability"
-    refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
-    what = "must lie in [0, 1]" + (f" within the tolerance clip={clip:g}" if clip else "")
-    refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
+def one_probability(thing: Any, where: str) -> Floats:
+    """Validate probabilities (n,)."""
+    values = numbers(flat(thing, where), where, PROBABILITY)
+    if not inside(values, 0.0, 1.0):
+        nothing = "drop these rows, or find out why the model gave no probability"
+        refuse_rows(~np.isfinite(values), "must not be missing or infinite", where, values, nothing)
+        refuse_rows((values < 0.0) | (values > 1.0), PROBABILITY, where, values, OUTSIDE_HINT)
+    return values
 
 
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
     """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
-    if is_table(thing):
+    if is_table(thing) or isinstance(thing, Mapping):
         frame = frame_of(thing, where)
         if not len(frame):
             raise refusal("must have at least one column", where=where, got="it has none")
-        singles = [_one_probability(values, f"{where} column '{name}'") for name, values in frame.items()]
-        return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
-    if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
-        lengths = np.array([len(row) if hasattr(row, "__len__") else 1 for row in thing])
+        singles = {name: one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()}
+        check_lengths({f"column '{name}' of {where}": len(values) for name, values in singles.items()})
+        return check_matrix(np.stack(list(singles.values()), axis=1), where), tuple(frame)
+    if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
+        lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
         with refusing(PROBABILITY, where=where):
             thing = np.asarray(thing)
-            thing = thing.astype(np.float64) if thing.dtype.kind == "O" else thing  # None is NaN
-    if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
-        matrix = unmasked(thing, where)
-        if matrix.dtype.kind not in "iuf":
-            raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
-        return check_matrix(np.ascontiguousarray(matrix, dtype=np.float64), where), None
-    return _one_probability(thing, where), None
-
-
-def _one_probability(thing: Any, where: str) -> Floats:
-    values = numbers(flat(thing, where), where, PROBABILITY)
-    check_unit(values, where)
-    return values
+    if getattr(thing, "ndim", 1) != 2 or not hasattr(thing, "__array__"):
+        return one_probability(thing, where), None
+    matrix = unmasked(thing, where)
+    if matrix.dtype.kind not in "iufO":
+        raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
+    with refusing(PROBABILITY, where=where):  # None is NaN
+        matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    return check_matrix(matrix, where), None
 
 
 def check_matrix(matrix: Floats, where: str) -> Floats:
@@ -198,24 +191,22 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
         raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
     if not inside(matrix, 0.0, 1.0):
         for k, column in enumerate(matrix.T):
-            check_unit(column, f"{where} column {k}")
+            one_probability(column, f"column {k} of {where}")
     sums = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
-    if not inside(sums, 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE):
-        hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
-        refuse_rows(~(np.abs(sums - 1.0) <= SUM_TOLERANCE), "must have rows of sum 1 within 1e-4", where, sums, hint)
+    hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
+    bounded(sums, where, "must have rows of sum 1 within 1e-4", 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE, hint)
     return matrix
 
 
-def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]:
-    """Validate sampling weights: finite, not negative, not all zero (unless `part` of more); and how many are zero."""
+def weights(thing: Any, where: str, *, part: bool = False) -> Floats:
+    """Validate sampling weights: finite, not negative, not all zero (unless `part` of more)."""
     what = "must hold numbers, finite and not negative"
     values = bounded(thing, where, what, 0.0, LARGEST_WEIGHT, "drop these rows or mend them")
     tiny = (values > 0) & (values < SMALLEST_WEIGHT)
     refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
-    zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
-    if zeros == values.size and zeros and not part:
-        raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
-    return values, zeros
+    if values.size and not part and not values.any():
+        raise refusal("must not all be zero", where=where, got=f"all {values.size:,} rows have weight 0")
+    return values
 
 
 def whole_numbers(thing: Any, where: str, what: str) -> Integers:
@@ -231,16 +222,10 @@ def whole_numbers(thing: Any, where: str, what: str) -> Integers:
 def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     """Which of so many rows are chosen: by truth values, or by numbers, those below 0 counted from the end."""
     chosen = flat(thing, where)
-    if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
-        if len(chosen) != rows:
-            raise refusal("must have one truth value a row", where=where, got=f"{len(chosen):,} against {rows:,}")
-        return np.flatnonzero(chosen)
-    if not isinstance(chosen, np.ndarray) or (chosen.dtype.kind not in "iu" and chosen.size):
-        raise refusal("must hold row numbers or truth values", where=where)
-    if chosen.size and not inside(chosen, -rows, rows - 1):
-        got = chosen.max() if chosen.max() >= rows else chosen.min()
-        raise refusal(f"must hold row numbers in 0..{rows - 1}", where=where, got=f"got {got}")
-    return chosen.astype(np.int64)
+    if not len(chosen):
+        return np.empty(0, np.int64)
+    with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where=where):
+        return np.asarray(np.arange(rows)[np.asarray(chosen)])
 
 
 def check_lengths(lengths: dict[str, int]) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, check_named, refusal, refusing, visible, warn
 from miscal.data.libraries import pa
-from miscal.data.vectors import Array, Vector, factorise, flat, locked, named_columns, numpy_of
+from miscal.data.vectors import Array, Vector, factorise, flat, is_number, locked, named_columns, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 
@@ -67,26 +67,8 @@ class Column:
         if self.nominal:
             return self
         codes, levels = factorise(self.values)
-        if self.integer:
-            levels = [int(level) for level in levels]
-        return replace(self, kind="category", values=locked(codes), levels=tuple(levels))
-
-    def to_arrow(self) -> "pa.Array":
-        """Return the values as an Arrow array: truth values, a dictionary, moments or numbers."""
-        missing = self.missing
-        if self.kind == "boolean":
-            return pa.array(self.values == 1, mask=missing)
-        if self.kind == "category":
-            codes = pa.array(self.values, mask=missing)
-            try:
-                levels = pa.array(list(self.levels))
-            except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
-                levels = pa.array([str(level) for level in self.levels])
-            return pa.DictionaryArray.from_arrays(codes, levels)
-        if self.kind == "date" and np.nanmax(np.abs(self.values), initial=0) < 1e8:  # else not a date Arrow can hold
-            micros = np.where(missing, 0, np.round(self.values * 86_400_000_000)).astype(np.int64)
-            return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
-        return pa.array(self.values, mask=missing)
+        shown = map(int, levels) if self.integer else levels
+        return replace(self, kind="category", values=locked(codes), levels=tuple(shown))
 
     def show(self, code: int) -> str:
         """Word one level for people."""
@@ -111,7 +93,7 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
     where = where or f"column '{name}'"
     vector = flat_or_text(values, where)
     if not isinstance(vector, np.ndarray):
-        return _from_arrow(name, vector, where, _stated_order(values))
+        return _from_arrow(name, vector, where, getattr(values, "dtype", None))
     kind = vector.dtype.kind
     if kind == "b":
         return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
@@ -137,41 +119,37 @@ def arrow_vector(values: Any, where: str) -> Any:
         return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
 
 
-def _stated_order(values: Any) -> list[Any] | None:
-    """Order of levels that the user declared: a pandas ordered categorical or a polars Enum."""
-    dtype: Any = getattr(values, "dtype", None)
-    stated = getattr(dtype, "ordered", None) is True or type(dtype).__name__ == "Enum"
-    if not stated or not hasattr(dtype, "categories"):
-        return None
-    return [*dtype.categories, *map(str, dtype.categories)]  # intervals have become text
-
-
-def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
+def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
         codes = numpy_of(vector.cast(pa.int32()), -1)
         return Column(name, "boolean", locked(codes), (False, True))
-    if is_.is_null(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
+    if is_number(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
+    if is_.is_time(kind):
+        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return Column(name, "numeric", locked(numpy_of(micros) / 3.6e9))
     if is_.is_temporal(kind):
-        return _arrow_date(name, vector)
+        moments = vector.cast(pa.timestamp("s")) if is_.is_date(kind) else vector
+        # Zones are dropped: the days are those of universal time.
+        ticks = numpy_of(moments.cast(pa.int64()), np.iinfo(np.int64).min)
+        return _date(name, ticks.view(f"{'m8' if is_.is_duration(kind) else 'M8'}[{moments.type.unit}]"))
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         with refusing("must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
-    codes, levels = factorise(vector, order, where)
+    # The order that the user declared, by the type given: a pandas ordered categorical or a polars Enum.
+    stated = getattr(given, "ordered", None) is True or type(given).__name__ == "Enum"
+    order = list(getattr(given, "categories", ())) if stated else []
+    codes, levels = factorise(vector, [*order, *map(str, order)], where)  # intervals have become text
     return Column(name, "category", locked(codes), tuple(levels))
 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
     values = numbers(vector, where, READABLE)
-    if integer and max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)) >= EXACT:
+    if integer and np.fmax.reduce(np.abs(values), initial=0.0) >= EXACT:
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = integer or np.isfinite(values.sum())  # a finite sum has no infinite part
-    if not finite:
-        hint = "mark missing values as NaN"
-        refuse_rows(np.isinf(values), "must hold finite numbers", where, values, hint)
+    refuse_rows(np.isinf(values), "must hold finite numbers", where, values, "mark missing values as NaN")
     return Column(name, "numeric", locked(values), integer=integer)
 
 
@@ -185,18 +163,6 @@ def _date(name: str, values: Array) -> Column:
         # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
         whole, rest = np.divmod(since, day)
     return Column(name, "date" if moments else "numeric", locked(whole + rest / day))
-
-
-def _arrow_date(name: str, vector: Any) -> Column:
-    kind = vector.type
-    if pa.types.is_time(kind):
-        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return Column(name, "numeric", locked(micros.to_numpy(zero_copy_only=False) / 3.6e9))
-    if pa.types.is_date(kind):
-        vector, kind = vector.cast(pa.timestamp("s")), pa.timestamp("s")
-    # Zones are dropped: the days are those of universal time.
-    ticks = numpy_of(vector.cast(pa.int64()), np.iinfo(np.int64).min)
-    return _date(name, ticks.view(f"{'m8' if pa.types.is_duration(kind) else 'M8'}[{kind.unit}]"))
 
 
 class Columns(Mapping[str, Column]):
@@ -236,6 +202,8 @@ def columns_given(table: Any, where: str, rows: int | None, what: str) -> Column
     """The columns of a table or an array, of so many rows: `what` says so where one is not."""
     named: Any = table if isinstance(table, Columns) else named_columns(table, where)
     for name in named if rows is not None else ():
-        if len(named[name]) != rows:
-            raise refusal(what, where=f"{where} column '{name}'", got=f"{len(named[name]):,} against {rows:,}")
+        with refusing("must hold one value a row", where=f"{where} column '{name}'"):
+            length = len(named[name])
+        if length != rows:
+            raise refusal(what, where=f"{where} column '{name}'", got=f"{length:,} against {rows:,}")
     return Columns(named)

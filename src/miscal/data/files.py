@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
+from miscal.data.vectors import is_number
 
-FORMS = {"csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq"), "arrow": (".feather", ".arrow", ".ipc")}
-SUFFIXES = {suffix: form for form, suffixes in FORMS.items() for suffix in suffixes}
+SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES |= dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
 FEW_ROWS = 1 << 12
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"\xff\xff\xff\xff": "arrow"}
@@ -50,41 +52,40 @@ class TableFile:
             else:
                 with _arrow_open(self.path) as reader:
                     schema = reader.schema
-            self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
+            self.names = schema.names
+            self.types = {field.name: field.type for field in schema}
 
     def load(self, only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all."""
-        columns = None if only is None else list(only)
         with self.guarded():
             if self.csv is not None:
-                return self.csv.load(self.types, columns)
+                return self.csv.load(self.types, only)
             if self.form == "arrow":
-                return _arrow_read(self.path, columns)
+                return _arrow_read(self.path, only)
             # ParquetFile and not read_table: the latter takes "year=2024" in a path for a column.
             with self._parquet() as file:
-                return file.read(columns=columns)
+                return file.read(columns=only)
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> "Iterator[pa.Table]":
         """Read some columns of a part, batch by batch."""
         with self.guarded(f", row group {part}" if self.form == "parquet" else ""):
             if self.csv is not None:
                 yield from self.csv.blocks(self.types, columns)
-            elif self.form == "arrow":
-                table = _arrow_read(self.path, list(columns))
-                yield from (table.slice(first, batch_rows) for first in range(0, table.num_rows, batch_rows))
-            else:
-                yield from self._row_group(part, list(columns), batch_rows)
-
-    def _row_group(self, part: int, columns: list[str], batch_rows: int) -> "Iterator[pa.Table]":
-        # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
-        few = batch_rows <= FEW_ROWS
-        text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
-        with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
-            if (self.parts[part] or 0) <= batch_rows:  # with less memory than the general way
-                yield file.read_row_group(part, columns=columns, use_threads=False)
                 return
-            for batch in file.iter_batches(batch_rows, row_groups=[part], columns=columns, use_threads=False):
-                yield pa.Table.from_batches([batch])
+            if self.form == "arrow":
+                table = _arrow_read(self.path, columns)
+                yield from (table.slice(first, batch_rows) for first in range(0, table.num_rows, batch_rows))
+                return
+            # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
+            few = batch_rows <= FEW_ROWS
+            text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
+            asked: Any = {"columns": list(columns), "use_threads": False}
+            with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
+                if (self.parts[part] or 0) <= batch_rows:  # with less memory than the general way
+                    yield file.read_row_group(part, **asked)
+                    return
+                for batch in file.iter_batches(batch_rows, row_groups=[part], **asked):
+                    yield pa.Table.from_batches([batch])
 
     def _parquet(self, **options: Any) -> Any:
         return pq.ParquetFile(self.path, page_checksum_verification=True, **options)
@@ -105,8 +106,7 @@ def kind_of(arrow_type: Any) -> str:
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"
-    numbers = (is_.is_floating, is_.is_decimal, is_.is_null, is_.is_time, is_.is_duration)
-    if any(test(arrow_type) for test in numbers):
+    if is_number(arrow_type) or is_.is_time(arrow_type) or is_.is_duration(arrow_type):
         return "numeric"
     return "date" if is_.is_temporal(arrow_type) else ""
 
@@ -115,7 +115,9 @@ def _form(path: Path, where: str) -> str:
     """Tell the format of a file, and refuse what is no readable file."""
     check_file(path)
     if not path.exists():
-        raise refusal("does not exist", where=where, hint=_neighbour(path))
+        names = [item.name for item in islice(path.parent.glob("*"), 1000)]
+        nothing = f"the folder '{path.parent}' is empty or does not exist"
+        raise refusal("does not exist", where=where, hint=nearest(path.name, names) if names else nothing)
     if path.is_dir():
         raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")
     with refusing("cannot be opened", where=where), path.open("rb") as stream:
@@ -136,13 +138,6 @@ def _form(path: Path, where: str) -> str:
     return known or sniffed or ""
 
 
-def _neighbour(path: Path) -> str:
-    with suppress(OSError):
-        names = [item.name for item in path.parent.iterdir()][:1000]
-        return nearest(path.name, names) if names else f"the folder '{path.parent}' is empty"
-    return f"the folder '{path.parent}' does not exist"
-
-
 def _arrow_open(path: Path) -> Any:
     with path.open("rb") as stream:
         is_stream = stream.read(4) == b"\xff\xff\xff\xff"
@@ -150,7 +145,7 @@ def _arrow_open(path: Path) -> Any:
     return pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source)
 
 
-def _arrow_read(path: Path, only: list[str] | None) -> "pa.Table":
+def _arrow_read(path: Path, only: Sequence[str] | None) -> "pa.Table":
     with _arrow_open(path) as reader:
         table = reader.read_all()
     table = table if only is None else table.select(only)
@@ -204,7 +199,7 @@ class CsvFile:
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
             found, first = reader.schema, next(iter(reader), None)
-        self.names: list[str] = list(found.names)
+        self.names: list[str] = found.names
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
         fractions = [values for values in (first or found.empty_table()).columns if values.type == pa.float64()]
@@ -251,7 +246,13 @@ class CsvFile:
             except ValueError as error:
                 if watch.problem is not None:
                     raise watch.problem from None
-                self._widen(types, str(error))
+                # A column whose value did not fit, as the reader said, moves up the ladder.
+                found = re.search(r"In CSV column #(\d+)", str(error))
+                name = self.names[int(found[1])] if found else ""
+                if found and types[name] != ladder()[-1]:
+                    wide = re.search(r"invalid value '[+-]?\d{19,}'", str(error))  # as text it keeps its digits
+                    types[name] = pa.string() if wide else ladder()[step_of(types[name]) + 1]
+                    raise TypesChanged(name) from error
                 with open_bytes(self.path) as again:  # for a message that counts the lines
                     as_bytes = dict.fromkeys(self.names, pa.binary())
                     deque(csv.open_csv(again, *self._options(as_bytes, threads=False)), maxlen=0)
@@ -259,16 +260,6 @@ class CsvFile:
         watch.end()
         if watch.zeros and not self.looked and self._keep_digits(types):
             raise TypesChanged(self.path)
-
-    def _widen(self, types: dict[str, Any], said: str) -> None:
-        """Move a column whose value did not fit, as a reader said, up the ladder, and say so by `TypesChanged`."""
-        found = re.search(r"In CSV column #(\d+)", said)
-        name = self.names[int(found[1])] if found else None
-        if name is None or types[name] == ladder()[-1]:
-            return
-        wide = re.search(r"invalid value '[+-]?\d{19,}'", said)
-        types[name] = pa.string() if wide else ladder()[step_of(types[name]) + 1]  # as text it keeps its digits
-        raise TypesChanged(name)
 
     def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all, with these types, which are widened where a value does not fit."""
@@ -331,7 +322,8 @@ class Watch(io.IOBase):
         """Fields in quotes: those over several lines are looked at."""
         whole = self.open + content
         letters = np.frombuffer(whole, np.uint8)
-        quotes, ends = np.flatnonzero(letters == ord('"')), np.flatnonzero(letters == ord("\n"))
+        quotes = np.flatnonzero(letters == ord('"'))
+        ends = np.flatnonzero(letters == ord("\n"))
         first, last = quotes[0::2], quotes[1::2]
         lines = np.searchsorted(ends, last) - np.searchsorted(ends, first[: last.size])
         for place in np.flatnonzero(lines > 1).tolist():

@@ -20,16 +20,24 @@ def encode(
 ) -> tuple[Array, Classes]:
     """Return the class index of every row (uint8 or int64) and the classes in order."""
     refuse_missing(vector, where)
-    if classes is None and positive is None:
-        return _indices(vector, n_classes, where), tuple(range(n_classes))
-    order = _classes(classes, n_classes) if classes is not None else None
+    order: Classes = tuple(range(n_classes))
+    what, named = f"must be one of the {n_classes} classes", classes is not None or positive is not None
+    if not named:
+        quick = _indices(vector, n_classes)
+        if quick is not None:
+            return quick, order
+        several = f"must be a class index, a whole number from 0 to {n_classes - 1}"
+        what = "must be 0 or 1 (or true and false)" if n_classes == 2 else several
     codes, found = factorise(vector, where=where)
-    if order is None:
+    if classes is not None:
+        order = _classes(classes, n_classes)
+    elif positive is not None:
         order = _from_positive(codes, found, positive, n_classes, where)
     index = [_place(label, order) for label in found]
     if None in index:
         code = index.index(None)
-        what, hint = f"must be one of the {len(order)} classes", nearest(str(found[code]), map(str, order))
+        near = nearest(str(found[code]), map(str, order))
+        hint = near if named else _naming_hint(found, n_classes, where)
         refuse_rows(codes == code, what, where, np.array(found, dtype=object)[codes], hint)
     return np.array(index, dtype=np.uint8 if n_classes < 256 else np.int64)[codes], order
 
@@ -45,28 +53,21 @@ def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None
         refuse_rows(np.isnan(vector), "must not be missing", where, hint=hint)
 
 
-def _indices(vector: Vector, n_classes: int, where: str) -> Array:
-    """Take labels that already are 0..K-1."""
-    if not isinstance(vector, np.ndarray) and not are_words(vector):
-        vector = numpy_of(plain(vector))
-    if not isinstance(vector, np.ndarray) or vector.dtype.kind not in "biuf":
-        value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
-        what = f"holds words, so the {'classes' if n_classes > 2 else 'event'} must be named"
-        hint = _naming_hint(factorise(vector, where=where)[1], n_classes, where)
-        raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
-    if vector.dtype == np.bool_:
-        return np.ascontiguousarray(vector).view(np.uint8)
-    whole = vector.dtype.kind != "f" or bool(np.all(vector == np.floor(vector)))
-    if not whole or not inside(vector, 0, n_classes - 1):
-        bad = ~((vector >= 0) & (vector < n_classes) & (vector == np.floor(vector)))
-        several = f"must be a class index, a whole number from 0 to {n_classes - 1}"
-        allowed = "must be 0 or 1 (or true and false)" if n_classes == 2 else several
-        refuse_rows(bad, allowed, where, vector, _naming_hint(factorise(vector, where=where)[1], n_classes, where))
-    return vector if vector.dtype == np.uint8 else np.ascontiguousarray(vector, dtype=np.int64)
+def _indices(vector: Vector, n_classes: int) -> Array | None:
+    """Take labels that already are 0..K-1; None where they are not."""
+    if are_words(vector):
+        return None
+    values = vector if isinstance(vector, np.ndarray) else numpy_of(plain(vector))
+    if values.dtype == np.bool_:
+        return np.ascontiguousarray(values).view(np.uint8)
+    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not (values != np.floor(values)).any())
+    if not whole or not inside(values, 0, n_classes - 1):
+        return None
+    return values if values.dtype == np.uint8 else np.ascontiguousarray(values, dtype=np.int64)
 
 
-def _listed(labels: list[Any], most: int = 6) -> str:
-    return ", ".join(repr(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+def _listed(labels: list[Any]) -> str:
+    return ", ".join(map(repr, labels[:6])) + (", ..." if len(labels) > 6 else "")
 
 
 def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:

@@ -33,7 +33,8 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
             continue
         place = Path(os.path.realpath(path))
         for name, given in read:
-            if _are_same(given, place.parent if given.is_dir() else place):
+            target = place.parent if given.is_dir() else place
+            if target.exists() and given.samefile(target):  # if by another name (a hard link)
                 got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
                 raise refusal("would write over what is read", where=option, got=got, hint="give another name")
         if place in seen:
@@ -55,11 +56,6 @@ def _places(given: Any) -> list[Path]:
     path = os.fspath(given)
     found = [path] if os.path.exists(path) else glob.glob(path, recursive=True)  # noqa: PTH110, PTH207
     return [Path(os.path.realpath(each)) for each in found]
-
-
-def _are_same(one: Path, other: Path) -> bool:
-    """Whether two paths name the same, if by another name (a hard link)."""
-    return one == other or (one.exists() and other.exists() and one.samefile(other))
 
 
 def check_file(path: str | PathLike[str]) -> None:
@@ -127,8 +123,15 @@ def _beside(place: Path) -> tuple[Path, Path]:
     # The machine, in a few characters: folders are shared, and numbers of processes are not.
     start = f".{name}.{zlib.crc32(platform.node().encode()):08x}-"
     folder = None if _is_node(place) else place.parent
-    if folder is not None:
-        _sweep(folder, start)
+    own = glob.escape(start)
+    # On Windows the signal 0 would end a process.
+    left = folder.glob(f"{own}*.part") if folder is not None and os.name != "nt" else ()
+    for part in left:
+        with contextlib.suppress(OSError, ValueError):
+            try:
+                os.kill(int(part.name[len(start) :].split(".")[0]), 0)
+            except ProcessLookupError:  # the process that left it is no more
+                part.unlink()
     handle, temporary = tempfile.mkstemp(prefix=f"{start}{os.getpid()}.", suffix=".part", dir=folder)
     os.close(handle)
     return Path(temporary), place
@@ -145,16 +148,6 @@ def _pour(temporary: Path, node: Path) -> None:
     with os.fdopen(handle, "wb") as file, temporary.open("rb") as made:
         os.set_blocking(file.fileno(), True)
         shutil.copyfileobj(made, file)
-
-
-def _sweep(folder: Path, start: str) -> None:
-    """Remove temporary files of the same target that processes which are no more have left."""
-    for left in folder.glob(f"{glob.escape(start)}*.part") if os.name != "nt" else ():  # there 0 would end a process
-        with contextlib.suppress(OSError, ValueError):
-            try:
-                os.kill(int(left.name[len(start) :].split(".")[0]), 0)
-            except ProcessLookupError:
-                left.unlink()
 
 
 def _mode(target: Path) -> int:

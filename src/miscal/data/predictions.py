@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes, responses
-from miscal.data.columns import Columns
-from miscal.data.errors import refusal, refusing, visible
-from miscal.data.libraries import pa
+from miscal.data.columns import Columns, columns_given
+from miscal.data.errors import refusal, visible
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
@@ -57,7 +56,7 @@ class Predictions:
         the number of events.
     y_prob : (n,) or (n, K) numbers
         (n,): the probability of class 1. (n, 2): its column 1 is used. (n, K): rows sum to 1 within 1e-4 and are never
-        renormalised.
+        renormalised; a table or a dict has a column for each class.
     weight : (n,) numbers, optional
         Sampling weights, scale-free. Rows of weight 0 are checked like the others, then left out (`ignored`).
     count : (n,) whole numbers, optional
@@ -106,10 +105,10 @@ class Predictions:
     id: Vector | None
     columns: Columns
     classes: tuple[Any, ...]
-    ignored: int = field(default=0)
-    response: str = "binary"
-    exposure: Floats | None = None
-    units: Units = field(default=Units())
+    ignored: int
+    response: str
+    exposure: Floats | None
+    units: Units
 
     def __init__(
         self,
@@ -182,18 +181,6 @@ class Predictions:
         units = self.units if self.response == "binary" else Units.holding(self.outcome, probability)
         return Predictions._of(self.__dict__ | {"probability": locked(probability), "units": units})
 
-    def frame(self) -> pa.Table:
-        """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
-        words = ("outcome", "probability", "weight", "count", "cluster", "exposure", "id")
-        arrays = {word: getattr(self, word) for word in words if getattr(self, word) is not None}
-        if self.probability.ndim == 2:
-            del arrays["probability"]
-            singles = {f"probability_{label}": self.probability[:, k] for k, label in enumerate(self.classes)}
-            arrays = {"outcome": self.outcome, **singles, **arrays}
-        for name, column in self.columns.items():
-            arrays[name if name not in arrays else f"column_{name}"] = column.to_arrow()
-        return pa.table(arrays)
-
     def __repr__(self) -> str:
         stands: Any = self.count if self.exposure is None else self.exposure
         weight = self.weight if stands is None else stands * (1.0 if self.weight is None else self.weight)
@@ -238,32 +225,25 @@ def _validated(raw: Raw) -> dict[str, Any]:
     names = raw.names
     if responses.check_response(raw.response) == "binary":
         if raw.exposure is not None:
-            hint = "say response='count' or response='real'"
-            raise refusal("needs a response that is no event", where=names["exposure"], hint=hint)
+            raise refusal("needs response='count' or response='real'", where=names["exposure"])
         probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
     else:
         probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
-    weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names["weight"], part=raw.part)
-    cluster = _labels(raw, "cluster", "every row needs its cluster: give rows that stand alone one each")
-    if cluster is not None:
-        cluster = encoded(cluster, None, names["cluster"])[0].astype(np.int64)
-    named_rows = _labels(raw, "id", "every row needs its id, or leave it out")
-    fields: dict[str, Any] = {"weight": weight, "cluster": cluster, "id": named_rows, "count": None}
-    fields["exposure"] = None if raw.exposure is None else responses.exposures(raw.exposure, names["exposure"])
+    fields = {role: _beside(raw, role) for role in ("weight", "count", "cluster", "id", "exposure")}
+    lengths = {names["outcome"]: len(labels), names["probability"]: len(probability)}
+    lengths |= {names[role]: len(values) for role, values in fields.items() if values is not None}
+    rows = checks.check_lengths(lengths)
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
-    checks.check_lengths(
-        {names["outcome"]: len(labels), names["probability"]: len(probability)}
-        | {names[role]: len(values) for role, values in fields.items() if values is not None}
-        | {f"column '{name}'": _length(values, name) for name, values in extras.items()}
-    )
-    fields |= {"columns": Columns(extras), "ignored": zeros, "response": raw.response, "units": Units()}
+    columns = columns_given(extras, "'columns'", rows, f"must have as many rows as {names['outcome']}")
+    zeros = 0 if fields["weight"] is None else rows - np.count_nonzero(fields["weight"])
+    fields |= {"columns": columns, "ignored": zeros, "response": raw.response, "units": Units()}
     if raw.response != "binary":
         fields |= _numbered(raw, labels, probability, fields["exposure"])
     elif raw.count is None:
         fields |= _labelled(raw, labels, probability, named)
     else:
-        fields |= _counted(raw, labels, probability)
+        fields |= _counted(raw, labels, probability, fields["count"])
     fields |= {name: locked(fields[name]) for name in ROWS if fields[name] is not None}
     if zeros:
         fields = _selected(fields, np.flatnonzero(fields["weight"]))
@@ -274,18 +254,20 @@ def _validated(raw: Raw) -> dict[str, Any]:
     return fields
 
 
-def _length(values: Any, name: str) -> int:
-    with refusing("must hold one value a row", where=f"column '{name}'"):
-        return len(values)
-
-
-def _labels(raw: Raw, role: str, hint: str) -> Vector | None:
-    """What stands for names of rows or of clusters, where it was given."""
-    if getattr(raw, role) is None:
+def _beside(raw: Raw, role: str) -> Any:
+    """What stands beside the outcomes, validated; None where it was not given."""
+    given, where = getattr(raw, role), raw.names[role]
+    if given is None:
         return None
-    vector = flat(getattr(raw, role), raw.names[role])
-    outcomes.refuse_missing(vector, raw.names[role], hint)
-    return vector
+    if role == "weight":
+        return checks.weights(given, where, part=raw.part)
+    if role == "count":
+        return checks.whole_numbers(given, where, "must hold whole numbers of trials, 0 or more")
+    if role == "exposure":
+        return responses.exposures(given, where)
+    vector = flat(given, where)
+    outcomes.refuse_missing(vector, where, f"every row needs its {role}")
+    return vector if role == "id" else encoded(vector, (), where)[0].astype(np.int64)
 
 
 def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> dict[str, Any]:
@@ -306,10 +288,10 @@ def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, .
 
 def _predictions(raw: Raw) -> Floats:
     """The predictions of a response that is no event, one a row; what only events have is refused."""
-    given = {"count": raw.count, "classes": raw.classes, "positive": raw.positive}
-    for role in (role for role, value in given.items() if value is not None):
-        where = raw.names.get(role, f"'{role}'")
-        raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
+    for role in ("count", "classes", "positive"):
+        if getattr(raw, role) is not None:
+            where = raw.names.get(role, f"'{role}'")
+            raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 
@@ -323,7 +305,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
     return {"outcome": outcome, "probability": predicted, "classes": (0, 1), "units": units}
 
 
-def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
+def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> dict[str, Any]:
     """Events, count, probability and classes of aggregated rows."""
     trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:
@@ -333,15 +315,11 @@ def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     if raw.classes is not None or raw.positive is not None:
         given = "'classes'" if raw.classes is not None else "'positive'"
         raise refusal(f"cannot go with {trials}", where=given, hint=f"{happened} holds numbers of events, not labels")
-    count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
-    checks.check_lengths({happened: len(labels), trials: len(count)})
     events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
-    if (events > count).any():
-        said = [f"{own} events in {every} trials" for own, every in zip(events.tolist(), count.tolist(), strict=True)]
-        checks.refuse_rows(events > count, f"must not exceed {trials}", happened, np.array(said, object))
+    checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
-    return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}
+    return {"outcome": events, "probability": probability, "classes": (0, 1)}
 
 
 def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
@@ -352,7 +330,7 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
     return _selected(fields, kept >> 1) | {
         "outcome": locked((1 - (kept & 1)).astype(np.uint8)),
         "count": locked(both[kept]),
-        "ignored": fields["ignored"] + int(np.count_nonzero(count == 0)),
+        "ignored": fields["ignored"] + np.count_nonzero(count == 0),
     }
 
 

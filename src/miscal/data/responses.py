@@ -51,8 +51,8 @@ class Units:
     @classmethod
     def holding(cls, *arrays: np.ndarray) -> "Units":
         """Those of all values of some arrays."""
-        least, most = (min(each.min(initial=0.0) for each in arrays), max(each.max(initial=0.0) for each in arrays))
-        return cls.of(float(least), float(most))
+        least = min(each.min(initial=0.0) for each in arrays)
+        return cls.of(least, max(each.max(initial=0.0) for each in arrays))
 
     @property
     def plain(self) -> bool:
@@ -62,7 +62,7 @@ class Units:
     def inside(self, values: np.ndarray) -> Floats:
         """Values on the grid."""
         values = np.asarray(values, dtype=np.float64)
-        return values if self.plain else np.asarray((values - self.low) / self.scale)
+        return values if self.plain else (values - self.low) / self.scale
 
     def back(self, values: Any) -> Any:
         """Means on the grid as means of values."""
@@ -87,7 +87,8 @@ def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
     what = "must hold numbers, finite, below 1e100 and none missing"
     values = checks.bounded(vector, where, what, -LARGEST, LARGEST, "drop these rows or mend them")
     if count:
-        bad, hint = (values < 0.0) | (values != np.floor(values)), "amounts? use response='real'"
+        bad = (values < 0.0) | (values != np.floor(values))
+        hint = "amounts? use response='real'"
         checks.refuse_rows(bad, "must hold whole numbers, 0 or more", where, values, hint)
     return values
 

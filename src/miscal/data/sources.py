@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes
-from miscal.data.errors import MiscalError, refusal, warn
+from miscal.data.errors import MiscalError, check_named, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Floats, Vector, expanded, factorise, flat, frame_of, names_of, require, sigmoid, unique
+from miscal.data.vectors import Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
 
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
@@ -82,15 +82,13 @@ def read(
     >>> read(table, outcome="late", probability="p", positive="yes")
     Predictions(3 rows, 1 events (33.3%), mean probability 43.3%, columns: carrier)
     """
-    probability = one_prediction(probability, prediction, response, exposure)
+    probability = one_prediction(probability, prediction, response)
     roles = Roles(outcome, probability, weight, count, cluster, id, positive, logit, clip, response, exposure)
     return roles.read(source, columns)
 
 
-def one_prediction(probability: Any, prediction: Any, response: str, exposure: Any = None) -> Any:
+def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
     """The column of what was predicted, by either of its names; None where it was not named."""
-    if exposure is not None and response == "binary":
-        raise refusal("needs response='count' or response='real'", where="'exposure'", got=f"got {exposure!r}")
     if probability is not None and prediction is not None:
         got = f"got probability={probability!r} and prediction={prediction!r}"
         raise refusal("cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once")
@@ -173,15 +171,14 @@ class Roles:
         vectors = {name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)}
         checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
-        binary = self.response == "binary"
-        if not binary and (self.logit or self.clip):
+        if self.response != "binary" and (self.logit or self.clip):
             raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")
-        classes, event = _classes_of(self, labels) if binary else (None, self.positive)
+        classes, event = _classes_of(self, labels)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
             Raw(
                 labels,
-                _probabilities(vectors, self.logit, self.clip) if binary else vectors[self.probability],
+                probabilities_given(vectors, logit=self.logit, clip=self.clip),
                 **beside,
                 columns={name: table[name] for name in kept},
                 classes=classes,
@@ -197,9 +194,11 @@ class Roles:
         """Refuse what is not the name of a column, and a column that plays two parts; a cluster may also be the id."""
         if not self.probabilities:
             raise refusal("must name at least one column", where="'probability'", got=f"got {self.probability!r}")
+        if self.outcome is None or self.probability is None:
+            raise unnamed("the table", names)
         taken: dict[str, str] = {}
         for role, name in self.named:
-            require(name, names, role)
+            check_named([name], names, f"'{role}': the table", names)
             if name in taken and {role, taken[name]} != {"cluster", "id"}:
                 got = f"column '{name}' is also '{taken[name]}'"
                 raise refusal("must be a column of its own", where=f"'{role}'", got=got)
@@ -209,7 +208,7 @@ class Roles:
         """How messages name the parts."""
         words = {role: f"column '{name}'" for role, name in self.named}
         if len(self.probabilities) > 1:
-            words["probability"] = "columns " + ", ".join(f"'{name}'" for name in self.probabilities)
+            words["probability"] = "the probabilities " + ", ".join(f"'{name}'" for name in self.probabilities)
         return NAMES | words
 
 
@@ -219,10 +218,9 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
     if isinstance(columns, str) or not hasattr(columns, "__iter__"):
         raise refusal("must be a list of names", where="'columns'", got=f"got {columns!r}")
     kept = list(columns)
-    for name in kept:
-        require(name, names, "columns")
-        if name == roles.outcome:
-            raise refusal("must not hold the outcome", where="'columns'", got=f"column '{name}' is the outcome")
+    check_named(kept, names, "'columns': the table", names)
+    if roles.outcome in kept:
+        raise refusal("must not hold the outcome", where="'columns'", got=f"'{roles.outcome}' is the outcome")
     unique(kept, "'columns'")
     return kept
 
@@ -230,7 +228,7 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
 def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
     """Classes and event: stated in the mapping, or read from the names of the columns when the labels are words."""
     stated = tuple(roles.probability) if isinstance(roles.probability, Mapping) else None
-    names, positive = tuple(roles.probabilities), roles.positive
+    names, positive = roles.probabilities, roles.positive
     if len(names) == 1 and stated is not None:
         if positive is not None and positive != stated[0]:
             got = f"got {positive!r} beside a probability of {stated[0]!r}"
@@ -238,38 +236,26 @@ def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
         return None, stated[0]
     if len(names) == 1 or stated is not None or roles.count is not None or not outcomes.are_words(labels):
         return stated, positive
-    found = set(map(str, factorise(labels)[1]))
-    for classes in (names, _without_common(names)):
-        if found <= set(classes):
-            return classes, positive
-    return (None if positive is not None else names), positive
-
-
-def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Strip what all names begin with, up to the last mark: p_cat, p_dog become cat, dog."""
+    # Without what all names begin with, up to the last mark: p_cat, p_dog become cat, dog.
     heads = {name[: -len(tail)] for name in names if (tail := name.replace(".", "_").rpartition("_")[2])}
-    return tuple(name[len(next(iter(heads))) :] for name in names) if len(heads) == 1 else names
+    common = len(heads.pop()) if len(heads) == 1 else 0
+    short = tuple(name[common:] for name in names)
+    return (short if set(map(str, factorise(labels)[1])) <= set(short) else None), positive
 
 
-def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floats:
-    """Take the columns as probabilities: (n,) for one column, (n, K) for several."""
-    if not logit:
-        made = [_within(vector, f"column '{name}'", clip) for name, vector in vectors.items()]
-        return made[0] if len(made) == 1 else np.stack(made, axis=1)
-    what, most = "must hold logits, finite numbers", np.finfo(np.float64).max
-    made = [checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()]
-    if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
-        names = ", ".join(f"'{name}'" for name in vectors)
-        warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
-    if len(made) == 1:
-        return sigmoid(made[0])
-    return np.asarray(special.softmax(np.stack(made, axis=1), axis=1))
-
-
-def _within(vector: Vector, where: str, clip: float) -> Floats:
-    values = checks.numbers(vector, where, checks.PROBABILITY)
-    if clip and checks.inside(values, -clip, 1.0 + clip):
-        return np.clip(values, 0.0, 1.0)
-    hint = "logits? pass logit=True. Percent? divide by 100. Rounding noise? pass a tolerance such as clip=1e-6"
-    checks.check_unit(values, where, hint, clip)
-    return values
+def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: float = 0.0) -> Any:
+    """The columns as probabilities yet to be checked: one vector, several by name, or what logits stand for."""
+    if logit:
+        what, most = "must hold logits, finite numbers", np.finfo(np.float64).max
+        made = [checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()]
+        if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
+            names = ", ".join(f"'{name}'" for name in vectors)
+            warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
+        return sigmoid(made[0]) if len(made) == 1 else special.softmax(np.stack(made, axis=1), axis=1)
+    given = dict(vectors)
+    for name, vector in vectors.items() if clip else ():
+        values = checks.numbers(vector, f"column '{name}'", checks.PROBABILITY)
+        held = np.clip(values, 0.0, 1.0)
+        given[name] = np.where(np.abs(values - held) <= clip, held, values)
+    first, *others = given.values()
+    return given if others else first

@@ -33,12 +33,9 @@ def form_of(levels: list[str]) -> str | None:
     (None, '%m/%d/%Y')
     """
     some = levels[:MOST]
-    if not some or not any(sign.isdigit() for sign in some[0]):
+    if not some or not any(sign.isdigit() for sign in some[0]) or all(map(_NUMBER.fullmatch, some)):
         return None
-    for form in _FORMS:
-        if _fit(some, form) and not all(map(_NUMBER.fullmatch, some)):
-            return form
-    fitting = [form for form in DATES if _fit(some, form)]
+    fitting = [form for form in (*_FORMS, *DATES) if _fit(some, form)]
     return fitting[0] if len(fitting) == 1 else None
 
 

@@ -30,15 +30,17 @@ def numpy_of(array: Any, missing: float = math.nan) -> Array:
     kind = array.type
     if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
         return np.asarray(array.to_numpy(zero_copy_only=False))
-    if len(array) == 0:
-        return np.empty(0, kind.to_pandas_dtype())
-    valid, values = array.buffers()
-    own = slice(array.offset, array.offset + len(array))
-    found = np.frombuffer(values, kind.to_pandas_dtype())[own]
     if array.null_count == 0:
-        return found
-    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[own]
-    return np.where(there, found, missing)
+        return np.from_dlpack(array)
+    held = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], offset=array.offset)
+    there = np.from_dlpack(array.is_valid().cast(pa.uint8()))
+    return np.where(there, np.from_dlpack(held), missing)
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers; what is missing everywhere may be taken for one."""
+    is_ = pa.types
+    return bool(is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind) or is_.is_null(kind))
 
 
 def arrow_of(values: Array) -> Any:
@@ -76,7 +78,7 @@ def flat(thing: Any, where: str) -> Vector:
         with refusing("must hold one value a row", where=where, got="its rows differ in length"):
             array = np.asarray(thing)
         if array.ndim == 1 and array.dtype.kind not in "biufc":
-            return _from_objects(list(thing), where)
+            return _from_objects(thing, where)
         return _from_numpy(array, where)
     if not hasattr(thing, "__array__"):
         got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
@@ -93,7 +95,7 @@ def described(thing: Any) -> str:
 def unmasked(array: Any, where: str) -> Array:
     """An array without its mask, refused where that hides a value."""
     if np.ma.is_masked(array):
-        row = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
+        row = np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1))
         raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
     return np.asarray(array)
 
@@ -107,16 +109,12 @@ def _from_numpy(array: Array, where: str) -> Vector:
         return np.asarray(array, dtype=np.float64)
     if kind in "biufMmc":
         return array
-    if kind == "V":
-        raise refusal("must hold one value a row", where=where, got=f"its dtype is {array.dtype}")
     return _from_objects(array.tolist() if kind in "ST" else array, where)
 
 
 def _from_pandas(series: Any, where: str) -> Vector:
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biufMmc":
-        return np.asarray(series.to_numpy())
     name = str(series.dtype)
-    if name.startswith("Sparse"):
+    if isinstance(series.dtype, np.dtype) or name.startswith("Sparse"):
         return _from_numpy(np.asarray(series), where)
     if name.startswith("period") and hasattr(series, "dt"):
         return flat(series.dt.to_timestamp(), where)
@@ -188,7 +186,7 @@ def locked(values: np.ndarray) -> np.ndarray:
     return view
 
 
-def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the labels") -> tuple[Codes, list[Any]]:
+def factorise(vector: Vector, order: Sequence[Any] = (), where: str = "the labels") -> tuple[Codes, list[Any]]:
     """Return int32 codes and the sorted levels that occur; -1 where missing.
 
     The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
@@ -198,7 +196,7 @@ def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the 
         return codes, dictionary.to_pylist()
 
 
-def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes, Any]:
+def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, Any]:
     """Return codes as `factorise` does, with the levels as an Arrow array."""
     with refusing("holds values that cannot be told apart", where=where):
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
@@ -209,10 +207,10 @@ def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes,
         dictionary = made.dictionary
         codes = numpy_of(made.indices.cast(pa.int32()), -1)
         used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
-        place = {level: i for i, level in enumerate(order or ())}
+        place = {level: i for i, level in enumerate(order)}
         levels = dictionary.to_pylist() if order else []
         if levels and all(level in place for level in levels):
-            sequence = np.array(sorted(range(len(levels)), key=lambda i: place[levels[i]]), dtype=np.int64)
+            sequence = np.argsort([place[level] for level in levels])
         else:
             sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
         sequence = sequence[used[sequence]]
@@ -228,13 +226,13 @@ def sigmoid(x: Floats) -> Floats:
     [0.0, 0.5, 1.0]
     """
     small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
 def logit(probability: Floats, edge: float) -> Floats:
     """ln(p / (1 - p)) of probabilities held within [edge, 1 - edge]."""
     held = np.clip(probability, edge, 1.0 - edge)
-    return np.asarray(np.log(held) - np.log1p(-held))
+    return np.log(held) - np.log1p(-held)
 
 
 def is_table(thing: Any) -> bool:
@@ -249,8 +247,7 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
     """
     names = names_of(table, where)
     unique(names, where)
-    arrow = library_of(table) == "pyarrow" and type(table).__name__ in ("Table", "RecordBatch")
-    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) == "pandas" or arrow:
+    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) in ("pandas", "pyarrow"):
         return {str(name): table[name] for name in names}
     import narwhals as nw
 
@@ -268,7 +265,7 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(table, (list, tuple)) and (not isinstance(table, np.ndarray) or table.dtype.names):
         return frame_of(table, where)
     with refusing("must be a table", where=where, got="its rows differ in length"):
-        array = np.asarray(table)
+        array = unmasked(table, where)
     if array.ndim not in (1, 2):
         raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
     return {str(j): column for j, column in enumerate(np.atleast_2d(array.T))}
@@ -276,17 +273,15 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
 
 def names_of(table: Any, where: str) -> list[Any]:
     """Names of the columns of a table, without computing anything."""
+    names: Any
     if isinstance(table, Mapping):
-        return list(table)
-    if isinstance(table, np.ndarray):
-        if not table.dtype.names:
-            got = f"got an array of shape {table.shape}"
-            raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
-        return list(table.dtype.names)
-    if library_of(table) in ("polars", "narwhals") and hasattr(table, "collect_schema"):
-        return list(table.collect_schema().names())
-    names = getattr(table, "column_names", None)
-    names = getattr(table, "columns", None) if names is None else names
+        names = table
+    elif isinstance(table, np.ndarray):
+        names = table.dtype.names
+    elif hasattr(table, "collect_schema"):  # of polars and narwhals, lazy or not
+        names = table.collect_schema().names()
+    else:
+        names = getattr(table, "column_names", getattr(table, "columns", None))
     if names is None or callable(names):
         got, hint = f"got {described(table)}", "a frame, or a dict of name: values"
         raise refusal("must be a table with named columns", where=where, got=got, hint=hint)
@@ -298,14 +293,6 @@ def unique(names: Sequence[Any], where: str) -> None:
     for name, times in Counter(map(str, names)).items():
         if times > 1:
             raise refusal("must have columns of different names", where=where, got=f"column '{name}' occurs twice")
-
-
-def require(name: str, known: Sequence[str], role: str) -> None:
-    """Refuse what is no name, and a name that is not a column, with the nearest one."""
-    if not isinstance(name, str):
-        raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
-    if name not in known:
-        raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
 
 
 def expanded(probability: Any, names: Sequence[str]) -> Any:
@@ -320,18 +307,15 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if pattern == probability and not found:
         raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
-    one = found[0] if pattern == probability else probability
-    return _in_order(found, pattern) if len(found) > 1 else one
+    if len(found) < 2:
+        return found[0] if pattern == probability else probability
+    # In the order of the table; those of numbered classes in the order of their numbers.
+    start = pattern.index("*") if pattern.endswith("*") else 0
+    numbered = all(name[start:].isdecimal() for name in found)
+    return sorted(found, key=lambda name: int(name[start:])) if numbered else found
 
 
 def named_by(name: str, names: Sequence[str]) -> list[str]:
     """As `expanded`, always a list."""
     found = expanded(name, names)
     return [found] if isinstance(found, str) else list(found)
-
-
-def _in_order(found: list[str], pattern: str) -> list[str]:
-    """Columns in the order of the table; those of numbered classes in the order of their numbers."""
-    start = pattern.index("*") if pattern.endswith("*") else 0
-    ends = [name[start:] for name in found]
-    return sorted(found, key=lambda name: int(name[start:])) if all(end.isdecimal() for end in ends) else found

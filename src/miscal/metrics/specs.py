@@ -119,8 +119,8 @@ def _opened(
     unknown = options.keys() - signature(Roles).parameters.keys()
     if unknown:
         raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
-    means = options.get("response", "binary"), options.get("exposure")
-    roles = Roles(**options | {"probability": one_prediction(options.get("probability"), prediction, *means)})
+    probability = one_prediction(options.get("probability"), prediction, options.get("response", "binary"))
+    roles = Roles(**options | {"probability": probability})
     source = opened(data, memory)
     in_memory = memory is None and source.rows is not None and not path
     limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)

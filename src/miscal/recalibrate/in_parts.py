@@ -15,7 +15,7 @@ from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
-from miscal.data.sources import _probabilities
+from miscal.data.sources import probabilities_given
 from miscal.data.vectors import flat, named_by
 from miscal.engines.adding import add_up
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
@@ -136,7 +136,7 @@ def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: 
     table = chunk.table
     try:
         vectors = {name: flat(table[name], f"column '{name}'") for name in names}
-        given = vectors[names[0]] if model.is_mean() else _probabilities(vectors, logit, 0.0)
+        given = vectors[names[0]] if model.is_mean() else probabilities_given(vectors, logit=logit)
         found = model.mapped(model.checked(given), table if model.uses_columns else None)
     except MiscalError as error:
         raise type(error)(located(str(error), chunk)) from error

@@ -47,7 +47,7 @@ class Design:
             each = Encoding.learned(column, sample.weight, standard=not raw)
             if column.nominal and column.levels:
                 mass = np.bincount(column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1)[1:]
-                commonest = column.levels[int(np.argmax(mass))]
+                commonest = column.levels[np.argmax(mass)]
                 each = replace(each, levels=[level for level in each.levels if level != commonest])
             made.append(each)
         return cls(made, degree)
@@ -99,7 +99,9 @@ class DesignFit(LogisticFit):
 
     def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
         super().__init__(rows, features, l2)
-        self.design, self.ready, own = design, design.ready(rows.columns), features.count
+        self.design = design
+        self.ready = design.ready(rows.columns)
+        own = features.count
         self.thin = None  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
         self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
@@ -152,8 +154,10 @@ class _Augmented(ByColumns):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names, features, how = chosen_names(sample.columns, self.columns), Features.of(self), self.get_params()
-        design = Design.learned(sample, names, int(self.degree), raw=how["l2"] > 0)
+        names = chosen_names(sample.columns, self.columns)
+        features = Features.of(self)
+        how = self.get_params()
+        design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
@@ -162,16 +166,19 @@ class _Augmented(ByColumns):
         with threads_of_blas().limit(limits=1, user_api="blas"):  # a fit of 50 columns takes a tenth of the time
             theta, separated = fit.best(positive=how.get("constraint") == "positive")
         coefficients, own = theta[1:] * fit.scale, features.count
-        self.coefficients_, self.centres_ = coefficients[None, :], fit.centre[own:].copy()
+        self.coefficients_ = coefficients[None, :]
+        self.centres_ = fit.centre[own:].copy()
         self.intercepts_ = np.array([theta[0] - coefficients[:own] @ fit.centre[:own]])
         if separated:
             warn(SEPARATED)
 
     def _design(self) -> Design:
-        return Design(self._encodings(standard=not self.get_params()["l2"]), int(self.degree))
+        return Design(self._encodings(standard=not self.get_params()["l2"]), self.degree)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        design, features, centre = self._design(), Features.of(self), self.centres_
+        design = self._design()
+        features = Features.of(self)
+        centre = self.centres_
         own = features.count
         ready = design.ready(columns)
         out = np.empty(len(probability))
@@ -187,8 +194,17 @@ class _Augmented(ByColumns):
         own = features.count
         beta = self.coefficients_[0, own:]
         parts: list[nodes.Node] = []
-        for each, part in zip(design.encodings, design.split(beta), strict=True):
-            parts += _part(each, design.degree, part.tolist())
+        most = 10.0 ** (99.0 / design.degree)
+        for each, part in zip(design.encodings, map(np.ndarray.tolist, design.split(beta)), strict=True):
+            if each.nominal:
+                parts.append(nodes.level_of(each, dict(enumerate(part)), 0.0))
+                continue
+            number: nodes.Node = nodes.Number(each.name, -most, most, each.mean)
+            if each.standard:
+                number = nodes.scaled(each, each.mean, most)
+            parts.append(nodes.polynomial(number, part[: design.degree]))
+            if each.missing:
+                parts.append(nodes.Number(each.name, 0.0, 0.0, part[-1]))
         intercept = float(self.intercepts_[0] - beta @ self.centres_)
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
 
@@ -201,18 +217,6 @@ class _Augmented(ByColumns):
         numeric = [name for name, column in columns.items() if not column.nominal]
         few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
         return {cls.__name__: cls(columns=[*numeric, *few], **cls.tried)} if numeric or few else {}
-
-
-def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
-    """A column's part of the sum."""
-    if column.nominal:
-        return [nodes.level_of(column, dict(enumerate(beta)), 0.0)]
-    most = 10.0 ** (99.0 / degree)
-    number: nodes.Node = nodes.Number(column.name, -most, most, column.mean)
-    if column.standard:
-        number = nodes.scaled(column, column.mean, most)
-    powers = nodes.polynomial(number, beta[:degree])
-    return [powers, nodes.Number(column.name, 0.0, 0.0, beta[-1])] if column.missing else [powers]
 
 
 class AugmentedLogistic(_Augmented):
@@ -354,7 +358,7 @@ class Augmentation(Recalibrator):
             rows = np.arange(done, sample.rows, self.rounds)
             if not self.fresh or np.unique(sample.outcome[rows]).size < 2:
                 rows = np.arange(sample.rows)
-            features = _features(beside, current)
+            features = np.hstack([beside, current[:, 1:]])  # of two classes the second's score is enough
             fitted = clone(self.estimator)
             weighs = sample.weight is not None and has_fit_parameter(fitted, "sample_weight")
             options = {"sample_weight": sample.weights[rows]} if weighs else {}
@@ -372,13 +376,8 @@ class Augmentation(Recalibrator):
         current = pairs(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
-            current = aligned(fitted, _features(beside, current), np.arange(self.n_classes_))
+            current = aligned(fitted, np.hstack([beside, current[:, 1:]]), np.arange(self.n_classes_))
         return normalised(current.copy(), current)
-
-
-def _features(beside: Floats, current: Floats) -> Floats:
-    """Columns and the current scores; of two classes the second's is enough."""
-    return np.hstack([beside, current[:, 1:]])
 
 
 def aligned(fitted: Any, features: Any, classes: Array) -> Floats:

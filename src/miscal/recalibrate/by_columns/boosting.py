@@ -1,7 +1,7 @@
 """Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ from miscal.data.checks import one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Floats, Integers
+from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns import variable_tree as cuts
@@ -41,8 +41,8 @@ Begun = list[tuple[Floats, Floats]]  # of rows: what trees cut besides the link 
 
 def evened(sample: Sample) -> Sample:
     """The same rows with weights of mean 1: rules for leaves count rows. Weights of counts hold the exposure."""
-    even = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
-    return replace(sample, weight=even)
+    factor = 1.0 if sample.response == "count" else sample.rows / sample.total
+    return replace(sample, weight=sample.weights * factor)
 
 
 def best_scale(logits: Floats, sample: Sample) -> float:
@@ -54,14 +54,6 @@ def best_scale(logits: Floats, sample: Sample) -> float:
 
     found, _ = minimise(evaluate, np.ones(1), np.zeros(1), sample.total, np.ones(1, bool))
     return float(np.clip(found[0], 0.5, 2.0))
-
-
-def grower(engine: str) -> Callable[..., Grown]:
-    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
-    installed = find_spec("lightgbm") is not None
-    if engine == "lightgbm" and not installed:
-        raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
-    return by_lightgbm if installed and engine != "sklearn" else by_sklearn
 
 
 def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats, offset: Floats) -> Grown:
@@ -213,11 +205,12 @@ class MulticalibrationBoost(cuts.CutColumns):
         return len(self.ends_)
 
     def _fit(self, sample: Sample) -> None:
-        self.gain_, self.rate_ = 0.0, float(sample.family.link(np.array([sample.rate]))[0])
+        self.gain_ = 0.0
+        self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
         even = evened(sample)
         begun = self.begin(even)
-        for _ in range(int(rounds)):
+        for _ in range(rounds):
             begun = self.grow(even, begun)
 
     def begin(self, sample: Sample, *asked: Sample) -> Begun:
@@ -226,8 +219,10 @@ class MulticalibrationBoost(cuts.CutColumns):
         looked = sample.family.target(expected, sample.outcome, sample.weights)
         names = chosen_names(sample.columns, None)
         self._remember([cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names])
-        self.nodes_, self.cuts_ = np.empty((3, 0), np.int64), np.empty((2, 0))
-        self.ends_, self.scales_ = np.empty(0, np.int64), np.empty(0)
+        self.nodes_ = np.empty((3, 0), np.int64)
+        self.cuts_ = np.empty((2, 0))
+        self.ends_ = np.empty(0, np.int64)
+        self.scales_ = np.empty(0)
         return [self._begun(each.columns, sample.family.link(each.probability)) for each in (sample, *asked)]
 
     def _begun(self, columns: Columns, own: Floats) -> tuple[Floats, Floats]:
@@ -237,8 +232,12 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def grow(self, sample: Sample, begun: Begun) -> Begun:
         """One more round of trees, and a scale after them; the rows come first among those begun."""
+        installed = find_spec("lightgbm") is not None
+        if self.engine == "lightgbm" and not installed:
+            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
+        grower = by_lightgbm if installed and self.engine != "sklearn" else by_sklearn
         (numbers, link), roots = begun[0], []
-        for grown, values in grower(self.engine)(self, sample, np.vstack([numbers, link]), link):
+        for grown, values in grower(self, sample, np.vstack([numbers, link]), link):
             roots.append(self.nodes_.shape[1])
             grown[1:] += np.where(grown[1:] >= 0, roots[-1], 0)
             self.nodes_, self.cuts_ = np.hstack([self.nodes_, grown]), np.hstack([self.cuts_, values])
@@ -257,32 +256,37 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _chosen_rounds(self, sample: Sample) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
-        place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
-        folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        fitted = [evened(sample.take(np.flatnonzero(place != fold))) for fold in folds]
-        models = [copy(self) for _ in folds]
-        begun = [model.begin(*each) for model, *each in zip(models, fitted, held, strict=True)]
-        family, weight = sample.family, np.concatenate([part.weights for part in held])
-        outcome = np.concatenate([1.0 * part.outcome for part in held])
-        first = family.link(np.concatenate([part.probability for part in held]))
+        place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
+        folds = range(self.judges if sample.rows <= FOLD_ROWS else 1)
+        held = sample.take(np.concatenate([np.flatnonzero(place == fold) for fold in folds]))
+        family, outcome, weight = sample.family, 1.0 * held.outcome, held.weights
+        first = family.link(held.probability)
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
-        for done in range(1, MOST_ROUNDS + 1):
-            begun = [model.grow(rows, each) for model, rows, each in zip(models, fitted, begun, strict=True)]
-            logits = np.concatenate([link for _, (_, link) in begun])
+        grown = zip(*(self._held_links(sample, place == fold) for fold in folds), strict=True)
+        for done, links in zip(range(1, MOST_ROUNDS + 1), grown, strict=False):
+            logits = np.concatenate(links)
             mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
                 best, best_mean, best_logit = done, mean, logits
             if done - best >= PATIENCE:
                 break
         beyond = weight * (outcome - family.mean(first)) * (best_logit - first)  # of mean 0 if the scores are right
-        if best and float(beyond.sum()) > ONE_SIDED * math.sqrt(float(beyond @ beyond)):
+        if best and beyond.sum() > ONE_SIDED * math.sqrt(beyond @ beyond):
             self.gain_ = best_mean
             return best
         return 0
+
+    def _held_links(self, sample: Sample, held: Array) -> Iterator[Floats]:
+        """The link of rows held out after each round of trees grown on the others, without end."""
+        model = copy(self)
+        fitted = evened(sample.take(np.flatnonzero(~held)))
+        begun = model.begin(fitted, sample.take(np.flatnonzero(held)))
+        while True:
+            begun = model.grow(fitted, begun)
+            yield begun[1][1]
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not self.rounds_:
@@ -295,8 +299,9 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _rounds(self) -> Iterator[tuple[list[int], float]]:
         """Where the trees of each round start, and its scale."""
-        starts = np.split(self._roots(), np.searchsorted(self._roots(), self.ends_))
-        return zip(map(np.ndarray.tolist, starts[:-1]), self.scales_.tolist(), strict=True)
+        roots = self._roots()
+        starts = np.split(roots, np.searchsorted(roots, self.ends_))[:-1]
+        return zip(map(np.ndarray.tolist, starts), self.scales_.tolist(), strict=True)
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
@@ -305,7 +310,8 @@ class MulticalibrationBoost(cuts.CutColumns):
         columns = self._cut_columns()
         value: nodes.Node = self.family().before()
         if self.start == "rate":
-            columns, value = [*columns, value], nodes.Linear((), self.rate_)
+            columns = [*columns, value]
+            value = nodes.Linear((), self.rate_)
         values = self.cuts_[1].tolist()
         for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")

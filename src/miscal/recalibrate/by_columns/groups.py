@@ -97,8 +97,9 @@ class GroupWise(ByColumns):
         codes = self._codes(sample.columns)
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * float(self.smooth))
-        found = self._fitted(sample, codes, int(self.min_rows))
-        self.keys_, self.maps_ = list(map(list, found)), list(found.values())
+        found = self._fitted(sample, codes, self.min_rows)
+        self.keys_ = list(map(list, found))
+        self.maps_ = list(found.values())
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
@@ -135,23 +136,27 @@ class GroupWise(ByColumns):
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
-            fitted, asked = sample.take(np.flatnonzero(inside)), sample.take(np.flatnonzero(~inside))
-            alike = sample.response == "binary" and np.unique(fitted.outcome).size < 2
-            if alike or not asked.rows:
+            fitted = sample.take(np.flatnonzero(inside))
+            asked = sample.take(np.flatnonzero(~inside))
+            if not asked.rows or (sample.response == "binary" and np.unique(fitted.outcome).size < 2):
                 return STRENGTHS[-1]
-            maps = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
+            maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
             parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
             for place, strength in enumerate(STRENGTHS):
-                loss[place] += float(asked.weights @ asked.losses(_mixed(parts, strength)))
-        best = float(loss.min())
+                loss[place] += asked.weights @ asked.losses(_mixed(parts, strength))
+        best = loss.min()
         # Of strengths that do equally well the largest: without evidence groups are alike.
-        return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
+        return STRENGTHS[np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1]]
 
     # ------------------------------------------------------------------------------------------------ to predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         codes = self._codes(columns)
         if self.handle_unknown == "error":
-            self._refuse_unseen(codes, columns)
+            for each, places in zip(self._encodings(), codes.T, strict=True):
+                column = columns.find(each.name).as_levels()
+                given = np.array([*column.levels, None], object)[column.values]
+                what, where = "must have the levels that fit had", f"'X' column '{each.name}'"
+                refuse_rows(places < 0, what, where, given, "use handle_unknown='parent'")
         maps = self._maps()
         out = _mixed(self._predicted(maps, codes, probability, columns), self.strength_)
         if self.handle_unknown == "identity":
@@ -161,7 +166,6 @@ class GroupWise(ByColumns):
 
     def _formula(self) -> nodes.Formula:
         encodings, maps = self._encodings(), self._maps()
-        identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = maps.pop(()).formula()
         for depth in sorted({len(encodings), *map(len, maps)}):
             parent, own = nodes.Name(f"parent_{depth}"), {}
@@ -169,7 +173,8 @@ class GroupWise(ByColumns):
                 share = one.n_rows_ / (one.n_rows_ + self.strength_)
                 if len(key) == depth:
                     own[key] = nodes.Linear(((share, one.formula()), (1.0 - share, parent)), 0.0)
-            otherwise = nodes.PROBABILITY if identity else parent
+            # The identity has one depth only.
+            otherwise = nodes.PROBABILITY if self.handle_unknown == "identity" else parent
             out = nodes.Named(parent.name, out, _matched(encodings, own, otherwise))
         if self.handle_unknown == "error":
             for each in encodings:
@@ -184,14 +189,6 @@ class GroupWise(ByColumns):
         inner = PlattScaling() if response == "binary" else MeanScaling()
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
-
-    def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
-        for each, places in zip(self._encodings(), codes.T, strict=True):
-            if (places < 0).any():
-                column = columns.find(each.name).as_levels()
-                given = np.array([*column.levels, None], object)[column.values]
-                what, where = "must have the levels that fit had", f"'X' column '{each.name}'"
-                refuse_rows(places < 0, what, where, given, "use handle_unknown='parent'")
 
     def _summary(self) -> str:
         if self.strength_ >= STRENGTHS[-1]:

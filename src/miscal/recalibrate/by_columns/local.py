@@ -114,17 +114,25 @@ class LocalRecalibration(ByColumns):
         else:
             self._remember(near.nearness(sample.columns, names, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
-        score, label = _seen(sample.probability, top=self.top_)
-        self.edges_ = np.asarray(edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
+        score, label = self._seen(sample.probability)
+        self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight)
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weights.copy()
-        self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
+        self.centre_ = np.empty(0)
+        self.components_ = np.empty((1, 0))
         raw = self._raw_features(sample.columns)
         if self.reduce == "pca":
             wanted = min(self.dimensions or near.TABULAR, raw.shape[1])
             self.centre_, self.components_, _ = near.components(raw, wanted, sample.weight)
         self.features_ = self._reduced(raw)
+
+    def _seen(self, probability: Floats) -> tuple[Floats, Any]:
+        """What is binned, and the class that it is the probability of."""
+        if not self.top_:
+            return probability, 1
+        matrix = pairs(probability)
+        return matrix.max(axis=1), matrix.argmax(axis=1)
 
     def _raw_features(self, columns: Columns) -> Floats:
         encodings = self._encodings(standard=self.scale == "standard", ends=near.ENDS)
@@ -133,37 +141,31 @@ class LocalRecalibration(ByColumns):
         return near.features_of(encodings, columns)
 
     def _reduced(self, raw: Floats) -> Floats:
-        return np.ascontiguousarray((raw - self.centre_) @ self.components_) if self.reduce == "pca" else raw
+        return (raw - self.centre_) @ self.components_ if self.reduce == "pca" else raw
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         """By the observed rate around each row, or its own score where there is no row to learn from."""
-        score = _seen(probability, top=self.top_)[0]
-        weight, place = self.weight_, bin_index(score, self.edges_).astype(np.int64)
-        summed, width = np.column_stack([weight, weight * self.observed_]), np.array([float(self.bandwidth)])
+        score = self._seen(probability)[0]
+        weight = self.weight_
+        place = bin_index(score, self.edges_).astype(np.int64)
+        summed = np.column_stack([weight, weight * self.observed_])
+        width = np.array([float(self.bandwidth)])
         asked: Any = {"queries": (self._reduced(self._raw_features(columns)), place), "device": self.device}
         sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked)[0]
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
         mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
-        held = inside(rate, mass / unit_of(float(weight.sum()), len(weight)), float(self.smooth))
+        held = inside(rate, mass / unit_of(weight.sum(), len(weight)), float(self.smooth))
         changed = np.where(found, held, score)
-        return spread_rest(as_rows(probability), changed) if self.top_ else pairs(changed)
-
-
-def _seen(probability: Floats, *, top: bool) -> tuple[Floats, Any]:
-    """What is binned, and the class that it is the probability of."""
-    if not top:
-        return probability, 1
-    matrix = pairs(probability)
-    return matrix.max(axis=1), matrix.argmax(axis=1)
-
-
-def spread_rest(probability: Floats, confidence: Floats) -> Floats:
-    """Give the most probable class of each row a new confidence and the others what is left, in proportion."""
-    rows, label = np.arange(len(probability)), probability.argmax(axis=1)
-    others = np.ones_like(probability)
-    others[rows, label] = 0.0
-    # Certainty says nothing of the other classes: they share alike.
-    out = normalised(probability * others, others) * (1.0 - confidence)[:, None]
-    out[rows, label] = confidence
-    return out
+        if not self.top_:
+            return pairs(changed)
+        # The most probable class has the new confidence, the others what is left, in proportion.
+        matrix = as_rows(probability)
+        rows = np.arange(len(matrix))
+        label = matrix.argmax(axis=1)
+        others = np.ones_like(matrix)
+        others[rows, label] = 0.0
+        # Certainty says nothing of the other classes: they share alike.
+        out = normalised(matrix * others, others) * (1.0 - changed)[:, None]
+        out[rows, label] = changed
+        return out

@@ -2,7 +2,6 @@
 
 import base64
 import copy
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -47,8 +46,9 @@ class Inputs:
     def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> "Inputs":
         """Look at the columns of the rows to fit on."""
         made = [Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names]
-        missing_first = [[None, *(level for level in each.levels if level is not None)] for each in made]
-        return cls([replace(each, levels=levels) for each, levels in zip(made, missing_first, strict=True)])
+        for each in made:  # missing comes first, whether or not there is any
+            each.levels[:] = [None, *(level for level in each.levels if level is not None)]
+        return cls(made)
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """Codes (rows, categories) and numbers (rows, width)."""
@@ -155,19 +155,19 @@ class NeuralCalibration(ByColumns):
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
-            network.torch.manual_seed(int(self.random_state))
+            network.torch.manual_seed(self.random_state)
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
             model = network.Calibration(g, knots(binary=outputs == 1), outputs)
-            with network.threads(model, int(self.batch)):
+            with network.threads(model, self.batch):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
     def _held(self, rows: int) -> Array | None:
         """Rows that are not trained on but watched."""
-        if int(self.epochs) == 1 or rows < LEAST_HELD:
+        if self.epochs == 1 or rows < LEAST_HELD:
             return None
         if self.hold_out == "last":
             return np.arange(rows - rows // 10, rows)
@@ -176,7 +176,8 @@ class NeuralCalibration(ByColumns):
     def _rows(self, inputs: Inputs, sample: Sample) -> Any:
         codes, numbers = inputs.read(sample.columns, sample.rows)
         place, part = self.places(sample.probability)
-        labels, weight = sample.outcome.astype(np.int64), sample.weights / sample.weights.mean()
+        labels = sample.outcome.astype(np.int64)
+        weight = sample.weights / sample.weights.mean()
         return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32))
 
     @staticmethod
@@ -203,7 +204,7 @@ class NeuralCalibration(ByColumns):
 
     # --------------------------------------------------------------------------------------------------- predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        inputs = self._inputs()
+        inputs = Inputs(self._encodings())
         parts = self.parts()
         if parts is None:
             network = _networks()
@@ -229,19 +230,19 @@ class NeuralCalibration(ByColumns):
         """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
         if getattr(self, "_model", None) is not None:
             return None
-        count = len(self._inputs().sizes)
+        count = self.nominal_.sum()
         first, raw, *rest = self._tensors()
         # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
         layers = [tensor.astype(np.float64) for tensor in rest[count:]]
         values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
-        return values, list(rest[:count]), layers
+        return values, rest[:count], layers
 
     def _formula(self) -> nodes.Formula:
         parts = self.parts()
         if parts is None:
             return super()._formula()
         values, tables, layers = parts
-        inputs = self._inputs()
+        inputs = Inputs(self._encodings())
         rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
         words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
@@ -249,28 +250,22 @@ class NeuralCalibration(ByColumns):
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
 
-    def _inputs(self) -> Inputs:
-        return Inputs(self._encodings())
-
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
         """Rows that sum to 1."""
         return softmax(np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits)[0]
 
-    def _shapes(self) -> list[tuple[int, ...]]:
-        inputs = self._inputs()
+    def _tensors(self) -> list[npt.NDArray[np.float32]]:
+        """What is kept, each tensor in its shape."""
+        inputs = Inputs(self._encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
-        embedding = int(self.embedding)
         shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
-        shapes += [(size, embedding) for size in inputs.sizes]
-        widths = [embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
+        shapes += [(size, self.embedding) for size in inputs.sizes]
+        widths = [self.embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
-        return shapes
-
-    def _tensors(self) -> list[npt.NDArray[np.float32]]:
         flat = [np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_]
-        return [each.reshape(shape) for each, shape in zip(flat, self._shapes(), strict=True)]
+        return [each.reshape(shape) for each, shape in zip(flat, shapes, strict=True)]
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""

@@ -33,10 +33,6 @@ class Rows(NamedTuple):
     outcome: Array  # (n,) class indices
     weight: Array  # (n,) float32 with mean 1
 
-    def take(self, rows: Array) -> "Rows":
-        """Some of the rows."""
-        return Rows(*(part[rows] for part in self))
-
     def batches(self, rows: Array, device: torch.device, size: int = CHUNK) -> Iterator[list[Tensor]]:
         """Some rows on the device, so many at a time."""
         for start in range(0, rows.size, size):
@@ -121,17 +117,17 @@ def train(
     shown: Any = {"console": console, "transient": True, "disable": not (how.progress and console.is_terminal)}
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
-    rng = np.random.default_rng(int(how.random_state))
+    rng = np.random.default_rng(how.random_state)
     own = np.setdiff1d(np.arange(len(rows.outcome)), [] if held is None else held)
-    watched = None if held is None else rows.take(held)
+    watched = None if held is None else Rows(*(part[held] for part in rows))
     fitted: list[float] = []
     checked = [] if watched is None else [mean_loss(model, watched, device)]
     best = copy.deepcopy(model.state_dict())
     for _ in range(how.epochs):
         model.train()
         total = torch.zeros((), device=device)
-        batches = rows.batches(rng.permutation(own), device, int(how.batch))
-        for batch in track(batches, "Neural Calibration", -(-own.size // int(how.batch)), **shown):
+        batches = rows.batches(rng.permutation(own), device, how.batch)
+        for batch in track(batches, "Neural Calibration", -(-own.size // how.batch), **shown):
             optimizer.zero_grad(set_to_none=True)
             loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
             loss.backward()
@@ -141,7 +137,7 @@ def train(
         if watched is None:
             continue
         checked.append(mean_loss(model, watched, device))
-        place = int(np.argmin(checked))
+        place = np.argmin(checked)
         if place == len(checked) - 1:
             best = copy.deepcopy(model.state_dict())
         elif len(checked) - 1 - place >= how.patience:

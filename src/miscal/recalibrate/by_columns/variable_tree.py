@@ -32,14 +32,14 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     made = Encoding.learned(column)
     if not column.nominal:
         seen = column.values[~column.missing]
-        return replace(made, ends=(float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0))
+        return replace(made, ends=(seen.min(), seen.max()) if seen.size else (0.0, 0.0))
     place = made.read(Columns({column.name: column}))
     mass = np.bincount(place, weights=weight)
     sums = np.bincount(place, weights=weight * target)
     share = (sums + prior * np.average(target, weights=weight)) / (mass + prior)
     order = np.argsort(share, kind="stable").tolist()
     known = len(made.levels) - made.missing
-    commonest = float(order.index(int(np.argmax(mass[:known])))) if known else 0.0
+    commonest = float(order.index(np.argmax(mass[:known]))) if known else 0.0
     levels = [made.levels[i] for i in order]
     return replace(made, levels=levels, unseen=commonest, ends=(commonest, commonest))
 
@@ -96,7 +96,8 @@ class CutColumns(ByColumns):
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         super().check_state()
         inner = np.flatnonzero(self.nodes_[1] >= 0)
-        column, children = self.nodes_[0, inner], self.nodes_[1:, inner]
+        column = self.nodes_[0, inner]
+        children = self.nodes_[1:, inner]
         fine = (children > inner).all() and (children < self.nodes_.shape[1]).all()
         if not fine or np.unique(children).size < children.size or self.cuts_.shape[1] != self.nodes_.shape[1]:
             raise ValueError("the nodes do not form trees")
@@ -135,10 +136,6 @@ def _drawn_back(rows: Sample) -> Recalibrator:
     if rows.n_classes == 2:
         return BetaCalibration(l2=PENALTY, towards="identity")
     return DirichletCalibration(l2=0.5 * PENALTY / rows.total, towards="identity")  # against the mean loss
-
-
-def _of_the_score(leaf: Any) -> bool:
-    return isinstance(leaf, Recalibrator) and not leaf.uses_columns
 
 
 def _check_smallest(name: str, value: Any) -> None:
@@ -193,7 +190,12 @@ class VariableTree(CutColumns):
     responses: ClassVar[tuple[str, ...]] = RESPONSES
 
     columns: Any = parameter(check_chosen, default=None)
-    leaf: Recalibrator | None = parameter(such, _of_the_score, "must be a recalibrator of the score", default=None)
+    leaf: Recalibrator | None = parameter(
+        such,
+        lambda leaf: isinstance(leaf, Recalibrator) and not leaf.uses_columns,
+        "must be a recalibrator of the score",
+        default=None,
+    )
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
@@ -208,16 +210,24 @@ class VariableTree(CutColumns):
             raise ValueError("leaves must hold a recalibrator, inner nodes none")
 
     def _fit(self, sample: Sample) -> None:
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
         names = chosen_names(sample.columns, self.columns)
-        favourite = 1 if sample.n_classes == 2 else int(np.argmax(sample.class_weights))
-        looked, target, weights = sample, (sample.outcome == favourite).astype(np.float64), sample.weights
+        favourite = 1 if sample.n_classes == 2 else np.argmax(sample.class_weights)
+        target = (sample.outcome == favourite).astype(np.float64)
+        weights = sample.weights
+        kind, learned_on = DecisionTreeClassifier, (sample.outcome, sample.weight)
         if sample.response != "binary":
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
-            looked = replace(sample, outcome=target, weight=weights)
+            kind, learned_on = DecisionTreeRegressor, (target, weights)
         encodings = [coded(sample.columns.find(name), target, weights) for name in names]
         numbers = cut_numbers(encodings, sample.columns)
         self._remember(encodings)
-        self.nodes_, self.cuts_ = self._grown(looked, numbers)
+        edges, codes = codes_between(numbers)
+        by_weight = self.min_leaf < 1 and learned_on[1] is not None
+        smallest = {"min_weight_fraction_leaf" if by_weight else "min_samples_leaf": self.min_leaf}
+        grower = kind(max_depth=self.max_depth, random_state=self.random_state, **smallest)
+        self.nodes_, self.cuts_ = tree_of(grower.fit(codes, *learned_on).tree_, edges)
         self.leaves_ = [None] * self.nodes_.shape[1]
         learned: dict[int, Array] = {}  # from what rows: with one class only those of the node above
         for node, above, rows in self._parts(numbers, np.arange(sample.rows)):
@@ -226,18 +236,6 @@ class VariableTree(CutColumns):
             if self.nodes_[1, node] < 0:
                 part = sample.take(learned[node])
                 self.leaves_[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
-
-    def _grown(self, sample: Sample, numbers: list[Floats]) -> Trees:
-        """Grow a tree (Gini, or squared error)."""
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        edges, codes = codes_between(numbers)
-        smallest = {"min_samples_leaf": self.min_leaf if self.min_leaf < 1 else int(self.min_leaf)}
-        if self.min_leaf < 1 and sample.weight is not None:
-            smallest = {"min_weight_fraction_leaf": self.min_leaf}
-        kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
-        grower = kind(max_depth=int(self.max_depth), random_state=int(self.random_state), **smallest)
-        return tree_of(grower.fit(codes, sample.outcome, sample_weight=sample.weight).tree_, edges)
 
     def _parts(
         self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
@@ -270,13 +268,13 @@ class VariableTree(CutColumns):
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.nodes_[1] >= 0)
-        cuts = [self._cut(int(node)) for node in inner[:4]] + ["..."] * (len(inner) > 4)
         leaves = len(self.leaves_) - len(inner)
+        cuts = []
+        for column, threshold in zip(self.nodes_[0, inner[:4]], self.cuts_[0, inner[:4]], strict=True):
+            among = f"<= {threshold:g}"
+            if self.nominal_[column]:
+                levels = [str(level) for level in self.levels_[column][: int(threshold // 1) + 1]]
+                among = f"in {{{', '.join(levels[:3])}{', ...' if len(levels) > 3 else ''}}}"
+            cuts.append(f"{self.names_[column]} {among}")
+        cuts += ["..."] * (len(inner) > 4)
         return f"{leaves} {'leaf' if leaves == 1 else 'leaves'}" + (f"; {', '.join(cuts)}" if cuts else "")
-
-    def _cut(self, node: int) -> str:
-        column, threshold = self.nodes_[0, node], self.cuts_[0, node]
-        if not self.nominal_[column]:
-            return f"{self.names_[column]} <= {threshold:g}"
-        levels = [str(level) for level in self.levels_[column][: int(np.floor(threshold)) + 1]]
-        return f"{self.names_[column]} in {{{', '.join(levels[:3])}{', ...' if len(levels) > 3 else ''}}}"
