@@ -159,7 +159,8 @@ class Audit(Printed):
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
         from miscal.auditing.suppress import suppressed
 
-        document = suppressed(self.document, below)
+        with refusing("lacks what is needed to hide small cells", where="the audit", hint="audit the table again"):
+            document = suppressed(self.document, below)
         return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property
