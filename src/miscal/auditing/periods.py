@@ -66,19 +66,19 @@ def level_days(levels: Sequence[str], time: str) -> np.ndarray:
     """
     texts = []
     for level in levels:  # the time of the day and its zone are left out; blank text is missing
-        found = DATE.fullmatch(level.strip())
-        if level.strip() and found is None:
-            raise _no_dates(time, f"it holds {level.strip()[:40]!r}")
-        texts.append(_iso(*found.groups()) if found else "NaT")
+        text = level.strip()
+        found = DATE.fullmatch(text)
+        if found:
+            year, quarter, month, day = found.groups()
+            text = f"{year}-{month or f'{3 * int(quarter or 1) - 2:02d}'}-{day or '01'}"
+        elif text:
+            raise _no_dates(time, f"it holds {text[:40]!r}")
+        texts.append(text or "NaT")
     try:
         days = np.array(texts, "M8[D]")
     except ValueError as error:  # such as the 31st of a short month
         raise _no_dates(time, str(error)) from error
     return np.where(np.isnat(days), np.nan, days.astype(np.int64))
-
-
-def _iso(year: str, quarter: str | None, month: str | None, day: str | None) -> str:
-    return f"{year}-{month or f'{3 * int(quarter or 1) - 2:02d}'}-{day or '01'}"
 
 
 def _no_dates(time: str, got: str) -> Exception:
@@ -186,7 +186,7 @@ def _result_of(
 
     days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
     """
-    names, level, noise = found.tally.cells.names, float(judged["level"]), found.noise  # type: ignore[union-attr]
+    names, level, noise = found.tally.cells.names, judged["level"], found.noise  # type: ignore[union-attr]
     rows, known = found.rows, len(names)
     if rows is not None:  # of the periods that are known
         rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
@@ -232,22 +232,19 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
         name = word if word.startswith(("change", "size")) else f"change_{word}"
         made[name] = np.concatenate([getattr(stepped, word), undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size]
-    made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
+    # What became of the error: better and worse are about its size, moved about its sign.
+    size = np.abs(cells["gap"])
+    cases = {
+        "no date": np.arange(size.size) >= len(names),
+        "first": np.arange(size.size) == 0,
+        "too small": np.isnan(made["change"]),
+        "same": ~(made["change_p_adjusted"] <= level),
+        "moved": ~(made["size_p_adjusted"] <= level),
+        "worse": size > np.roll(size, 1),
+    }
+    made["verdict"] = np.select(list(cases.values()), list(cases), "better").tolist()
     past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
     steps = {**made, **past}.items()
     return Table(
         {**made, "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]}
     )
-
-
-def _verdicts(columns: Mapping[str, Any], level: float) -> np.ndarray:
-    """What became of the error: better and worse are about its size, moved about its sign."""
-    size = np.abs(columns["gap"])
-    cases = {
-        "first": np.arange(size.size) == 0,
-        "too small": np.isnan(columns["change"]),
-        "same": ~(columns["change_p_adjusted"] <= level),
-        "moved": ~(columns["size_p_adjusted"] <= level),
-        "worse": size > np.roll(size, 1),
-    }
-    return np.select(list(cases.values()), list(cases), "better")
