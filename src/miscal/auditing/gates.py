@@ -125,7 +125,7 @@ def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
     if key == "max_field":
         return {str(column): _number(limit, f"{where} {column}", most) for column, limit in value.items()}
     if key in KINDS:
-        return value if isinstance(value, str) else tuple(str(item) for item in value)
+        return value if isinstance(value, str) else tuple(map(str, value))
     return _number(value, where, most if key.removeprefix("max_") in LIMITS else math.inf)
 
 
@@ -163,7 +163,10 @@ def judge(
         outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
     if gates.max_multicalibration_sigma is not None:
         outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, named))
-    outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
+    errors = {str(result.settings.get("column")): result.value for result in audit.columns}
+    check_named(gates.max_field, errors, "the audit", errors)
+    for name, limit in gates.max_field.items():
+        outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
     heads = [head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
@@ -189,12 +192,6 @@ def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome
     where = _told(label, shown.of("subpopulation")[0].table["rows"][:1] == [None], shown)
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, value <= limit, text)
-
-
-def _column(audit: Document, name: str, limit: float) -> Outcome:
-    known = {str(result.settings.get("column")): result for result in audit.columns}
-    check_named([name], known, "the audit", known)
-    return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
 def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Document) -> list[Outcome]:
@@ -251,7 +248,14 @@ def may_be_unchanged(finding: Finding, after: Document, before: Document) -> boo
         if one is not None and two is not None:
             return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])
     ratio = math.sqrt(after.rows / max(before.rows, 1.0))  # noise of the earlier audit, in that of the later
-    return bool(_deviations(finding, after) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio))
+    if finding.score_ranges and not finding.response:  # off in the two ranges of its scores together
+        off = sum(abs(one.events_off) for one in finding.score_ranges)
+        variance = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
+        noise = math.sqrt(max(variance, 0.0))
+    else:
+        low, high = finding.interval
+        off, noise = abs(finding.gap), (high - low) / (2.0 * _reach(after))
+    return off / max(noise, 1e-300) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio)
 
 
 def _reach(document: Document) -> float:
@@ -274,13 +278,3 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
         return None
     total = float(weight.sum())
     return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(float(np.sum((weight * error) ** 2))) / total
-
-
-def _deviations(finding: Finding, document: Document) -> float:
-    """How many standard deviations a finding is off: on average, or in the two ranges of its scores together."""
-    if finding.score_ranges and not finding.response:
-        off = sum(abs(one.events_off) for one in finding.score_ranges)
-        noise = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
-        return off / math.sqrt(max(noise, 1e-300))
-    low, high = finding.interval
-    return abs(finding.gap) / max((high - low) / (2.0 * _reach(document)), 1e-300)
