@@ -70,19 +70,19 @@ class Shown:
 
     def __init__(self, below: int, rows: int, columns: Mapping[str, Blocks]) -> None:
         self.below, self.rows, self.columns = below, rows, columns
-        self.crossed: list[Place] = []
+        self.crossed: list[dict[str, list[int]]] = []
         self.joined: list[set[str]] = []  # columns between which there is a chain of crossed places
         self.once: set[str] = set()  # columns of which a crossed place cuts a block
 
-    def show(self, place: Place | None, rows: int) -> bool:
+    def show(self, place: Place, rows: int) -> bool:
         """Whether a count may be shown beside those shown before; from now on it is one of them."""
-        if place is None or rows < self.below:
+        if rows < self.below:
             return False
         if len(place) == 1:
             return all(self.columns[column].show(values, rows) for column, values in place.items())
-        return not place or any(_same(place, other) for other in self.crossed) or self._cross(place, rows)
-
-    def _cross(self, place: Place, rows: int) -> bool:
+        told = {column: values.tolist() for column, values in place.items()}
+        if not place or told in self.crossed:
+            return True
         sizes = [self.columns[column].sizes(values) for column, values in place.items()]
         left = [size - rows for some in sizes for size in some]
         if len(place) == 2:
@@ -96,12 +96,8 @@ class Shown:
         self.joined = [columns for columns in self.joined if columns not in beside]
         self.joined.append(set(place).union(*beside))
         self.once |= cut
-        self.crossed.append(place)
+        self.crossed.append(told)
         return True
-
-
-def _same(one: Place, other: Place) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(one[column], other[column]) for column in one)
 
 
 Told = Sequence[Condition] | dict[str, np.ndarray] | None  # a place by its conditions, or by the values themselves
@@ -144,7 +140,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
-    made["settings"] = {**made["settings"], "suppress_below": below}
+    made["settings"]["suppress_below"] = below
     return made
 
 
@@ -225,16 +221,16 @@ class Places:
         values |= self.fields
         blocks = {name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()}
         shown = Shown(below, self.rows, blocks)
-        places = [(key, rows, self._place(told, values)) for key, rows, told in self.told]
-        places.sort(key=lambda told: len(told[2] or ()) > 1)  # single columns first
+        places = []
+        for key, rows, told in self.told:
+            if told is None:
+                continue
+            place = told if isinstance(told, dict) else {one.column: np.flatnonzero(one.rows(values)) for one in told}
+            once = len(place) == len(told)  # no two conditions of one column
+            if once and not place.keys() & self.silent and all(map(len, place.values())):
+                places.append((key, rows, place))
+        places.sort(key=lambda told: len(told[2]) > 1)  # single columns first
         return {key for key, rows, place in places if shown.show(place, rows)}
-
-    def _place(self, told: Told, values: Mapping[str, Column]) -> Place | None:
-        if told is None:
-            return None
-        made = told if isinstance(told, dict) else {one.column: np.flatnonzero(one.rows(values)) for one in told}
-        twice = len(made) < len(told)  # two conditions of one column
-        return None if twice or made.keys() & self.silent or not all(each.size for each in made.values()) else made
 
     def _of_finding(self, finding: Mapping[str, Any]) -> Told:
         """The conditions of a finding; one without any that is not of the whole table (of an old audit) says none."""
