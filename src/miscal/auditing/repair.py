@@ -130,8 +130,23 @@ def repair(
         "source": source,
     }  # fmt: skip
     before, after = audit(predictions, **options), audit(recalibrated, **options)
+    table, one, two = getattr(recalibrator, "table", None), before.score, after.score
+    now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
+    change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
+    loss = "log_loss" if predictions.response == "binary" else "deviance"
+    about = {
+        "name": getattr(recalibrator, "name", type(recalibrator).__name__),
+        "method": repr(recalibrator),
+        "reason": getattr(recalibrator, "reason", None),
+        "keeps_ranking": bool(recalibrator.keeps_ranking),
+        "fitted_rows": int(recalibrator.n_rows_),
+        "rows": predictions.rows,
+        "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
+        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
+        "candidates": None if table is None else table.to_dict(),
+    }
     places = _places(before, after, predictions, recalibrated, target)
-    return Repair(before, after, places, _about(recalibrator, before, after, predictions, recalibrated), recalibrated)
+    return Repair(before, after, places, about, recalibrated)
 
 
 def _places(
@@ -161,7 +176,11 @@ def _places(
     for where, finding in late.items():
         if where not in early:
             one = judge(finding, predictions, recalibrated)
-            about = {"where": where, "kind": finding.kind, "verdict": _late_verdict(one, finding)}
+            gap, (low, high) = one["gap"], one["interval"]
+            # New, unless the same rows were off the same way and at least as far before, in a place with other words.
+            other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
+            verdict = "new" if other else _verdict(gap, finding.gap, False, True, False)
+            about = {"where": where, "kind": finding.kind, "verdict": verdict}
             found.append({**about, "before": one, "after": _numbers(finding)})
     return found
 
@@ -174,13 +193,6 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     if abs(after) <= (1.0 - CLEAR) * abs(before) or (whole and not still):
         return "smaller"
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
-
-
-def _late_verdict(before: dict[str, Any], finding: Finding) -> str:
-    """New, unless the same rows were off the same way and at least as far before, inside a place with other words."""
-    gap, (low, high) = before["gap"], before["interval"]
-    other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
-    return "new" if other else _verdict(gap, finding.gap, False, True, False)
 
 
 def _numbers(finding: Finding) -> dict[str, Any]:
@@ -197,26 +209,6 @@ def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[st
     interval = [float(end[0]) * compared.units.scale for end in rows.gap_intervals(sums, tests, level)]
     told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
     return {**told, "p_value": p_value, "interval": interval}
-
-
-def _about(
-    recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions
-) -> dict[str, Any]:
-    table, one, two = getattr(recalibrator, "table", None), before.score, after.score
-    now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
-    change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
-    loss = "log_loss" if predictions.response == "binary" else "deviance"
-    return {
-        "name": getattr(recalibrator, "name", type(recalibrator).__name__),
-        "method": repr(recalibrator),
-        "reason": getattr(recalibrator, "reason", None),
-        "keeps_ranking": bool(recalibrator.keeps_ranking),
-        "fitted_rows": int(recalibrator.n_rows_),
-        "rows": predictions.rows,
-        "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
-        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
-        "candidates": None if table is None else table.to_dict(),
-    }
 
 
 NEW = "recalibrated"
