@@ -89,36 +89,28 @@ def _quiet(
     looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
-    entries = [
-        _clean(column, result, group, looked, tests)
-        for column, result, group in looked.columns
-        if column.name not in guilty and not min(group.suspect, result.p_value) * len(looked.columns) <= tests.level
-    ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
     most = max(mean, 1.0 - mean) if looked.rows.noise.binary else math.inf
-    clean = [entry for entry in entries if entry["detectable"] < most]
-    blind = [left_out(entry["where"], rows, BLIND) for entry in entries if entry not in clean]
+    columns = max(tests.families["columns"].size, 1) * tests.factor
+    clean, blind = [], []
+    for column, result, group in looked.columns:
+        if column.name in guilty or min(group.suspect, result.p_value) * len(looked.columns) <= tests.level:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
+        many = stretches(group.ordered) if group.ordered else 1
+        tested = error if group.ordered else error[~np.isnan(group.p_value)]
+        gaps = minimum_detectable_gap(tested, columns * many, tests.level)
+        detectable = float(np.nanmin(gaps)) if gaps.size else math.nan  # the smallest of any cell
+        if not detectable < most:
+            blind.append(left_out(column.name, rows, BLIND))
+            continue
+        entry = {"where": column.name, "value": result.value, "noise_floor": result.noise_floor}
+        entry |= {"p_value": result.p_value, "detectable": detectable}
+        entry |= {"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}
+        along = ALONG if group.suspect <= tests.level else ""
+        clean.append(entry | {"note": ALONE if result.p_value <= tests.level else along})
     return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
-
-
-def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
-    """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
-    many = stretches(group.ordered) if group.ordered else 1
-    tested = error if group.ordered else error[~np.isnan(group.p_value)]
-    detectable = minimum_detectable_gap(
-        tested, max(tests.families["columns"].size, 1) * tests.factor * many, tests.level
-    )
-    return {
-        "where": column.name,
-        "value": result.value,
-        "noise_floor": result.noise_floor,
-        "p_value": result.p_value,
-        "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
-        **({"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}),
-        "note": ALONE if result.p_value <= tests.level else ALONG if group.suspect <= tests.level else "",
-    }
 
 
 def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
@@ -196,7 +188,7 @@ def score_numbers(score: Result) -> dict[str, Any]:
 def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
     """Rows said to be certain that went the other way."""
     said = {"said 0% happened": "zero_happened", "said 100% did not happen": "one_did_not"}
-    return {words: extra["certain"].get(name, 0) for words, name in said.items() if extra["certain"].get(name, 0)}
+    return {words: extra["certain"][name] for words, name in said.items() if extra["certain"].get(name)}
 
 
 def _certain_notes(looked: Looked, level: float) -> list[str]:
@@ -234,7 +226,15 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     binary = looked.rows.noise.binary
-    made = _certain_notes(looked, level) if binary else _one_row(looked)
+    made = _certain_notes(looked, level) if binary else []
+    if not binary:  # the row that makes most of the noise of the whole table, where one does: an amount of a million
+        weight, *means = looked.rows.largest([looked.whole])[0]
+        said, was = (number(looked.rows.noise.units.back(float(mean))) for mean in means)
+        if (weight * (means[1] - means[0])) ** 2 > ONE_ROW * float(looked.whole.raw.residual2[0]):
+            made.append(
+                f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no "
+                "place that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."
+            )
     if binary and float(looked.score.extra["slope"]["interval"][1]) < 0.0:  # most often a column of the other class
         made.append(
             "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the "
@@ -254,15 +254,23 @@ def notes_of(looked: Looked, level: float) -> list[str]:
 
 def _dated(looked: Looked, column: Column) -> list[str]:
     """Dates that run over more than a hundred years, most often as some stand for none; and days that err together."""
-    known, made = column.values[~np.isnan(column.values)], []
+    dated, made = np.flatnonzero(~np.isnan(column.values)), []
+    known = column.values[dated]
     if known.size and known.max() - known.min() > FAR_OFF:
         first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
         made.append(
             f"{column.name} runs from {first} to {last}: periods without a row are joined to the one before. If "
             "one of these dates stands for no date, make it missing."
         )
-    here = looked.rows.raw.cluster is None and len(column) == looked.rows.raw.rows
-    times = _together(looked, column.values) if here else 0.0
+    days, code = np.unique(np.floor(known), return_inverse=True)
+    enough = days.size >= LEAST_DAYS and known.size >= LEAST_ROWS * days.size
+    if not enough or looked.rows.raw.cluster is not None or len(column) != looked.rows.raw.rows:
+        return made
+    compared = looked.rows.beyond.take(dated)
+    daily = tally(compared, LevelPooling(code, Numbered(days.size)))
+    off = daily.events_off - daily.weight * (daily.events_off.sum() / daily.weight.sum())
+    noise = np.sum(daily.variance if compared.binary else daily.residual2)  # as if rows were independent
+    times = off @ off / max(noise, 1e-300)
     if times >= TOGETHER:
         made.append(
             f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
@@ -270,26 +278,3 @@ def _dated(looked: Looked, column: Column) -> list[str]:
             f"days, give --cluster {column.name}."
         )
     return made
-
-
-def _one_row(looked: Looked) -> list[str]:
-    """The row that makes most of the noise of the whole table, where one does: an amount of a million."""
-    rows, units = looked.rows, looked.rows.noise.units
-    weight, predicted, observed = rows.largest([looked.whole])[0]
-    if (weight * (observed - predicted)) ** 2 <= ONE_ROW * float(looked.whole.raw.residual2[0]):
-        return []
-    said, was = (number(units.back(float(value))) for value in (predicted, observed))
-    text = f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no place "
-    return [text + "that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."]
-
-
-def _together(looked: Looked, days: np.ndarray) -> float:
-    """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
-    known = ~np.isnan(days)
-    first, code = np.unique(np.floor(days[known]), return_inverse=True)
-    if first.size < LEAST_DAYS or known.sum() < LEAST_ROWS * first.size:
-        return 0.0
-    compared = looked.rows.beyond.take(np.flatnonzero(known))
-    daily = tally(compared, LevelPooling(code, Numbered(first.size)))
-    off = daily.events_off - daily.weight * (daily.events_off.sum() / daily.weight.sum())
-    return float(off @ off / max(np.sum(daily.variance if compared.binary else daily.residual2), 1e-300))
