@@ -181,7 +181,12 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     looked.score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
     looked.scores = Sums.of(summary.grid)
     seen = [(column, result) for column, result, _ in looked.columns]
-    seen = seen or [(_stand_in(name, each, rows.raw.rows), None) for name, each in sums.items()]
+    for name, each in {} if seen else sums.items():  # a tally: values that are all missing stand in for the rows
+        kind: Any = "date" if each.kind == "date" else "numeric"
+        column = Column(name, kind, np.full(rows.raw.rows, np.nan), integer=each.kind == "integer")
+        if not each.bins.size:  # a field
+            column = Column(name, "category", np.full(rows.raw.rows, -1, np.int32))
+        seen.append((column, None))
     looked.columns = []
     for column, sampled in seen:
         if column.name in sums:
@@ -190,13 +195,6 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
     beyond = looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if looked.columns else whole
     looked.all = whole, beyond
-
-
-def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
-    if not each.bins.size:  # a field
-        return Column(name, "category", np.full(rows, -1, np.int32), ())
-    kind: Any = "date" if each.kind == "date" else "numeric"
-    return Column(name, kind, np.full(rows, np.nan), integer=each.kind == "integer")
 
 
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:

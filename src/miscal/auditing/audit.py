@@ -23,9 +23,7 @@ from miscal.auditing.search.places import Looked
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
-from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed, number, one_of, whole
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
@@ -38,7 +36,6 @@ from miscal.engines.source import give_back, opened
 from miscal.page.words import KIND
 from miscal.pooling.bins import shared_edges
 from miscal.pooling.cells import BinPooling, Ranges
-from miscal.results import Result
 
 __all__ = ["Audit", "audit"]
 
@@ -130,7 +127,7 @@ def audit(
     options: dict[str, Any] = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(".tally"):
-        seen = look_at_tally(Path(fspath(data)), wanted, options | {"by": by, "ignore": ignore})
+        seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore})
     else:
         seen = look_at_table(data, wanted, options, memory, steps)
     columns, positive = named(options["probability"]), read_options.get("positive")
@@ -138,7 +135,7 @@ def audit(
         "source": source or source_of(data), "outcome": options["outcome"], "probability": ", ".join(columns) or None,
         "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
         "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
-        "ignore": [str(name) for name in ignore], **({"exposure": exposure} if exposure else {}), **means, **seen.about,
+        "ignore": ignore, **({"exposure": exposure} if exposure else {}), **means, **seen.about,
     }  # fmt: skip
     made = _judged(seen, wanted, described, steps)
     return made.suppressed(suppress_below) if suppress_below else made
@@ -182,7 +179,11 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
         suffix, clustered = f" (class {looked.name})" if looked.name else "", looked.rows.raw.cluster is not None
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
         for column, result, _ in looked.columns:
-            fine = _fine(looked, column, result)
+            cells, fine = result.extra["tally"].cells, None
+            if column.kind == "numeric" and isinstance(cells, Ranges):  # narrow ranges, some of which any audit has
+                ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
+                values = np.ascontiguousarray(column.values, dtype=np.float64)
+                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
         for dated in (result for result in looked.further if result.kind == KIND):
             name = f"{KIND} by {dated.settings['every']}:{dated.settings['column']}"
@@ -190,20 +191,9 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     return {name: cells for name, cells in made.items() if cells is not None}
 
 
-def _fine(looked: Looked, column: Column, result: Result) -> Tally | None:
-    """Sums of narrow ranges of numbers, some of whose edges any other audit has."""
-    cells = result.extra["tally"].cells
-    if column.kind != "numeric" or not isinstance(cells, Ranges):
-        return None
-    if "fine" in result.extra:
-        return result.extra["fine"]  # type: ignore[no-any-return]
-    ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
-    return tally(looked.rows.raw, BinPooling(np.ascontiguousarray(column.values, dtype=np.float64), ranges))
-
-
 def source_of(data: Any) -> str | None:
     """What the data are called where nobody says."""
-    return Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None
+    return Path(data).name if isinstance(data, (str, PathLike)) else None
 
 
 def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: Any, steps: Steps) -> Seen:
