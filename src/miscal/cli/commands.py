@@ -180,7 +180,9 @@ def check(
 
     most = 1.0 if options["response"] == "binary" else math.inf
     given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
-    given["max_field"] = _limits(given["max_field"])
+    with refusing("must look like column=0.02", where="--max-field"):
+        parts = (value.rpartition("=") for value in given["max_field"])
+        given["max_field"] = {column: float(limit) for column, _, limit in parts}
     gates = gates_of({name: value for name, value in given.items() if value is not None}, "--{0}", config, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
@@ -207,12 +209,6 @@ def check(
     if not failed:
         say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
     click.get_current_context().exit(FAILED if failed else 0)
-
-
-def _limits(values: tuple[str, ...]) -> dict[str, float]:
-    """Read "state=0.02" as a column and its limit."""
-    with refusing("must look like column=0.02", where="--max-field"):
-        return {column: float(limit) for column, _, limit in (value.rpartition("=") for value in values)}
 
 
 @command
