@@ -1,5 +1,6 @@
 """One audit of a table: the score, every column, pairs of them, and the places that are wrong beyond noise."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -12,7 +13,7 @@ from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
-from miscal.auditing.document import document_of, rows_fingerprint
+from miscal.auditing.document import document_of
 from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
@@ -245,16 +246,21 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
     looks, aside = _looked(predictions, wanted, steps)
     if dated is not None:
-        looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted.every, wanted.level, wanted.random_state))
+        looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted))
     about: dict[str, Any] = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
-    about["rows_fingerprint"] = rows_fingerprint(predictions)
-    names = [one["where"] for one in aside if one["reason"].startswith("an identifier")]
-    known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
-    key = None if predictions.cluster is not None else column_choice.suggested(predictions, looks[0].rows.beyond, known)
+    digest = hashlib.blake2b(digest_size=12)  # of outcomes and weights in their order: equal for models of one table
+    exposure = () if predictions.exposure is None else (predictions.exposure,)
+    for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
+        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
+    about["rows_fingerprint"] = digest.hexdigest()
     seen = Seen(looks, about, [*unread, *aside], {})
-    if key is not None:
-        about["cluster_suggested"] = key[0]
-        seen.notes.append(key[1])
+    if predictions.cluster is None:
+        known = [column for column, _, _ in looks[0].columns]
+        known += [predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")]
+        key = column_choice.suggested(predictions, looks[0].rows.beyond, known)
+        if key is not None:
+            about["cluster_suggested"] = key[0]
+            seen.notes.append(key[1])
     return seen
 
 

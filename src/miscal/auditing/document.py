@@ -1,6 +1,5 @@
 """The audit's dictionary: the JSON of the contract."""
 
-import hashlib
 import math
 import platform
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,6 @@ from miscal.auditing.search.looking import Seen, left_out_list
 from miscal.auditing.search.places import Looked, Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
-from miscal.data.predictions import Predictions
 from miscal.engines.memory import tally
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.inference.sums import Sums, effective_events
@@ -76,15 +74,6 @@ def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **des
     }
 
 
-def rows_fingerprint(predictions: Predictions) -> str:
-    """Hash of outcomes and weights in their order: equal for two models on the same rows."""
-    digest = hashlib.blake2b(digest_size=12)
-    exposure = () if predictions.exposure is None else (predictions.exposure,)
-    for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
-        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
-    return digest.hexdigest()
-
-
 def _quiet(
     looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
@@ -113,7 +102,7 @@ def _quiet(
     return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
 
 
-def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
+def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, list[Any]]:
     """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
 
     Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
@@ -126,7 +115,7 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 
     with np.errstate(divide="ignore", invalid="ignore"):
         gap, others = off / weight, (off.sum() - off) / rest
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
-    reach = adjusted_z(max(kept.size, 1), level) * error
+    reach = adjusted_z(max(kept.size, 1), 0.05) * error
     difference = gap - others
     columns = {
         "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference,
@@ -156,7 +145,7 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
 def score_numbers(score: Result) -> dict[str, Any]:
     """The numbers by score, and under `details` what is known of their noise."""
     extra, cells = score.extra, score.extra["tally"]
-    total, scale = cells.weight.sum(), float(extra.get("scale", 1.0))
+    total, scale = cells.weight.sum(), extra.get("scale", 1.0)
     noise = cells.residual2 if score.settings.get("null") == "residual" else cells.variance
     gap, error = (float(each / total) * scale for each in (cells.events_off.sum(), np.sqrt(noise.sum())))
     fitted = {name: right for name, right in RIGHT.items() if extra.get(name)}
@@ -214,7 +203,7 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
     >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
     0.05
     """
-    low, high = (float(end) for end in interval)
+    low, high = interval
     if logarithm and low > 0:
         value, low, high, right = (math.log(number) for number in (value, low, high, right))
     if not 0.0 < high - low < math.inf:
@@ -229,13 +218,13 @@ def notes_of(looked: Looked, level: float) -> list[str]:
     made = _certain_notes(looked, level) if binary else []
     if not binary:  # the row that makes most of the noise of the whole table, where one does: an amount of a million
         weight, *means = looked.rows.largest([looked.whole])[0]
-        said, was = (number(looked.rows.noise.units.back(float(mean))) for mean in means)
-        if (weight * (means[1] - means[0])) ** 2 > ONE_ROW * float(looked.whole.raw.residual2[0]):
+        said, was = (number(looked.rows.noise.units.back(mean)) for mean in means)
+        if (weight * (means[1] - means[0])) ** 2 > ONE_ROW * looked.whole.raw.residual2[0]:
             made.append(
                 f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no "
                 "place that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."
             )
-    if binary and float(looked.score.extra["slope"]["interval"][1]) < 0.0:  # most often a column of the other class
+    if binary and looked.score.extra["slope"]["interval"][1] < 0.0:  # most often a column of the other class
         made.append(
             "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the "
             "other class, or is the event the other label?"

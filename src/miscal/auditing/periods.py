@@ -44,7 +44,7 @@ def check_every(every: str | None, time: str | None) -> None:
 
 def time_column(predictions: Predictions, time: str) -> Column:
     """The column of the time, as days; text that is a date on every row is read as one."""
-    check_named([time], predictions.columns, "the data", list(predictions.columns))
+    check_named([time], predictions.columns, "the data", predictions.columns)
     given = predictions.columns[time]
     days = given.values
     if given.kind != "date":
@@ -124,14 +124,12 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     return names
 
 
-def by_period(
-    compared: Pair, column: Column, every: str | None = None, level: float = 0.05, random_state: int = 0
-) -> Result:
+def by_period(compared: Pair, column: Column, wanted: Wanted) -> Result:
     """Judge every week or month, and every change from one to the next."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
     daily = tally(compared, LevelPooling(day, Numbered(days.size)))
-    return _periods(daily, days, column.name, every, (compared, day), level, random_state)
+    return _periods(daily, days, column.name, (compared, day), wanted)
 
 
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
@@ -149,12 +147,10 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     cells: Any = tally.cells  # a period ends just before the one that follows
     known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
     days = np.append(known, [np.nan] * cells.missing)
-    return _periods(tally, days, time, wanted.every, noise, wanted.level, wanted.random_state)
+    return _periods(tally, days, time, noise, wanted)
 
 
-def _periods(
-    daily: Tally, days: np.ndarray, column: str, every: str | None, rows: Any, level: float, random_state: int
-) -> Result:
+def _periods(daily: Tally, days: np.ndarray, column: str, rows: Any, wanted: Wanted) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -162,13 +158,13 @@ def _periods(
     rows : the rows and the day of each; or the noise of the sums, where they are not at hand
     """
     full = (daily.counts > 0) & ~np.isnan(days)
-    word = chosen_every(days[full], every)
+    word = chosen_every(days[full], wanted.every)
     names, period = np.unique(period_names(days[full], word), return_inverse=True)
     missing = bool((daily.counts[np.isnan(days)] > 0).any())
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
-    judged: Any = {"level": level, "random_state": random_state}
+    judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
     if isinstance(rows, Noise):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:
@@ -198,7 +194,7 @@ def _result_of(
     if days is not None and times is not None:
         words = "Judged by the noise of days, of which neighbours vary together. "
         columns |= noise.units.of_cells(judged_by_days(found.sums, times, days.freedom, level))
-        typical, whole = float(np.median(times)), found.summary
+        typical, whole = np.median(times), found.summary
         extra["note"] = (
             f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "
             f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {typical:.1f} times. "
