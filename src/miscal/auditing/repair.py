@@ -34,6 +34,7 @@ from miscal.recalibrate.judging import difference, row_loss
 from miscal.recalibrate.sample import Sample, row_weight
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
+NUMBERS = ("rows", "predicted", "observed", "gap", "p_value", "interval")
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
 
 
@@ -153,7 +154,7 @@ def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[dict[str, Any]]:
     settings = before.document["settings"]
-    tests, level = max(int(settings["tests"]), 1), float(settings["level"])
+    tests, level = max(settings["tests"], 1), settings["level"]
 
     @cache
     def compared(in_which: Predictions, scope: str) -> Rows:
@@ -165,23 +166,22 @@ def _places(
 
     early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
-    for where, finding in early.items():
-        two = judge(finding, recalibrated, predictions)
-        if finding.whole and where in late:
-            two["p_value"] = late[where].p_value
-        within = two["interval"][0] <= 0.0 <= two["interval"][1]
-        verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
-        about = {"where": where, "kind": finding.kind, "verdict": verdict}
-        found.append({**about, "before": _numbers(finding), "after": two})
-    for where, finding in late.items():
-        if where not in early:
-            one = judge(finding, predictions, recalibrated)
+    for where in {**early, **late}:
+        finding = early.get(where) or late[where]
+        numbers = {name: getattr(finding, name) for name in NUMBERS}
+        if where in early:
+            one, two = numbers, judge(finding, recalibrated, predictions)
+            if finding.whole and where in late:
+                two["p_value"] = late[where].p_value
+            within = two["interval"][0] <= 0.0 <= two["interval"][1]
+            verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
+        else:
+            one, two = judge(finding, predictions, recalibrated), numbers
             gap, (low, high) = one["gap"], one["interval"]
             # New, unless the same rows were off the same way and at least as far before, in a place with other words.
             other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
             verdict = "new" if other else _verdict(gap, finding.gap, False, True, False)
-            about = {"where": where, "kind": finding.kind, "verdict": verdict}
-            found.append({**about, "before": one, "after": _numbers(finding)})
+        found.append({"where": where, "kind": finding.kind, "verdict": verdict, "before": one, "after": two})
     return found
 
 
@@ -193,11 +193,6 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     if abs(after) <= (1.0 - CLEAR) * abs(before) or (whole and not still):
         return "smaller"
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
-
-
-def _numbers(finding: Finding) -> dict[str, Any]:
-    names = ("rows", "predicted", "observed", "gap", "p_value", "interval")
-    return {name: getattr(finding, name) for name in names}
 
 
 def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
