@@ -1,6 +1,7 @@
 """Small cells kept out of everything that is written, and no sum or difference that gives one away."""
 
 import copy
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise, product
@@ -33,9 +34,9 @@ class Blocks:
 
     def parts(self, values: np.ndarray) -> tuple[int, list[int]]:
         """The rows of the blocks that some values hold, and the blocks that they cut."""
-        found, many = np.unique(self.block[values], return_counts=True)
-        whole = [block for block, held in zip(found.tolist(), many, strict=True) if held == self.values[block]]
-        return sum(self.rows[block] for block in whole), [block for block in found.tolist() if block not in whole]
+        held = Counter(self.block[values].tolist())
+        whole = [block for block, many in held.items() if many == self.values[block]]
+        return sum(self.rows[block] for block in whole), [block for block in held if block not in whole]
 
     def sizes(self, values: np.ndarray) -> list[int]:
         """The rows that some values may have, if no row lies between the ends of ranges that are nearly the same."""
@@ -124,7 +125,6 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     below = whole("suppress_below", below, 1)
     made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
     kept = Places(made).kept(below)
-    every = len(listed(made["findings"]))
     made["findings"] = _findings(made["findings"], kept)
     for kind, results in made["sections"].items():
         for number, result in enumerate(results):
@@ -132,12 +132,12 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     for entry in made["too_small"]:
         if entry["rows"] != made["data"].get("rows"):
             entry["rows"] = None
-    hidden = every - len(listed(made["findings"]))
+    hidden = len(listed(document["findings"])) - len(listed(made["findings"]))
     if hidden:
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
         made["too_small"].append(left_out(plural(hidden, "finding"), None, reason))
     if made.get("comparison"):
-        made["comparison"] = _comparison(made["comparison"], made, below)
+        made["comparison"] = _comparison(made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
     made["settings"]["suppress_below"] = below
@@ -157,9 +157,9 @@ def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str
     return made
 
 
-def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int) -> dict[str, Any]:
+def _comparison(made: Mapping[str, Any], below: int) -> dict[str, Any]:
     """What changed, without cells that are small in either audit or hidden in their section, and without counts."""
-    hidden = set()
+    compared, hidden = made["comparison"], set()
     for result in chain(*made["sections"].values()):
         cells, column = Columns(result["table"]), result["settings"].get("column") or "score"
         labels = zip(cells["label"], cells["rows"], strict=True)
@@ -203,8 +203,15 @@ class Places:
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
         self.fields: dict[str, Column] = {}
         self.totals: dict[str, int] = {}
-        findings = sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None)  # heads first
-        self.told = [(id(one), int(one["rows"]), self._of_finding(one)) for one in findings]
+        self.told: list[tuple[Any, int, Told]] = []
+        names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
+        for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):  # heads first
+            made: Any = Conjunction.from_dict(one["condition"]).conditions or None
+            if one["kind"] == "score":  # of the whole table, or of one class
+                scope = one["scope"].removeprefix("class ")
+                column = f"\0score{names.index(scope)}" if scope in names else None
+                made = None if column is None else [replace(each, column=column) for each in made or ()]
+            self.told.append((id(one), int(one["rows"]), made))
         for kind in sorted(self.sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
             for number, result in enumerate(self.sections[kind]):
                 self.told += self._of_table(kind, number, result)
@@ -231,15 +238,6 @@ class Places:
                 places.append((key, rows, place))
         places.sort(key=lambda told: len(told[2]) > 1)  # single columns first
         return {key for key, rows, place in places if shown.show(place, rows)}
-
-    def _of_finding(self, finding: Mapping[str, Any]) -> Told:
-        """The conditions of a finding; one without any that is not of the whole table (of an old audit) says none."""
-        made = Conjunction.from_dict(finding["condition"]).conditions
-        if finding["kind"] != "score":
-            return made or None
-        names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
-        scope = finding["scope"].removeprefix("class ")
-        return [replace(one, column=f"\0score{names.index(scope)}") for one in made] if scope in names else None
 
     def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Told]]:
         """Each cell with its rows and conditions, the largest first; the ranges of a column have no end."""
