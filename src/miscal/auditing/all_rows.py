@@ -74,7 +74,7 @@ def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: b
 
 def cuts_like(name: str, summary: Summary) -> Cuts:
     """How a column was cut for another summary, so that both can be added."""
-    each = summary.fields.get(name) or summary.variables[name]
+    each = (summary.variables | summary.fields)[name]
     return Cuts(name, each.kind, each.bins, each.fine, getattr(each.tally.cells, "edges", None))
 
 
@@ -221,8 +221,8 @@ def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, commo
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
-    p_value = np.asarray(result.table["p_value"], dtype=float)
-    return column, result, Group((part,), "field", Sums.of(each.tally), Sums.of(each.beyond), p_value)
+    sums = Sums.of(each.tally), Sums.of(each.beyond)
+    return column, result, Group((part,), "field", *sums, result.table["p_value"])
 
 
 def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:

@@ -58,9 +58,9 @@ def asked_columns(
             if name in taken:
                 got = f"column '{name}' is '{taken[name]}' already"
                 raise refusal("names one of the other columns", where=f"'{word}'", got=got)
-    both = [name for name in wanted or () if name in unwanted]
-    if both:
-        raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{both[0]}'")
+    for name in wanted or ():
+        if name in unwanted:
+            raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{name}'")
     return wanted, unwanted
 
 

@@ -95,8 +95,7 @@ def compare(before: Any, after: Any) -> Comparison:
     """Compare two audits over the cells that both have."""
     one, two = read_document(before.document), read_document(after.document)
     for audit, which in ((one, "the earlier audit"), (two, "the later audit")):
-        below = audit.settings.get("suppress_below")
-        if below:
+        if below := audit.settings.get("suppress_below"):
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
     if one.response != two.response:
@@ -121,7 +120,7 @@ def compare(before: Any, after: Any) -> Comparison:
     asked = ([str(entry.settings["column"]) for entry in (*each.columns, *each.of("period"))] for each in (one, two))
     earlier, later = map(dict.fromkeys, asked)
     left = [name for name in earlier if summed and name in later and name not in seen]
-    places = ([str(where) for where in rows["where"][verdict == word]] for word in ("better", "worse"))
+    places = (rows["where"][verdict == word].tolist() for word in ("better", "worse"))
     new = [finding.where for finding in two.real if not known(finding, one.real, (two.rows, one.rows))]
     gone = [finding.where for finding in one.real if not known(finding, two.real, (one.rows, two.rows))]
     pairs = {name: (one.measure(name), two.measure(name)) for name in SCORES}
@@ -177,7 +176,7 @@ def _joined(cells: Cells, cell: Any = 0, label: Sequence[str] = (WHOLE,), edges:
     """Cells added up to fewer, whose number each of them is given; all as one if not."""
     place = np.broadcast_to(np.asarray(cell, np.int64), len(cells["label"]))
     sums = {name: np.bincount(place, cells[name], len(label)) for name in SUMS}
-    return {"edges": np.asarray(edges), "label": list(label), **sums}
+    return {"edges": np.asarray(edges), "label": label, **sums}
 
 
 def _same_edges(one: Cells, two: Cells) -> bool:

@@ -83,7 +83,7 @@ class Outcome:
 def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, most: float = 1.0) -> Gates:
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
-    known = read_gates(path, most=most)
+    known = read_gates(path, most)
     if "max_field" in asked:
         asked["max_field"] = known.get("max_field", {}) | asked["max_field"]
     gates = Gates(**(known | asked))
@@ -92,14 +92,14 @@ def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, mos
     return gates
 
 
-def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> dict[str, Any]:
+def read_gates(path: Path | None, most: float = 1.0) -> dict[str, Any]:
     """The gates of a TOML file: of `miscal.toml`, or of the table tool.miscal of `pyproject.toml`.
 
-    Without a path both names are looked for in the folder; nothing found is no gates.
+    Without a path both names are looked for where one is; nothing found is no gates.
 
     most : the largest error that could fail: 1 between probabilities, infinite for other means
     """
-    for candidate in [path] if path else filter(Path.is_file, (folder / name for name in FILES)):
+    for candidate in [path] if path else filter(Path.is_file, map(Path, FILES)):
         check_file(candidate)
         with refusing("cannot be read as TOML", where=f"'{candidate}'"):
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
@@ -117,7 +117,7 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
     return {}
 
 
-def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
+def gate_value(key: str, value: Any, where: str, most: float) -> Any:
     """The value of one gate, checked: of a file or of an option."""
     kind, words = KINDS.get(key, (object, ""))
     if not isinstance(value, kind):
@@ -161,8 +161,8 @@ def judge(
         ratio = observed / predicted if predicted > 0.0 else math.nan  # actual / expected in the trades
         text = f"happened / predicted over all rows is {words.number(ratio)}, at most {most:g} off 1 allowed"
         outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
-    if gates.max_multicalibration_sigma is not None:
-        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, named))
+    if (limit := gates.max_multicalibration_sigma) is not None:
+        outcomes.append(_multicalibration(audit, limit, named))
     errors = {str(result.settings.get("column")): result.value for result in audit.columns}
     check_named(gates.max_field, errors, "the audit", errors)
     for name, limit in gates.max_field.items():
@@ -205,8 +205,9 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Docum
         seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
-    said = [f"new {each.code}: {_told(str(each), each.where not in named, shown)}" for each in fresh]
-    return [Outcome(name, False, text) for text in said]
+    return [
+        Outcome(name, False, f"new {each.code}: {_told(str(each), each.where not in named, shown)}") for each in fresh
+    ]
 
 
 def _told(text: str, hidden: bool, shown: Document) -> str:
@@ -215,12 +216,12 @@ def _told(text: str, hidden: bool, shown: Document) -> str:
     return f"a place of fewer than {below} rows, or beside such" if below and hidden else text
 
 
-def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
+def junit(outcomes: list[Outcome]) -> str:
     """The outcomes as JUnit's XML, which most pipelines show."""
     failed = sum(not outcome.passed for outcome in outcomes)
-    root = ElementTree.Element("testsuite", name=suite, tests=str(len(outcomes)), failures=str(failed), errors="0")
+    root = ElementTree.Element("testsuite", name="miscal", tests=str(len(outcomes)), failures=str(failed), errors="0")
     for outcome in outcomes:
-        case = ElementTree.SubElement(root, "testcase", classname=suite, name=outcome.name)
+        case = ElementTree.SubElement(root, "testcase", classname="miscal", name=outcome.name)
         if not outcome.passed:
             ElementTree.SubElement(case, "failure", message=outcome.line)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"

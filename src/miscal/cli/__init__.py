@@ -154,7 +154,7 @@ def is_terminal(stream: Any) -> bool:
     return False
 
 
-def say(text: str = "") -> None:
+def say(text: str) -> None:
     """Print a line or more, or go on without."""
     try:
         _print(sys.stdout, text)
