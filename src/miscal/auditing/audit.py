@@ -125,7 +125,7 @@ def audit(
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
     means = {} if response == "binary" else {"response": response}
-    options: dict[str, Any] = parts | {"cluster": cluster} | means | read_options
+    options = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(".tally"):
         seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore})

@@ -125,7 +125,7 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, li
     kept = kept[np.argsort(-least[kept], kind="stable")]
     small = (effective_events(raw) if looked.rows.noise.binary else 0.5 * raw.weight**2 / raw.weight2) < LEAST_GROUP
     notes = np.where(small, SMALL, np.where(least > 0, "beyond noise", ""))
-    made: dict[str, list[Any]] = {name: values[kept].tolist() for name, values in columns.items()}
+    made = {name: values[kept].tolist() for name, values in columns.items()}
     return {"level": [names[int(cell)] for cell in kept], **made, "note": notes[kept].tolist()}
 
 

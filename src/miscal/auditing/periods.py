@@ -188,8 +188,8 @@ def _result_of(
         rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
     sums, how = found.sums.map(lambda values: values[:known]), replace(found.how, rows=rows)
     stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(noise.units.scale)
-    columns: dict[str, Any] = dict(found.columns)
-    extra: dict[str, Any] = {"column": column, "every": every, "tally": found.tally}
+    columns = dict(found.columns)
+    extra = {"column": column, "every": every, "tally": found.tally}
     words = ""
     if days is not None and times is not None:
         words = "Judged by the noise of days, of which neighbours vary together. "

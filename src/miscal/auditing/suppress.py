@@ -123,7 +123,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     rows otherwise (histograms, maps, running totals) is left out.
     """
     below = whole("suppress_below", below, 1)
-    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
+    made = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
     kept = Places(made).kept(below)
     made["findings"] = _findings(made["findings"], kept)
     for kind, results in made["sections"].items():
@@ -219,7 +219,7 @@ class Places:
     def kept(self, below: int) -> set[Any]:
         """What may be shown: findings by their identity, cells by the kind and the number of their table."""
         ranged = [one for *_, told in self.told if isinstance(told, Sequence) for one in told]
-        ends: dict[str, set[float]] = {one.column: {LARGEST} for one in ranged}
+        ends = {one.column: {LARGEST} for one in ranged}
         for one in ranged:
             ends[one.column].update(end for end in (one.low, one.high) if end is not None)
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
