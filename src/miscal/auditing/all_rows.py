@@ -202,8 +202,8 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     if sampled is not None and "curve" in sampled.extra:
         extra |= {name: sampled.extra[name] for name in ("curve", "density")} | {"curve_rows": len(column)}
     bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
-    edges = each.tally.cells.edges  # type: ignore[union-attr]
-    shared = np.intersect1d(shared_edges(each.bins), edges)  # those that other audits may have
+    # Those that other audits may have.
+    shared = np.intersect1d(shared_edges(each.bins), each.tally.cells.edges)  # type: ignore[union-attr]
     extra["fine"] = coarsened(each.tally, np.union1d(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)

@@ -177,8 +177,7 @@ def judge(
 
 
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
-    text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
-    return Outcome(name, value <= limit, text)
+    return Outcome(name, value <= limit, f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed")
 
 
 def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
