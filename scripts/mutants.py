@@ -93,7 +93,7 @@ FAULTS = [
         "rows &= values < self.high",
         "tests/unit/test_condition.py",
     ),
-    ("auditing/findings.py", "if _opposite(one, other) or", "if", "tests/unit/test_same_finding.py"),
+    ("auditing/findings.py", "if opposite or", "if", "tests/unit/test_same_finding.py"),
     (
         "auditing/all_rows.py",
         "codes[np.isnan(column.values)] = fine.cells.count - 1",
@@ -168,8 +168,8 @@ FAULTS = [
     ),
     (
         "auditing/periods.py",
-        '"same": ~(columns["change_p_adjusted"] <= level),',
-        '"same": ~(columns["change_p_value"] <= level),',
+        '"same": ~(made["change_p_adjusted"] <= level),',
+        '"same": ~(made["change_p_value"] <= level),',
         "tests/unit/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
     ),
     (

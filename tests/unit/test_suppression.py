@@ -217,3 +217,21 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_a_document_whose_findings_lack_a_key_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    score = rng.uniform(0.1, 0.5, 2000)
+    table = {"y": rng.random(2000) < 1.5 * score, "p": score, "g": rng.choice(["a", "b"], 2000)}
+    found = miscal.audit(table, outcome="y", probability="p", effort="quick")
+    file, out = tmp_path / "made.json", tmp_path / "page.html"
+    found.to_json(file)
+    whole = json.loads(file.read_text())
+    for key in ("parent", "scope", "condition", "explained"):
+        lacking = [{name: value for name, value in one.items() if name != key} for one in whole["findings"]]
+        assert lacking
+        file.write_text(json.dumps({**whole, "findings": lacking}))
+        done = CliRunner().invoke(main, ["page", str(file), "--suppress-below", "50", "--out", str(out)])
+        assert done.exit_code == 2
+        assert f"the audit lacks what is needed to hide small cells; '{key}'" in done.output
+        assert not out.exists()

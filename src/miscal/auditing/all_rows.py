@@ -74,7 +74,7 @@ def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: b
 
 def cuts_like(name: str, summary: Summary) -> Cuts:
     """How a column was cut for another summary, so that both can be added."""
-    each = summary.fields.get(name) or summary.variables[name]
+    each = (summary.variables | summary.fields)[name]
     return Cuts(name, each.kind, each.bins, each.fine, getattr(each.tally.cells, "edges", None))
 
 
@@ -181,7 +181,12 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     looked.score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
     looked.scores = Sums.of(summary.grid)
     seen = [(column, result) for column, result, _ in looked.columns]
-    seen = seen or [(_stand_in(name, each, rows.raw.rows), None) for name, each in sums.items()]
+    for name, each in {} if seen else sums.items():  # a tally: values that are all missing stand in for the rows
+        kind: Any = "date" if each.kind == "date" else "numeric"
+        column = Column(name, kind, np.full(rows.raw.rows, np.nan), integer=each.kind == "integer")
+        if not each.bins.size:  # a field
+            column = Column(name, "category", np.full(rows.raw.rows, -1, np.int32))
+        seen.append((column, None))
     looked.columns = []
     for column, sampled in seen:
         if column.name in sums:
@@ -192,20 +197,13 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     looked.all = whole, beyond
 
 
-def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
-    if not each.bins.size:  # a field
-        return Column(name, "category", np.full(rows, -1, np.int32), ())
-    kind: Any = "date" if each.kind == "date" else "numeric"
-    return Column(name, kind, np.full(rows, np.nan), integer=each.kind == "integer")
-
-
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
     extra: dict[str, Any] = {"column_kind": column.kind, "integer": column.integer}
     if sampled is not None and "curve" in sampled.extra:
         extra |= {name: sampled.extra[name] for name in ("curve", "density")} | {"curve_rows": len(column)}
     bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
-    edges: Any = each.tally.cells.edges  # type: ignore[union-attr]
-    shared = np.intersect1d(shared_edges(each.bins), edges)  # those that other audits may have
+    # Those that other audits may have.
+    shared = np.intersect1d(shared_edges(each.bins), each.tally.cells.edges)  # type: ignore[union-attr]
     extra["fine"] = coarsened(each.tally, np.union1d(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
@@ -223,8 +221,8 @@ def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, commo
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
-    p_value = np.asarray(result.table["p_value"], dtype=float)
-    return column, result, Group((part,), "field", Sums.of(each.tally), Sums.of(each.beyond), p_value)
+    sums = Sums.of(each.tally), Sums.of(each.beyond)
+    return column, result, Group((part,), "field", *sums, result.table["p_value"])
 
 
 def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:

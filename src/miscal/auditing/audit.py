@@ -1,5 +1,6 @@
 """One audit of a table: the score, every column, pairs of them, and the places that are wrong beyond noise."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -12,7 +13,7 @@ from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
-from miscal.auditing.document import document_of, rows_fingerprint
+from miscal.auditing.document import document_of
 from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
@@ -23,9 +24,7 @@ from miscal.auditing.search.places import Looked
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
-from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed, number, one_of, whole
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
@@ -38,7 +37,6 @@ from miscal.engines.source import give_back, opened
 from miscal.page.words import KIND
 from miscal.pooling.bins import shared_edges
 from miscal.pooling.cells import BinPooling, Ranges
-from miscal.results import Result
 
 __all__ = ["Audit", "audit"]
 
@@ -127,10 +125,10 @@ def audit(
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
     means = {} if response == "binary" else {"response": response}
-    options: dict[str, Any] = parts | {"cluster": cluster} | means | read_options
+    options = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(".tally"):
-        seen = look_at_tally(Path(fspath(data)), wanted, options | {"by": by, "ignore": ignore})
+        seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore})
     else:
         seen = look_at_table(data, wanted, options, memory, steps)
     columns, positive = named(options["probability"]), read_options.get("positive")
@@ -138,7 +136,7 @@ def audit(
         "source": source or source_of(data), "outcome": options["outcome"], "probability": ", ".join(columns) or None,
         "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
         "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
-        "ignore": [str(name) for name in ignore], **({"exposure": exposure} if exposure else {}), **means, **seen.about,
+        "ignore": ignore, **({"exposure": exposure} if exposure else {}), **means, **seen.about,
     }  # fmt: skip
     made = _judged(seen, wanted, described, steps)
     return made.suppressed(suppress_below) if suppress_below else made
@@ -182,7 +180,11 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
         suffix, clustered = f" (class {looked.name})" if looked.name else "", looked.rows.raw.cluster is not None
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
         for column, result, _ in looked.columns:
-            fine = _fine(looked, column, result)
+            cells, fine = result.extra["tally"].cells, None
+            if column.kind == "numeric" and isinstance(cells, Ranges):  # narrow ranges, some of which any audit has
+                ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
+                values = np.ascontiguousarray(column.values, dtype=np.float64)
+                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
         for dated in (result for result in looked.further if result.kind == KIND):
             name = f"{KIND} by {dated.settings['every']}:{dated.settings['column']}"
@@ -190,20 +192,9 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     return {name: cells for name, cells in made.items() if cells is not None}
 
 
-def _fine(looked: Looked, column: Column, result: Result) -> Tally | None:
-    """Sums of narrow ranges of numbers, some of whose edges any other audit has."""
-    cells = result.extra["tally"].cells
-    if column.kind != "numeric" or not isinstance(cells, Ranges):
-        return None
-    if "fine" in result.extra:
-        return result.extra["fine"]  # type: ignore[no-any-return]
-    ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
-    return tally(looked.rows.raw, BinPooling(np.ascontiguousarray(column.values, dtype=np.float64), ranges))
-
-
 def source_of(data: Any) -> str | None:
     """What the data are called where nobody says."""
-    return Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None
+    return Path(data).name if isinstance(data, (str, PathLike)) else None
 
 
 def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: Any, steps: Steps) -> Seen:
@@ -255,16 +246,21 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
     looks, aside = _looked(predictions, wanted, steps)
     if dated is not None:
-        looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted.every, wanted.level, wanted.random_state))
+        looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted))
     about: dict[str, Any] = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
-    about["rows_fingerprint"] = rows_fingerprint(predictions)
-    names = [one["where"] for one in aside if one["reason"].startswith("an identifier")]
-    known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
-    key = None if predictions.cluster is not None else column_choice.suggested(predictions, looks[0].rows.beyond, known)
+    digest = hashlib.blake2b(digest_size=12)  # of outcomes and weights in their order: equal for models of one table
+    exposure = () if predictions.exposure is None else (predictions.exposure,)
+    for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
+        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
+    about["rows_fingerprint"] = digest.hexdigest()
     seen = Seen(looks, about, [*unread, *aside], {})
-    if key is not None:
-        about["cluster_suggested"] = key[0]
-        seen.notes.append(key[1])
+    if predictions.cluster is None:
+        known = [column for column, _, _ in looks[0].columns]
+        known += [predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")]
+        key = column_choice.suggested(predictions, looks[0].rows.beyond, known)
+        if key is not None:
+            about["cluster_suggested"] = key[0]
+            seen.notes.append(key[1])
     return seen
 
 

@@ -58,9 +58,9 @@ def asked_columns(
             if name in taken:
                 got = f"column '{name}' is '{taken[name]}' already"
                 raise refusal("names one of the other columns", where=f"'{word}'", got=got)
-    both = [name for name in wanted or () if name in unwanted]
-    if both:
-        raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{both[0]}'")
+    for name in wanted or ():
+        if name in unwanted:
+            raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{name}'")
     return wanted, unwanted
 
 
@@ -149,7 +149,15 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
             return "a copy of the outcome" + ("" if plain else "; if it is a sampling weight, say so")
         cut = separated(second, score)
         return f"the score, thresholded between {cut[0]:.4g} and {cut[1]:.4g}" if cut else None
-    return "a copy of the score" if not column.nominal and _rises(score, values) else None
+    if column.nominal:
+        return None
+    for rows in (slice(0, FEW), slice(None)):  # it rises, or falls, wherever the score does; some rows are tried first
+        order = np.argsort(score[rows], kind="stable")
+        apart = np.diff(score[rows][order]) > APART
+        own = np.diff(values[rows][order])[apart]
+        if own.size < FEW // 5 or not (np.all(own > 0) or np.all(own < 0)):
+            return None
+    return "a copy of the score"
 
 
 def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | None:
@@ -162,17 +170,6 @@ def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | No
     if low.max() < high.min():
         return float(low.max()), float(high.min())
     return (float(high.max()), float(low.min())) if high.max() < low.min() else None
-
-
-def _rises(score: np.ndarray, values: np.ndarray) -> bool:
-    """Whether a column rises, or falls, wherever the score does; some rows are tried first."""
-    for rows in (slice(0, FEW), slice(None)):
-        order = np.argsort(score[rows], kind="stable")
-        steps, own = np.diff(score[rows][order]), np.diff(values[rows][order])
-        apart = steps > APART
-        if np.count_nonzero(apart) < FEW // 5 or not (np.all(own[apart] > 0) or np.all(own[apart] < 0)):
-            return False
-    return True
 
 
 MOST_ROWS = 200_000  # looked at, from the start: the rows of a key often stand together

@@ -16,7 +16,7 @@ from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.page import words
 from miscal.page.json import floats, parts
-from miscal.page.records import Document, read_document
+from miscal.page.records import read_document
 from miscal.page.words import span
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
@@ -67,43 +67,35 @@ class Comparison:
 
     def __repr__(self) -> str:
         with words.showing(self.response):
-            return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
-        found = f": {words.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
-        if not self.cells:
-            found = ", by findings alone: one of the audits is JSON, which has no sums of cells."
-        lines = [f"Compared on {'the same' if self.paired else 'different'} rows{found}", *self._overall()]
-        for verdict in ("worse", "better"):
-            chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
-            lines += [
-                f"  {verdict}: {visible(where)}: gap {words.points(before)} before, {words.points(after)} after"
-                for where, before, after in zip(*map(chosen.get, ("where", "gap_before", "gap_after")), strict=True)
-            ]
-        lines += [f"  new: {visible(where)}" for where in self.new[:8]]
-        lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
-        return [*lines, visible(words.not_compared(self.left_out))] if self.left_out else lines
-
-    def _overall(self) -> list[str]:
-        """How the whole table changed: along the score, and on average."""
-        made = []
-        if "expected" in self.score:
-            one, two = (words.percent(value) for value in self.score["expected"])
-            made.append(f"  overall: off along the score by {one} before, {two} after")
-        own = self.table.take(self.table["where"] == WHOLE)
-        for gap, after, p in zip(own["gap_before"], own["gap_after"], own["p_value"], strict=True):
-            change = f"gap {words.points(gap)} before, {words.points(after)} after"
-            made.append(f"  overall: {change}; {'changed' if p <= self.level else 'no change'} beyond noise"
-                        f" ({words.p_value(p)})")  # fmt: skip
-        return made
+            found = f": {words.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
+            if not self.cells:
+                found = ", by findings alone: one of the audits is JSON, which has no sums of cells."
+            lines = [f"Compared on {'the same' if self.paired else 'different'} rows{found}"]
+            if "expected" in self.score:
+                one, two = (words.percent(value) for value in self.score["expected"])
+                lines.append(f"  overall: off along the score by {one} before, {two} after")
+            own = self.table.take(self.table["where"] == WHOLE)
+            for gap, after, p in zip(own["gap_before"], own["gap_after"], own["p_value"], strict=True):
+                change = f"gap {words.points(gap)} before, {words.points(after)} after"
+                beyond = f"{'changed' if p <= self.level else 'no change'} beyond noise ({words.p_value(p)})"
+                lines.append(f"  overall: {change}; {beyond}")
+            for verdict in ("worse", "better"):
+                chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
+                lines += [
+                    f"  {verdict}: {visible(where)}: gap {words.points(before)} before, {words.points(after)} after"
+                    for where, before, after in zip(*map(chosen.get, ("where", "gap_before", "gap_after")), strict=True)
+                ]
+            lines += [f"  new: {visible(where)}" for where in self.new[:8]]
+            lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
+            lines += [visible(words.not_compared(self.left_out))] if self.left_out else []
+        return "\n".join(lines)
 
 
 def compare(before: Any, after: Any) -> Comparison:
     """Compare two audits over the cells that both have."""
     one, two = read_document(before.document), read_document(after.document)
     for audit, which in ((one, "the earlier audit"), (two, "the later audit")):
-        below = audit.settings.get("suppress_below")
-        if below:
+        if below := audit.settings.get("suppress_below"):
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
     if one.response != two.response:
@@ -112,7 +104,7 @@ def compare(before: Any, after: Any) -> Comparison:
     prints = [each.data.get("rows_fingerprint") for each in (one, two)]  # not of tables that were not held in memory
     same = prints[0] is not None and prints[0] == prints[1]
     both = {name: (cells, after.carriers[name]) for name, cells in before.carriers.items() if name in after.carriers}
-    matched = [(_column(name), *_alike(*pair)) for name, pair in both.items()]
+    matched = [(name.partition(":")[2] or "score", *_alike(*pair)) for name, pair in both.items()]
     if "score" in both:
         old, now = map(_joined, both["score"])
         matched.insert(0, ("", old, now))  # all rows
@@ -125,22 +117,15 @@ def compare(before: Any, after: Any) -> Comparison:
     verdict = np.where(adjusted <= two.level, np.where(change < 0, "better", "worse"), "same")
     table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
     summed = bool(before.carriers and after.carriers)
-    left = [name for name in _columns(one) if summed and name in _columns(two) and name not in seen]
-    places = ([str(where) for where in rows["where"][verdict == word]] for word in ("better", "worse"))
+    asked = ([str(entry.settings["column"]) for entry in (*each.columns, *each.of("period"))] for each in (one, two))
+    earlier, later = map(dict.fromkeys, asked)
+    left = [name for name in earlier if summed and name in later and name not in seen]
+    places = (rows["where"][verdict == word].tolist() for word in ("better", "worse"))
     new = [finding.where for finding in two.real if not known(finding, one.real, (two.rows, one.rows))]
     gone = [finding.where for finding in one.real if not known(finding, two.real, (one.rows, two.rows))]
     pairs = {name: (one.measure(name), two.measure(name)) for name in SCORES}
     score = {name: (old.value, now.value) for name, (old, now) in pairs.items() if old.known and now.known}
     return Comparison(same, two.level, table, new, gone, score, summed, two.response, left, *places)
-
-
-def _column(name: str) -> str:
-    return name.partition(":")[2] or "score"
-
-
-def _columns(audit: Document) -> list[str]:
-    """The columns that an audit looked at, each once."""
-    return list(dict.fromkeys(str(one.settings["column"]) for one in (*audit.columns, *audit.of("period"))))
 
 
 def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> Cells | None:
@@ -191,7 +176,7 @@ def _joined(cells: Cells, cell: Any = 0, label: Sequence[str] = (WHOLE,), edges:
     """Cells added up to fewer, whose number each of them is given; all as one if not."""
     place = np.broadcast_to(np.asarray(cell, np.int64), len(cells["label"]))
     sums = {name: np.bincount(place, cells[name], len(label)) for name in SUMS}
-    return {"edges": np.asarray(edges), "label": list(label), **sums}
+    return {"edges": np.asarray(edges), "label": label, **sums}
 
 
 def _same_edges(one: Cells, two: Cells) -> bool:

@@ -1,6 +1,5 @@
 """The audit's dictionary: the JSON of the contract."""
 
-import hashlib
 import math
 import platform
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,6 @@ from miscal.auditing.search.looking import Seen, left_out_list
 from miscal.auditing.search.places import Looked, Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
-from miscal.data.predictions import Predictions
 from miscal.engines.memory import tally
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.inference.sums import Sums, effective_events
@@ -76,51 +74,34 @@ def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **des
     }
 
 
-def rows_fingerprint(predictions: Predictions) -> str:
-    """Hash of outcomes and weights in their order: equal for two models on the same rows."""
-    digest = hashlib.blake2b(digest_size=12)
-    exposure = () if predictions.exposure is None else (predictions.exposure,)
-    for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
-        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
-    return digest.hexdigest()
-
-
 def _quiet(
     looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
-    entries = [
-        _clean(column, result, group, looked, tests)
-        for column, result, group in looked.columns
-        if column.name not in guilty and not min(group.suspect, result.p_value) * len(looked.columns) <= tests.level
-    ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
     most = max(mean, 1.0 - mean) if looked.rows.noise.binary else math.inf
-    clean = [entry for entry in entries if entry["detectable"] < most]
-    blind = [left_out(entry["where"], rows, BLIND) for entry in entries if entry not in clean]
+    columns = max(tests.families["columns"].size, 1) * tests.factor
+    clean, blind = [], []
+    for column, result, group in looked.columns:
+        if column.name in guilty or min(group.suspect, result.p_value) * len(looked.columns) <= tests.level:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
+        tested = error if group.ordered else error[~np.isnan(group.p_value)]
+        gaps = minimum_detectable_gap(tested, columns * group.searched, tests.level)
+        detectable = float(np.nanmin(gaps)) if gaps.size else math.nan  # the smallest of any cell
+        if not detectable < most:
+            blind.append(left_out(column.name, rows, BLIND))
+            continue
+        entry = {"where": column.name, "value": result.value, "noise_floor": result.noise_floor}
+        entry |= {"p_value": result.p_value, "detectable": detectable}
+        entry |= {"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}
+        along = ALONG if group.suspect <= tests.level else ""
+        clean.append(entry | {"note": ALONE if result.p_value <= tests.level else along})
     return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
 
 
-def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
-    """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
-    tested = error if group.ordered else error[~np.isnan(group.p_value)]
-    detectable = minimum_detectable_gap(
-        tested, max(tests.families["columns"].size, 1) * tests.factor * group.searched, tests.level
-    )
-    return {
-        "where": column.name,
-        "value": result.value,
-        "noise_floor": result.noise_floor,
-        "p_value": result.p_value,
-        "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
-        **({"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}),
-        "note": ALONE if result.p_value <= tests.level else ALONG if group.suspect <= tests.level else "",
-    }
-
-
-def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
+def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, list[Any]]:
     """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
 
     Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
@@ -133,7 +114,7 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 
     with np.errstate(divide="ignore", invalid="ignore"):
         gap, others = off / weight, (off.sum() - off) / rest
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
-    reach = adjusted_z(max(kept.size, 1), level) * error
+    reach = adjusted_z(max(kept.size, 1), 0.05) * error
     difference = gap - others
     columns = {
         "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference,
@@ -143,7 +124,7 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 
     kept = kept[np.argsort(-least[kept], kind="stable")]
     small = (effective_events(raw) if looked.rows.noise.binary else 0.5 * raw.weight**2 / raw.weight2) < LEAST_GROUP
     notes = np.where(small, SMALL, np.where(least > 0, "beyond noise", ""))
-    made: dict[str, list[Any]] = {name: values[kept].tolist() for name, values in columns.items()}
+    made = {name: values[kept].tolist() for name, values in columns.items()}
     return {"level": [names[int(cell)] for cell in kept], **made, "note": notes[kept].tolist()}
 
 
@@ -163,7 +144,7 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
 def score_numbers(score: Result) -> dict[str, Any]:
     """The numbers by score, and under `details` what is known of their noise."""
     extra, cells = score.extra, score.extra["tally"]
-    total, scale = cells.weight.sum(), float(extra.get("scale", 1.0))
+    total, scale = cells.weight.sum(), extra.get("scale", 1.0)
     noise = cells.residual2 if score.settings.get("null") == "residual" else cells.variance
     gap, error = (float(each / total) * scale for each in (cells.events_off.sum(), np.sqrt(noise.sum())))
     fitted = {name: right for name, right in RIGHT.items() if extra.get(name)}
@@ -195,7 +176,7 @@ def score_numbers(score: Result) -> dict[str, Any]:
 def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
     """Rows said to be certain that went the other way."""
     said = {"said 0% happened": "zero_happened", "said 100% did not happen": "one_did_not"}
-    return {words: extra["certain"].get(name, 0) for words, name in said.items() if extra["certain"].get(name, 0)}
+    return {words: extra["certain"][name] for words, name in said.items() if extra["certain"].get(name)}
 
 
 def _certain_notes(looked: Looked, level: float) -> list[str]:
@@ -221,7 +202,7 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
     >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
     0.05
     """
-    low, high = (float(end) for end in interval)
+    low, high = interval
     if logarithm and low > 0:
         value, low, high, right = (math.log(number) for number in (value, low, high, right))
     if not 0.0 < high - low < math.inf:
@@ -233,8 +214,16 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     binary = looked.rows.noise.binary
-    made = _certain_notes(looked, level) if binary else _one_row(looked)
-    if binary and float(looked.score.extra["slope"]["interval"][1]) < 0.0:  # most often a column of the other class
+    made = _certain_notes(looked, level) if binary else []
+    if not binary:  # the row that makes most of the noise of the whole table, where one does: an amount of a million
+        weight, *means = looked.rows.largest([looked.whole])[0]
+        said, was = (number(looked.rows.noise.units.back(mean)) for mean in means)
+        if (weight * (means[1] - means[0])) ** 2 > ONE_ROW * looked.whole.raw.residual2[0]:
+            made.append(
+                f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no "
+                "place that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."
+            )
+    if binary and looked.score.extra["slope"]["interval"][1] < 0.0:  # most often a column of the other class
         made.append(
             "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the "
             "other class, or is the event the other label?"
@@ -253,15 +242,23 @@ def notes_of(looked: Looked, level: float) -> list[str]:
 
 def _dated(looked: Looked, column: Column) -> list[str]:
     """Dates that run over more than a hundred years, most often as some stand for none; and days that err together."""
-    known, made = column.values[~np.isnan(column.values)], []
+    dated, made = np.flatnonzero(~np.isnan(column.values)), []
+    known = column.values[dated]
     if known.size and known.max() - known.min() > FAR_OFF:
         first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
         made.append(
             f"{column.name} runs from {first} to {last}: periods without a row are joined to the one before. If "
             "one of these dates stands for no date, make it missing."
         )
-    here = looked.rows.raw.cluster is None and len(column) == looked.rows.raw.rows
-    times = _together(looked, column.values) if here else 0.0
+    days, code = np.unique(np.floor(known), return_inverse=True)
+    enough = days.size >= LEAST_DAYS and known.size >= LEAST_ROWS * days.size
+    if not enough or looked.rows.raw.cluster is not None or len(column) != looked.rows.raw.rows:
+        return made
+    compared = looked.rows.beyond.take(dated)
+    daily = tally(compared, LevelPooling(code, Numbered(days.size)))
+    off = daily.events_off - daily.weight * (daily.events_off.sum() / daily.weight.sum())
+    noise = np.sum(daily.variance if compared.binary else daily.residual2)  # as if rows were independent
+    times = off @ off / max(noise, 1e-300)
     if times >= TOGETHER:
         made.append(
             f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
@@ -269,26 +266,3 @@ def _dated(looked: Looked, column: Column) -> list[str]:
             f"days, give --cluster {column.name}."
         )
     return made
-
-
-def _one_row(looked: Looked) -> list[str]:
-    """The row that makes most of the noise of the whole table, where one does: an amount of a million."""
-    rows, units = looked.rows, looked.rows.noise.units
-    weight, predicted, observed = rows.largest([looked.whole])[0]
-    if (weight * (observed - predicted)) ** 2 <= ONE_ROW * float(looked.whole.raw.residual2[0]):
-        return []
-    said, was = (number(units.back(float(value))) for value in (predicted, observed))
-    text = f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no place "
-    return [text + "that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."]
-
-
-def _together(looked: Looked, days: np.ndarray) -> float:
-    """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
-    known = ~np.isnan(days)
-    first, code = np.unique(np.floor(days[known]), return_inverse=True)
-    if first.size < LEAST_DAYS or known.sum() < LEAST_ROWS * first.size:
-        return 0.0
-    compared = looked.rows.beyond.take(np.flatnonzero(known))
-    daily = tally(compared, LevelPooling(code, Numbered(first.size)))
-    off = daily.events_off - daily.weight * (daily.events_off.sum() / daily.weight.sum())
-    return float(off @ off / max(np.sum(daily.variance if compared.binary else daily.residual2), 1e-300))

@@ -177,14 +177,13 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
-        rates = self.rates
         if self.shape:
-            return f"{self.shape}. {words.count(self.rows)} rows; {rates} on average."
+            return f"{self.shape}. {words.count(self.rows)} rows; {self.rates} on average."
         if self.response:
             alike = self.predicted > 0.0 and self.observed >= 0.0  # observed over predicted says something
             times = f", ratio {words.number(self.observed / self.predicted, 3)}" if alike else ""
-            return f"{rates}, {self.difference}{times}. {words.count(self.rows)} rows."
-        return f"{rates}. {words.count(self.rows)} rows, {self.difference}."
+            return f"{self.rates}, {self.difference}{times}. {words.count(self.rows)} rows."
+        return f"{self.rates}. {words.count(self.rows)} rows, {self.difference}."
 
     @property
     def rates(self) -> str:
@@ -274,22 +273,17 @@ def same(one: Finding, other: Finding) -> bool:
     Nearly: of the same columns, in each at the same levels or in ranges that share half of the shorter one. A finding
     of an earlier version, which has no condition, is the same only where its place is called the same.
     """
-    if _opposite(one, other) or one.scope != other.scope or one.columns != other.columns:
+    # By their forms. The sign of a gap within noise says nothing: of a place that is off along the score alone, which
+    # has a form, it is not asked.
+    opposite = {one.form, other.form} in OPPOSITE
+    if not (one.form and other.form):
+        opposite = (one.gap > 0) != (other.gap > 0)
+    if opposite or one.scope != other.scope or one.columns != other.columns:
         return False
     if one.condition and other.condition:
         pairs = zip(one.condition, other.condition, strict=False)
         return len(one.condition) == len(other.condition) and all(_alike(*pair) for pair in pairs)
     return one.where == other.where and one.levels == other.levels
-
-
-def _opposite(one: Finding, other: Finding) -> bool:
-    """Whether two findings err in opposite ways, by their forms; by their gaps where a form is not known.
-
-    The sign of a gap within noise says nothing: of a place that is off along the score alone it is not asked.
-    """
-    if not (one.form and other.form):
-        return (one.gap > 0) != (other.gap > 0)
-    return {one.form, other.form} in OPPOSITE
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

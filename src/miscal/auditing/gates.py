@@ -83,7 +83,7 @@ class Outcome:
 def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, most: float = 1.0) -> Gates:
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
-    known = read_gates(path, most=most)
+    known = read_gates(path, most)
     if "max_field" in asked:
         asked["max_field"] = known.get("max_field", {}) | asked["max_field"]
     gates = Gates(**(known | asked))
@@ -92,14 +92,14 @@ def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, mos
     return gates
 
 
-def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> dict[str, Any]:
+def read_gates(path: Path | None, most: float = 1.0) -> dict[str, Any]:
     """The gates of a TOML file: of `miscal.toml`, or of the table tool.miscal of `pyproject.toml`.
 
-    Without a path both names are looked for in the folder; nothing found is no gates.
+    Without a path both names are looked for where one is; nothing found is no gates.
 
     most : the largest error that could fail: 1 between probabilities, infinite for other means
     """
-    for candidate in [path] if path else filter(Path.is_file, (folder / name for name in FILES)):
+    for candidate in [path] if path else filter(Path.is_file, map(Path, FILES)):
         check_file(candidate)
         with refusing("cannot be read as TOML", where=f"'{candidate}'"):
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
@@ -117,7 +117,7 @@ def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> d
     return {}
 
 
-def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
+def gate_value(key: str, value: Any, where: str, most: float) -> Any:
     """The value of one gate, checked: of a file or of an option."""
     kind, words = KINDS.get(key, (object, ""))
     if not isinstance(value, kind):
@@ -125,7 +125,7 @@ def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
     if key == "max_field":
         return {str(column): _number(limit, f"{where} {column}", most) for column, limit in value.items()}
     if key in KINDS:
-        return value if isinstance(value, str) else tuple(str(item) for item in value)
+        return value if isinstance(value, str) else tuple(map(str, value))
     return _number(value, where, most if key.removeprefix("max_") in LIMITS else math.inf)
 
 
@@ -161,9 +161,12 @@ def judge(
         ratio = observed / predicted if predicted > 0.0 else math.nan  # actual / expected in the trades
         text = f"happened / predicted over all rows is {words.number(ratio)}, at most {most:g} off 1 allowed"
         outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
-    if gates.max_multicalibration_sigma is not None:
-        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, named))
-    outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
+    if (limit := gates.max_multicalibration_sigma) is not None:
+        outcomes.append(_multicalibration(audit, limit, named))
+    errors = {str(result.settings.get("column")): result.value for result in audit.columns}
+    check_named(gates.max_field, errors, "the audit", errors)
+    for name, limit in gates.max_field.items():
+        outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
     heads = [head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
@@ -174,8 +177,7 @@ def judge(
 
 
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
-    text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
-    return Outcome(name, value <= limit, text)
+    return Outcome(name, value <= limit, f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed")
 
 
 def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
@@ -191,12 +193,6 @@ def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome
     return Outcome(name, value <= limit, text)
 
 
-def _column(audit: Document, name: str, limit: float) -> Outcome:
-    known = {str(result.settings.get("column")): result for result in audit.columns}
-    check_named([name], known, "the audit", known)
-    return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
-
-
 def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Document) -> list[Outcome]:
     name = "no-new-findings"
     least = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
@@ -208,8 +204,9 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Docum
         seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
-    said = [f"new {each.code}: {_told(str(each), each.where not in named, shown)}" for each in fresh]
-    return [Outcome(name, False, text) for text in said]
+    return [
+        Outcome(name, False, f"new {each.code}: {_told(str(each), each.where not in named, shown)}") for each in fresh
+    ]
 
 
 def _told(text: str, hidden: bool, shown: Document) -> str:
@@ -218,12 +215,12 @@ def _told(text: str, hidden: bool, shown: Document) -> str:
     return f"a place of fewer than {below} rows, or beside such" if below and hidden else text
 
 
-def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
+def junit(outcomes: list[Outcome]) -> str:
     """The outcomes as JUnit's XML, which most pipelines show."""
     failed = sum(not outcome.passed for outcome in outcomes)
-    root = ElementTree.Element("testsuite", name=suite, tests=str(len(outcomes)), failures=str(failed), errors="0")
+    root = ElementTree.Element("testsuite", name="miscal", tests=str(len(outcomes)), failures=str(failed), errors="0")
     for outcome in outcomes:
-        case = ElementTree.SubElement(root, "testcase", classname=suite, name=outcome.name)
+        case = ElementTree.SubElement(root, "testcase", classname="miscal", name=outcome.name)
         if not outcome.passed:
             ElementTree.SubElement(case, "failure", message=outcome.line)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -251,7 +248,14 @@ def may_be_unchanged(finding: Finding, after: Document, before: Document) -> boo
         if one is not None and two is not None:
             return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])
     ratio = math.sqrt(after.rows / max(before.rows, 1.0))  # noise of the earlier audit, in that of the later
-    return bool(_deviations(finding, after) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio))
+    if finding.score_ranges and not finding.response:  # off in the two ranges of its scores together
+        off = sum(abs(one.events_off) for one in finding.score_ranges)
+        variance = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
+        noise = math.sqrt(max(variance, 0.0))
+    else:
+        low, high = finding.interval
+        off, noise = abs(finding.gap), (high - low) / (2.0 * _reach(after))
+    return off / max(noise, 1e-300) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio)
 
 
 def _reach(document: Document) -> float:
@@ -274,13 +278,3 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
         return None
     total = float(weight.sum())
     return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(float(np.sum((weight * error) ** 2))) / total
-
-
-def _deviations(finding: Finding, document: Document) -> float:
-    """How many standard deviations a finding is off: on average, or in the two ranges of its scores together."""
-    if finding.score_ranges and not finding.response:
-        off = sum(abs(one.events_off) for one in finding.score_ranges)
-        noise = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
-        return off / math.sqrt(max(noise, 1e-300))
-    low, high = finding.interval
-    return abs(finding.gap) / max((high - low) / (2.0 * _reach(document)), 1e-300)

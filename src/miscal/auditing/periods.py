@@ -44,7 +44,7 @@ def check_every(every: str | None, time: str | None) -> None:
 
 def time_column(predictions: Predictions, time: str) -> Column:
     """The column of the time, as days; text that is a date on every row is read as one."""
-    check_named([time], predictions.columns, "the data", list(predictions.columns))
+    check_named([time], predictions.columns, "the data", predictions.columns)
     given = predictions.columns[time]
     days = given.values
     if given.kind != "date":
@@ -66,19 +66,19 @@ def level_days(levels: Sequence[str], time: str) -> np.ndarray:
     """
     texts = []
     for level in levels:  # the time of the day and its zone are left out; blank text is missing
-        found = DATE.fullmatch(level.strip())
-        if level.strip() and found is None:
-            raise _no_dates(time, f"it holds {level.strip()[:40]!r}")
-        texts.append(_iso(*found.groups()) if found else "NaT")
+        text = level.strip()
+        found = DATE.fullmatch(text)
+        if found:
+            year, quarter, month, day = found.groups()
+            text = f"{year}-{month or f'{3 * int(quarter or 1) - 2:02d}'}-{day or '01'}"
+        elif text:
+            raise _no_dates(time, f"it holds {text[:40]!r}")
+        texts.append(text or "NaT")
     try:
         days = np.array(texts, "M8[D]")
     except ValueError as error:  # such as the 31st of a short month
         raise _no_dates(time, str(error)) from error
     return np.where(np.isnat(days), np.nan, days.astype(np.int64))
-
-
-def _iso(year: str, quarter: str | None, month: str | None, day: str | None) -> str:
-    return f"{year}-{month or f'{3 * int(quarter or 1) - 2:02d}'}-{day or '01'}"
 
 
 def _no_dates(time: str, got: str) -> Exception:
@@ -124,14 +124,12 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     return names
 
 
-def by_period(
-    compared: Pair, column: Column, every: str | None = None, level: float = 0.05, random_state: int = 0
-) -> Result:
+def by_period(compared: Pair, column: Column, wanted: Wanted) -> Result:
     """Judge every week or month, and every change from one to the next."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
     daily = tally(compared, LevelPooling(day, Numbered(days.size)))
-    return _periods(daily, days, column.name, every, (compared, day), level, random_state)
+    return _periods(daily, days, column.name, (compared, day), wanted)
 
 
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
@@ -149,12 +147,10 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     cells: Any = tally.cells  # a period ends just before the one that follows
     known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
     days = np.append(known, [np.nan] * cells.missing)
-    return _periods(tally, days, time, wanted.every, noise, wanted.level, wanted.random_state)
+    return _periods(tally, days, time, noise, wanted)
 
 
-def _periods(
-    daily: Tally, days: np.ndarray, column: str, every: str | None, rows: Any, level: float, random_state: int
-) -> Result:
+def _periods(daily: Tally, days: np.ndarray, column: str, rows: Any, wanted: Wanted) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -162,13 +158,13 @@ def _periods(
     rows : the rows and the day of each; or the noise of the sums, where they are not at hand
     """
     full = (daily.counts > 0) & ~np.isnan(days)
-    word = chosen_every(days[full], every)
+    word = chosen_every(days[full], wanted.every)
     names, period = np.unique(period_names(days[full], word), return_inverse=True)
     missing = bool((daily.counts[np.isnan(days)] > 0).any())
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
-    judged: Any = {"level": level, "random_state": random_state}
+    judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
     if isinstance(rows, Noise):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:
@@ -186,19 +182,19 @@ def _result_of(
 
     days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
     """
-    names, level, noise = found.tally.cells.names, float(judged["level"]), found.noise  # type: ignore[union-attr]
+    names, level, noise = found.tally.cells.names, judged["level"], found.noise  # type: ignore[union-attr]
     rows, known = found.rows, len(names)
     if rows is not None:  # of the periods that are known
         rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
     sums, how = found.sums.map(lambda values: values[:known]), replace(found.how, rows=rows)
     stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(noise.units.scale)
-    columns: dict[str, Any] = dict(found.columns)
-    extra: dict[str, Any] = {"column": column, "every": every, "tally": found.tally}
+    columns = dict(found.columns)
+    extra = {"column": column, "every": every, "tally": found.tally}
     words = ""
     if days is not None and times is not None:
         words = "Judged by the noise of days, of which neighbours vary together. "
         columns |= noise.units.of_cells(judged_by_days(found.sums, times, days.freedom, level))
-        typical, whole = float(np.median(times)), found.summary
+        typical, whole = np.median(times), found.summary
         extra["note"] = (
             f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "
             f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {typical:.1f} times. "
@@ -232,22 +228,19 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
         name = word if word.startswith(("change", "size")) else f"change_{word}"
         made[name] = np.concatenate([getattr(stepped, word), undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size]
-    made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
+    # What became of the error: better and worse are about its size, moved about its sign.
+    size = np.abs(cells["gap"])
+    cases = {
+        "no date": np.arange(size.size) >= len(names),
+        "first": np.arange(size.size) == 0,
+        "too small": np.isnan(made["change"]),
+        "same": ~(made["change_p_adjusted"] <= level),
+        "moved": ~(made["size_p_adjusted"] <= level),
+        "worse": size > np.roll(size, 1),
+    }
+    made["verdict"] = np.select(list(cases.values()), list(cases), "better").tolist()
     past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
     steps = {**made, **past}.items()
     return Table(
         {**made, "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]}
     )
-
-
-def _verdicts(columns: Mapping[str, Any], level: float) -> np.ndarray:
-    """What became of the error: better and worse are about its size, moved about its sign."""
-    size = np.abs(columns["gap"])
-    cases = {
-        "first": np.arange(size.size) == 0,
-        "too small": np.isnan(columns["change"]),
-        "same": ~(columns["change_p_adjusted"] <= level),
-        "moved": ~(columns["size_p_adjusted"] <= level),
-        "worse": size > np.roll(size, 1),
-    }
-    return np.select(list(cases.values()), list(cases), "better")

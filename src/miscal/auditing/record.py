@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from os import PathLike
@@ -135,12 +136,26 @@ class Audit(Printed):
         """
         from miscal.page.records import read_document
 
-        document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
+        check_file(path)
+        content, carriers, where = b"", {}, f"'{path}'"
+        with suppress(OSError):  # of what cannot be read the other reader says what it is not
+            content = Path(path).read_bytes()
+        if content.lstrip()[:1] == b"{" and SCHEMA.encode() in content:
+            document = read_json(path)
+        else:
+            header, arrays = load_arrays(Path(path), FILE, what="a saved audit", hint=HINT)
+            if arrays:
+                got = f"it holds {min(arrays)!r:.80}, which no saved audit has"
+                raise refusal("is damaged", where=where, got=got)
+            with refusing("is damaged", where=where):
+                kept = json.loads(header["text"])
+                carriers = {str(name): read_cells(each) for name, each in kept.get("cells", {}).items()}
+                document = checked(kept["document"])
         lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
         if lacking:
-            raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
-        with refusing("is damaged", where=f"'{path}'"):  # JSON that was changed by hand may fail anywhere
-            return cls(document, read_document(document).findings, [], carriers)
+            raise refusal("is damaged", where=where, got=f"it has no '{lacking[0]}'")
+        with refusing("is damaged", where=where):  # JSON that was changed by hand may fail anywhere
+            return cls(dict(document), read_document(document).findings, [], carriers)
 
     def compare(self, other: Audit) -> Comparison:
         """Say what got better and what got worse in `other`, a later audit: of another model, or of another period.
@@ -159,7 +174,11 @@ class Audit(Printed):
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
         from miscal.auditing.suppress import suppressed
 
-        document = suppressed(self.document, below)
+        try:
+            document = suppressed(self.document, below)
+        except KeyError as lacking:  # of a document that no audit of ours wrote
+            what, hint = "lacks what is needed to hide small cells", "audit the table again"
+            raise refusal(what, where="the audit", got=f"it has no {lacking}", hint=hint) from lacking
         return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property
@@ -183,23 +202,3 @@ class Audit(Printed):
 
     def __repr__(self) -> str:
         return str(import_module("miscal.page.html").audit_text(self.shown().document))
-
-
-def _is_json(path: Path) -> bool:
-    """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
-    check_file(path)
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return content.lstrip()[:1] == b"{" and SCHEMA.encode() in content
-
-
-def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    header, arrays = load_arrays(Path(path), FILE, what="a saved audit", hint=HINT)
-    if arrays:
-        raise refusal("is damaged", where=f"'{path}'", got=f"it holds {min(arrays)!r:.80}, which no saved audit has")
-    with refusing("is damaged", where=f"'{path}'"):
-        content = json.loads(header["text"])
-        cells = {str(name): read_cells(each) for name, each in content.get("cells", {}).items()}
-        return dict(checked(content["document"])), cells

@@ -34,6 +34,7 @@ from miscal.recalibrate.judging import difference, row_loss
 from miscal.recalibrate.sample import Sample, row_weight
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
+NUMBERS = ("rows", "predicted", "observed", "gap", "p_value", "interval")
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
 
 
@@ -130,15 +131,30 @@ def repair(
         "source": source,
     }  # fmt: skip
     before, after = audit(predictions, **options), audit(recalibrated, **options)
+    table, one, two = getattr(recalibrator, "table", None), before.score, after.score
+    now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
+    change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
+    loss = "log_loss" if predictions.response == "binary" else "deviance"
+    about = {
+        "name": getattr(recalibrator, "name", type(recalibrator).__name__),
+        "method": repr(recalibrator),
+        "reason": getattr(recalibrator, "reason", None),
+        "keeps_ranking": bool(recalibrator.keeps_ranking),
+        "fitted_rows": int(recalibrator.n_rows_),
+        "rows": predictions.rows,
+        "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
+        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
+        "candidates": None if table is None else table.to_dict(),
+    }
     places = _places(before, after, predictions, recalibrated, target)
-    return Repair(before, after, places, _about(recalibrator, before, after, predictions, recalibrated), recalibrated)
+    return Repair(before, after, places, about, recalibrated)
 
 
 def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[dict[str, Any]]:
     settings = before.document["settings"]
-    tests, level = max(int(settings["tests"]), 1), float(settings["level"])
+    tests, level = max(settings["tests"], 1), settings["level"]
 
     @cache
     def compared(in_which: Predictions, scope: str) -> Rows:
@@ -150,19 +166,22 @@ def _places(
 
     early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
-    for where, finding in early.items():
-        two = judge(finding, recalibrated, predictions)
-        if finding.whole and where in late:
-            two["p_value"] = late[where].p_value
-        within = two["interval"][0] <= 0.0 <= two["interval"][1]
-        verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
-        about = {"where": where, "kind": finding.kind, "verdict": verdict}
-        found.append({**about, "before": _numbers(finding), "after": two})
-    for where, finding in late.items():
-        if where not in early:
-            one = judge(finding, predictions, recalibrated)
-            about = {"where": where, "kind": finding.kind, "verdict": _late_verdict(one, finding)}
-            found.append({**about, "before": one, "after": _numbers(finding)})
+    for where in {**early, **late}:
+        finding = early.get(where) or late[where]
+        numbers = {name: getattr(finding, name) for name in NUMBERS}
+        if where in early:
+            one, two = numbers, judge(finding, recalibrated, predictions)
+            if finding.whole and where in late:
+                two["p_value"] = late[where].p_value
+            within = two["interval"][0] <= 0.0 <= two["interval"][1]
+            verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
+        else:
+            one, two = judge(finding, predictions, recalibrated), numbers
+            gap, (low, high) = one["gap"], one["interval"]
+            # New, unless the same rows were off the same way and at least as far before, in a place with other words.
+            other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
+            verdict = "new" if other else _verdict(gap, finding.gap, False, True, False)
+        found.append({"where": where, "kind": finding.kind, "verdict": verdict, "before": one, "after": two})
     return found
 
 
@@ -176,18 +195,6 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
 
 
-def _late_verdict(before: dict[str, Any], finding: Finding) -> str:
-    """New, unless the same rows were off the same way and at least as far before, inside a place with other words."""
-    gap, (low, high) = before["gap"], before["interval"]
-    other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
-    return "new" if other else _verdict(gap, finding.gap, False, True, False)
-
-
-def _numbers(finding: Finding) -> dict[str, Any]:
-    names = ("rows", "predicted", "observed", "gap", "p_value", "interval")
-    return {name: getattr(finding, name) for name in names}
-
-
 def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
     """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
     compared = rows.raw
@@ -197,26 +204,6 @@ def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[st
     interval = [float(end[0]) * compared.units.scale for end in rows.gap_intervals(sums, tests, level)]
     told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
     return {**told, "p_value": p_value, "interval": interval}
-
-
-def _about(
-    recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions
-) -> dict[str, Any]:
-    table, one, two = getattr(recalibrator, "table", None), before.score, after.score
-    now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
-    change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
-    loss = "log_loss" if predictions.response == "binary" else "deviance"
-    return {
-        "name": getattr(recalibrator, "name", type(recalibrator).__name__),
-        "method": repr(recalibrator),
-        "reason": getattr(recalibrator, "reason", None),
-        "keeps_ranking": bool(recalibrator.keeps_ranking),
-        "fitted_rows": int(recalibrator.n_rows_),
-        "rows": predictions.rows,
-        "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
-        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
-        "candidates": None if table is None else table.to_dict(),
-    }
 
 
 NEW = "recalibrated"

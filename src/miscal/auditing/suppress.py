@@ -1,6 +1,7 @@
 """Small cells kept out of everything that is written, and no sum or difference that gives one away."""
 
 import copy
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise, product
@@ -33,9 +34,9 @@ class Blocks:
 
     def parts(self, values: np.ndarray) -> tuple[int, list[int]]:
         """The rows of the blocks that some values hold, and the blocks that they cut."""
-        found, many = np.unique(self.block[values], return_counts=True)
-        whole = [block for block, held in zip(found.tolist(), many, strict=True) if held == self.values[block]]
-        return sum(self.rows[block] for block in whole), [block for block in found.tolist() if block not in whole]
+        held = Counter(self.block[values].tolist())
+        whole = [block for block, many in held.items() if many == self.values[block]]
+        return sum(self.rows[block] for block in whole), [block for block in held if block not in whole]
 
     def sizes(self, values: np.ndarray) -> list[int]:
         """The rows that some values may have, if no row lies between the ends of ranges that are nearly the same."""
@@ -70,19 +71,19 @@ class Shown:
 
     def __init__(self, below: int, rows: int, columns: Mapping[str, Blocks]) -> None:
         self.below, self.rows, self.columns = below, rows, columns
-        self.crossed: list[Place] = []
+        self.crossed: list[dict[str, list[int]]] = []
         self.joined: list[set[str]] = []  # columns between which there is a chain of crossed places
         self.once: set[str] = set()  # columns of which a crossed place cuts a block
 
-    def show(self, place: Place | None, rows: int) -> bool:
+    def show(self, place: Place, rows: int) -> bool:
         """Whether a count may be shown beside those shown before; from now on it is one of them."""
-        if place is None or rows < self.below:
+        if rows < self.below:
             return False
         if len(place) == 1:
             return all(self.columns[column].show(values, rows) for column, values in place.items())
-        return not place or any(_same(place, other) for other in self.crossed) or self._cross(place, rows)
-
-    def _cross(self, place: Place, rows: int) -> bool:
+        told = {column: values.tolist() for column, values in place.items()}
+        if not place or told in self.crossed:
+            return True
         sizes = [self.columns[column].sizes(values) for column, values in place.items()]
         left = [size - rows for some in sizes for size in some]
         if len(place) == 2:
@@ -96,12 +97,8 @@ class Shown:
         self.joined = [columns for columns in self.joined if columns not in beside]
         self.joined.append(set(place).union(*beside))
         self.once |= cut
-        self.crossed.append(place)
+        self.crossed.append(told)
         return True
-
-
-def _same(one: Place, other: Place) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(one[column], other[column]) for column in one)
 
 
 Told = Sequence[Condition] | dict[str, np.ndarray] | None  # a place by its conditions, or by the values themselves
@@ -126,9 +123,8 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     rows otherwise (histograms, maps, running totals) is left out.
     """
     below = whole("suppress_below", below, 1)
-    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
+    made = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
     kept = Places(made).kept(below)
-    every = len(listed(made["findings"]))
     made["findings"] = _findings(made["findings"], kept)
     for kind, results in made["sections"].items():
         for number, result in enumerate(results):
@@ -136,15 +132,15 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     for entry in made["too_small"]:
         if entry["rows"] != made["data"].get("rows"):
             entry["rows"] = None
-    hidden = every - len(listed(made["findings"]))
+    hidden = len(listed(document["findings"])) - len(listed(made["findings"]))
     if hidden:
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
         made["too_small"].append(left_out(plural(hidden, "finding"), None, reason))
     if made.get("comparison"):
-        made["comparison"] = _comparison(made["comparison"], made, below)
+        made["comparison"] = _comparison(made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
-    made["settings"] = {**made["settings"], "suppress_below": below}
+    made["settings"]["suppress_below"] = below
     return made
 
 
@@ -161,9 +157,9 @@ def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str
     return made
 
 
-def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int) -> dict[str, Any]:
+def _comparison(made: Mapping[str, Any], below: int) -> dict[str, Any]:
     """What changed, without cells that are small in either audit or hidden in their section, and without counts."""
-    hidden = set()
+    compared, hidden = made["comparison"], set()
     for result in chain(*made["sections"].values()):
         cells, column = Columns(result["table"]), result["settings"].get("column") or "score"
         labels = zip(cells["label"], cells["rows"], strict=True)
@@ -207,8 +203,15 @@ class Places:
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
         self.fields: dict[str, Column] = {}
         self.totals: dict[str, int] = {}
-        findings = sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None)  # heads first
-        self.told = [(id(one), int(one["rows"]), self._of_finding(one)) for one in findings]
+        self.told: list[tuple[Any, int, Told]] = []
+        names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
+        for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):  # heads first
+            made: Any = Conjunction.from_dict(one["condition"]).conditions or None
+            if one["kind"] == "score":  # of the whole table, or of one class
+                scope = one["scope"].removeprefix("class ")
+                column = f"\0score{names.index(scope)}" if scope in names else None
+                made = None if column is None else [replace(each, column=column) for each in made or ()]
+            self.told.append((id(one), int(one["rows"]), made))
         for kind in sorted(self.sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
             for number, result in enumerate(self.sections[kind]):
                 self.told += self._of_table(kind, number, result)
@@ -216,7 +219,7 @@ class Places:
     def kept(self, below: int) -> set[Any]:
         """What may be shown: findings by their identity, cells by the kind and the number of their table."""
         ranged = [one for *_, told in self.told if isinstance(told, Sequence) for one in told]
-        ends: dict[str, set[float]] = {one.column: {LARGEST} for one in ranged}
+        ends = {one.column: {LARGEST} for one in ranged}
         for one in ranged:
             ends[one.column].update(end for end in (one.low, one.high) if end is not None)
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
@@ -225,25 +228,16 @@ class Places:
         values |= self.fields
         blocks = {name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()}
         shown = Shown(below, self.rows, blocks)
-        places = [(key, rows, self._place(told, values)) for key, rows, told in self.told]
-        places.sort(key=lambda told: len(told[2] or ()) > 1)  # single columns first
+        places = []
+        for key, rows, told in self.told:
+            if told is None:
+                continue
+            place = told if isinstance(told, dict) else {one.column: np.flatnonzero(one.rows(values)) for one in told}
+            once = len(place) == len(told)  # no two conditions of one column
+            if once and not place.keys() & self.silent and all(map(len, place.values())):
+                places.append((key, rows, place))
+        places.sort(key=lambda told: len(told[2]) > 1)  # single columns first
         return {key for key, rows, place in places if shown.show(place, rows)}
-
-    def _place(self, told: Told, values: Mapping[str, Column]) -> Place | None:
-        if told is None:
-            return None
-        made = told if isinstance(told, dict) else {one.column: np.flatnonzero(one.rows(values)) for one in told}
-        twice = len(made) < len(told)  # two conditions of one column
-        return None if twice or made.keys() & self.silent or not all(each.size for each in made.values()) else made
-
-    def _of_finding(self, finding: Mapping[str, Any]) -> Told:
-        """The conditions of a finding; one without any that is not of the whole table (of an old audit) says none."""
-        made = Conjunction.from_dict(finding["condition"]).conditions
-        if finding["kind"] != "score":
-            return made or None
-        names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
-        scope = finding["scope"].removeprefix("class ")
-        return [replace(one, column=f"\0score{names.index(scope)}") for one in made] if scope in names else None
 
     def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Told]]:
         """Each cell with its rows and conditions, the largest first; the ranges of a column have no end."""

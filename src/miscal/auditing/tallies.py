@@ -43,7 +43,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     looked = Looked(str(summary.about["target"]), "", rows, None, Sums.of(summary.grid))
     look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
     for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
-        sums, total = group.beyond, max(float(group.beyond.variance.sum()), 1e-300)
+        sums, total = group.beyond, max(group.beyond.variance.sum(), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
     aside = [{**entry, "rows": summary.rows} for entry in summary.aside]
     aside += [left_out(name, summary.rows, "constant") for name in summary.fields if name not in several]
@@ -91,7 +91,6 @@ def tally_of(
     *,
     by: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
-    target: str | int = "auto",
     like: Summary | None = None,
     memory: Any = None,
     max_levels: int = MAX_LEVELS,
@@ -104,8 +103,8 @@ def tally_of(
         by = by or [*like.variables, *like.fields]
     kept = usable_columns(source, roles, by, ignore)
     limit = min(rows_that_fit(memory, source.kinds, source.texts), SAMPLED)
-    rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
-    compared = pair(rows.predictions, target)
+    rows = gather(source, roles, kept, limit=limit, scores=True)
+    compared = pair(rows.predictions)
     max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, ADDED))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, by, ignore, max_levels, constants=True)
@@ -117,5 +116,5 @@ def tally_of(
     else:
         grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
         cuts = [cuts_like(column.name, like) for column in columns]
-    every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
+    every = AllRows(source, roles, rows, "auto", compared.target, max_levels, [*unread, *aside], grid)
     return every.add(edges, cuts)[0]

@@ -55,7 +55,10 @@ class OneLine(click.Group):
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run, and say how it ended; exit status 1 is for gates that failed, whatever click makes of a closed pipe."""
         steady()
-        _hold_pages()
+        # Arrow's allocator is to keep freed memory for the next batch: it gives it back within milliseconds otherwise,
+        # and taking it anew costs a third of decoding. The passes give it back themselves as they near their ceiling.
+        if "pyarrow" not in sys.modules:
+            os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = partial(_warn, warnings.showwarning)
@@ -108,16 +111,6 @@ def main() -> None:
     """Find where a model's probabilities are wrong, show it, and fix it."""
 
 
-def _hold_pages() -> None:
-    """Have Arrow's allocator keep freed memory for the next batch, where Arrow is not loaded yet.
-
-    It gives memory back within milliseconds otherwise, and taking it anew costs a third of decoding. The passes give
-    it back themselves as they near their ceiling. This process is the command's own, so its environment may be set.
-    """
-    if "pyarrow" not in sys.modules:
-        os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
-
-
 def _warn(shown: Any, message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
     """Say the library's warnings in one line, without the place in the code from which the command called it."""
     if issubclass(category, MiscalWarning):
@@ -161,7 +154,7 @@ def is_terminal(stream: Any) -> bool:
     return False
 
 
-def say(text: str = "") -> None:
+def say(text: str) -> None:
     """Print a line or more, or go on without."""
     try:
         _print(sys.stdout, text)

@@ -84,7 +84,7 @@ def audit(
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
     _leave(_audited(file, **made), before, below, out, json_path, saved)
-    if saved is not None and below:
+    if saved and below:
         say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
 
 
@@ -111,7 +111,7 @@ def page(
     """Render an audit that `miscal audit --save` kept."""
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
-    before = None if baseline is None else Audit.load(baseline)
+    before = Audit.load(baseline) if baseline else None
     _leave(found, before, found.hidden_below if suppress_below is None else suppress_below, out, json_path, saved)
 
 
@@ -136,7 +136,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
     from miscal.auditing.tallies import tally_of
 
     prepared({"--out": out}, table=file, tally=like)
-    first = None if like is None else Summary.load(like)
+    first = Summary.load(like) if like else None
     roles = audit_options(options)
     chosen = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
     made = tally_of(file, Roles(**roles), like=first, memory=memory, **chosen)
@@ -180,7 +180,9 @@ def check(
 
     most = 1.0 if options["response"] == "binary" else math.inf
     given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
-    given["max_field"] = _limits(given["max_field"])
+    with refusing("must look like column=0.02", where="--max-field"):
+        parts = (value.rpartition("=") for value in given["max_field"])
+        given["max_field"] = {column: float(limit) for column, _, limit in parts}
     gates = gates_of({name: value for name, value in given.items() if value is not None}, "--{0}", config, most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
@@ -193,11 +195,11 @@ def check(
     found = _audited(file, **made)
     shown = found.suppressed(below) if below else found
     outcomes = judge(found.document, gates, baseline, shown.document)
-    if junit is not None:
+    if junit:
         write_text(junit, as_junit(outcomes))
-    if out is not None:
+    if out:
         shown.to_html(out)
-    if json_path is not None:
+    if json_path:
         shown.to_json(json_path)
     failed = [outcome for outcome in outcomes if not outcome.passed]
     for outcome in failed:
@@ -207,12 +209,6 @@ def check(
     if not failed:
         say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
     click.get_current_context().exit(FAILED if failed else 0)
-
-
-def _limits(values: tuple[str, ...]) -> dict[str, float]:
-    """Read "state=0.02" as a column and its limit."""
-    with refusing("must look like column=0.02", where="--max-field"):
-        return {column: float(limit) for column, _, limit in (value.rpartition("=") for value in values)}
 
 
 @command
@@ -252,7 +248,7 @@ def recalibrate(
         model: done.model.to_json().encode(),
         page: to_html(plain(found)).encode("utf-8", "replace"),
     }
-    if json_path is not None:
+    if json_path:
         contents[json_path] = f"{dumps(found)}\n".encode()
     write_together(contents)  # all of them, or none if one cannot be written
     files = written(Table=out, Model=model, Page=page, JSON=json_path)

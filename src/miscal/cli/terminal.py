@@ -27,9 +27,9 @@ def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) ->
     """Write what may be shown of an audit, then show it; the saved file alone keeps all of it."""
     shown = found.shown()
     shown.to_html(page)
-    if json_path is not None:
+    if json_path:
         shown.to_json(json_path)
-    if saved is not None:
+    if saved:
         found.save(saved)
     files = written(Page=page, JSON=json_path, Audit=saved)
     document = read_document(shown.document)

@@ -95,7 +95,6 @@ class Repaired:
 
     name: str
     reason: str
-    split: str
     rows: float
     fitted_rows: float
     keeps_ranking: bool

@@ -94,10 +94,8 @@ def repair(document: Document) -> Safe:
 def repair_sentence(done: Repaired) -> str:
     """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
     fitted = f"{done.name} was fitted on {words.count(done.fitted_rows)} rows"
-    judged = f" and judged on {words.count(done.rows)} others."
-    if "folds" in done.split:
-        judged = f"; each row is judged by a repair that has not seen it ({done.split})."
-    return f"{words.became([place.verdict for place in done.places])} {fitted}{judged}"
+    judged = f"judged on {words.count(done.rows)} others."
+    return f"{words.became([place.verdict for place in done.places])} {fitted} and {judged}"
 
 
 def _listed(places: list[Mended]) -> Safe:
