@@ -70,28 +70,26 @@ class Explainer:
         """Take places until none is significant any more."""
         taken: list[Place] = []
         kinds: set[tuple[str, ...]] = set()
-        while candidates := self._candidates():
+        while True:
+            candidates = [place for place in self.open if self._still_off(place)]
+            for group in self.searched:
+                stretch = self._stretch(group)
+                if stretch is not None and stretch.key not in {other.key for other in candidates}:
+                    candidates.append(stretch)
+            if not candidates:
+                return taken
             place, bound = self._choose(candidates)
             too_many = len(taken) >= MOST or (place.group.names not in kinds and len(kinds) >= MOST_KINDS)
             if too_many or (taken and bound < LEAST * taken[0].certain):
                 self.left = len(candidates)
-                break
+                return taken
             kinds.add(place.group.names)
             taken.append(self.taken(place))
-        return taken
 
     def taken(self, place: Place) -> Place:
         """Take a place, whatever the others are worth."""
         place.certain, place.explains = max(self._bound(place), 0.0), self.put_right(place, place.left)
         return place
-
-    def _candidates(self) -> list[Place]:
-        found = [place for place in self.open if self._still_off(place)]
-        for group in self.searched:
-            place = self._stretch(group)
-            if place is not None and place.key not in {other.key for other in found}:
-                found.append(place)
-        return found
 
     def _still_off(self, place: Place) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
@@ -268,7 +266,11 @@ def findings_of(looked: Looked) -> Ordered:
     others = [place for place in real if place.key not in listed]
     general = Explainer(looked, [*whole, *others], beyond=False)
     for one in taken:
-        one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
+        off = one.raw.off
+        if one.along is not None:  # its average alone where only that is beyond noise
+            own = one.along[0]
+            off = own.off if one.shape else own.weight * (one.off / one.size)
+        one.explains += [place for place in general.put_right(one, off) if place not in whole]
     for place in whole:
         if place in general.open:
             taken.append(general.taken(place))
@@ -279,49 +281,34 @@ def findings_of(looked: Looked) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(place.certain, _head(looked, place)) for place in taken]
     _add_extremes(looked, taken, ordered)
-    return ordered + [(-1.0, made) for made in findings(looked, _decided(looked, taken))]
-
-
-def _own_off(place: Place) -> np.ndarray:
-    """What a place is off by in cells of the score: as it is, or its average alone where only that is beyond noise."""
-    if place.along is None:
-        return place.raw.off
-    if place.shape:
-        return place.along[0].off
-    return place.along[0].weight * (place.off / place.size)
-
-
-def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
-    """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
+    # Places that one row decides and that no finding may explain: of no column of one, and not most of the table.
     known = {name for place in taken for name in place.group.names}
-    whole, most = looked.whole, SHARED * looked.whole.size
-    left = [p for p in looked.decided if p is whole or (known.isdisjoint(p.group.names) and p.size <= most)]
-    return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    most = SHARED * looked.whole.size
+    left = [p for p in looked.decided if p is looked.whole or (known.isdisjoint(p.group.names) and p.size <= most)]
+    decided = sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    return ordered + [(-1.0, made) for made in findings(looked, decided)]
 
 
 def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
-    """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
+    """List the ends of the scale: certain rows by themselves, the others under what they are a part of.
+
+    That is the whole table, or the place that holds most of an end, at least half of it.
+    """
     ends = [place for place in looked.extremes if place.adjusted <= looked.tests.level]
     for place, found in zip(ends, findings(looked, ends), strict=True):
         low, high = found.interval  # by clusters it may reach over 0, though the test by clusters does not
         made = replace(found, interval=(max(low, 0.0), high) if found.gap > 0 else (low, min(high, 0.0)))
-        home = _home(looked, place, taken) if place.searched > 1 else None
-        if home is None:
+        home = -1
+        if place.searched > 1 and looked.whole in taken:
+            home = taken.index(looked.whole)
+        elif place.searched > 1 and looked.rows.here and taken:  # sums do not tell which rows it shares with a place
+            shares = [Overlap(looked.rows, other).weight(place).sum() for other in taken]
+            home = int(np.argmax(shares)) if max(shares) >= SHARED * place.size else -1
+        if home < 0:
             ordered.append((made.at_least, made))
-        else:
-            bound, head = ordered[home]
-            ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
-
-
-def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
-    """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
-    if looked.whole in taken:
-        return taken.index(looked.whole)
-    if not (looked.rows.here and taken):  # sums do not tell which rows an end shares with a place
-        return None
-    shares = [Overlap(looked.rows, place).weight(end).sum() for place in taken]
-    most = int(np.argmax(shares))
-    return most if shares[most] >= SHARED * end.size else None
+            continue
+        bound, head = ordered[home]
+        ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
 
 
 def _whole(looked: Looked) -> list[Place]:

@@ -30,8 +30,14 @@ TRIED = 65  # sums of a cell that are tested at once, to find the least that is 
 
 def findings(looked: Looked, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes = _shrunken(looked.rows, looked.tests, places).tolist()
-    return [_finding(looked, place, size) for place, size in zip(places, sizes, strict=True)]
+    tests = looked.tests
+    gaps = np.array([place.off / place.size for place in places])
+    real = np.flatnonzero([_real(tests, place) for place in places])
+    if real.size:  # less the luck of having been picked
+        picked = [places[i] for i in real.tolist()]
+        numbers = np.array([tests.severity(place) for place in picked])
+        gaps[real] = shrunken_gap(gaps[real], *luck(looked.rows, picked, numbers, tests.level))
+    return [_finding(looked, place, size) for place, size in zip(places, gaps.tolist(), strict=True)]
 
 
 def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
@@ -78,17 +84,6 @@ def _interval(rows: Rows, tests: Multiplicity, place: Place) -> tuple[float, flo
 
 def _real(tests: Multiplicity, place: Place) -> bool:
     return bool(place.adjusted <= tests.level) and place.deciding is None
-
-
-def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
-    """The gap of each place; of those beyond noise less the luck of having been picked."""
-    gaps = np.array([place.off / place.size for place in places])
-    real = np.flatnonzero([_real(tests, place) for place in places])
-    if real.size:
-        picked = [places[i] for i in real.tolist()]
-        numbers = np.array([tests.severity(place) for place in picked])
-        gaps[real] = shrunken_gap(gaps[real], *luck(rows, picked, numbers, tests.level))
-    return gaps
 
 
 def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float) -> tuple[Floats, Floats]:
@@ -180,17 +175,14 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         if not where.conditions or any(len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns):
             continue
         rows = np.flatnonzero(where.rows(columns))
-        if rows.size:  # a tally has none
-            made.append(_curve(finding, looked, rows))
+        if not rows.size:  # a tally has none
+            continue
+        own = looked.rows.raw.take(rows)
+        bins = max(min(BINS, own.rows // LEAST), 1)
+        null = str(looked.score.settings.get("null", "bernoulli"))
+        edges = quantile_edges(own.predicted, bins, own.weight, own.count)
+        pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
+        cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
+        table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
+        made.append({"where": finding.where, "of": own.rows, "table": table})
     return made
-
-
-def _curve(finding: Finding, looked: Looked, rows: np.ndarray) -> dict[str, Any]:
-    own = looked.rows.raw.take(rows)
-    bins = max(min(BINS, own.rows // LEAST), 1)
-    null = str(looked.score.settings.get("null", "bernoulli"))
-    edges = quantile_edges(own.predicted, bins, own.weight, own.count)
-    pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
-    cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
-    table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
-    return {"where": finding.where, "of": own.rows, "table": table}
