@@ -67,7 +67,10 @@ class _Reader:
     def tokens(self) -> Iterator[Token]:
         for found in _TOKEN.finditer(self.text):
             kind = str(found.lastgroup)
-            yield kind, _bare(found[kind]) if kind in {"name", "text"} else found[kind]
+            word = found[kind]
+            if kind in {"name", "text"}:  # without its marks; those doubled inside are one
+                word = word[1:-1].replace(2 * word[0], word[0])
+            yield kind, word
 
     def read(self) -> Iterator[Condition]:
         for clause in _split(self.tokens(), ("word", "and")):
@@ -151,9 +154,3 @@ def _split(tokens: Iterable[Token], mark: Token) -> list[list[Token]]:
         else:
             parts[-1].append(token)
     return parts
-
-
-def _bare(word: str) -> str:
-    """A name or a value without its marks; those doubled inside are one."""
-    mark = word[0]
-    return word[1:-1].replace(mark + mark, mark)

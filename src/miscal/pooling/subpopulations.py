@@ -106,10 +106,20 @@ class Definition(Conjunction):
 
 
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray = IN_ORDER) -> Condition:
-    """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order."""
+    """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order.
+
+    Of levels some, or all but some, whichever are fewer.
+    """
     if one.values.size == 0:
         places = shuffle if shuffle.size else np.arange(one.count)
-        return _among(one, (places >= low) & (places < high))
+        inside = (places >= low) & (places < high)
+        named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
+        levels, others = tuple(compress(named, inside)), tuple(compress(named, ~inside))
+        missing = bool(one.missing and inside[-1])
+        if len(levels) <= len(others) or not others:
+            return Condition(one.name, one.kind, levels=levels if others or missing else None, missing=missing)
+        # Read literally, "not in" also takes missing values; that they do not belong is said only where there are any.
+        return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
     missing = one.missing and high > one.known
     high = min(high, one.known)
     if low >= high:
@@ -120,17 +130,6 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
     below = None if low == 0 else just_below(_between(values[low], tops[low - 1], one.kind))
     above = None if high == one.known else just_below(_between(values[high], tops[high - 1], one.kind))
     return Condition(one.name, one.kind, below, above, missing=missing)
-
-
-def _among(one: Covariate, inside: np.ndarray) -> Condition:
-    """Some levels, or all but some, whichever are fewer."""
-    named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
-    levels, others = tuple(compress(named, inside)), tuple(compress(named, ~inside))
-    missing = bool(one.missing and inside[-1])
-    if len(levels) <= len(others) or not others:
-        return Condition(one.name, one.kind, levels=levels if others or missing else None, missing=missing)
-    # Read literally, "not in" also takes missing values; that they do not belong is said only where there are any.
-    return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
 
 
 Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are

@@ -339,10 +339,6 @@ class Group:
         """The levels, one a column."""
         return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
 
-    def joined(self, box: Box) -> tuple[Sums, Sums]:
-        """The sums of a box as one cell, as predicted and beyond the score."""
-        return self.as_one([box]), self.as_one([box], beyond=True)
-
     def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
         """The sums of boxes, those of each as one cell."""
         every = self.stacked[beyond]

@@ -150,7 +150,19 @@ def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
     tests = Multiplicity(level)
     for looked in looks:
         judge_columns(looked, tests)
-    judge_searches(looks[0], tests)
+    first = looks[0]
+    for family, number in first.skipped:  # tests that were not run, because a first look left them out
+        held = tests.families[family]
+        held.size += number
+        held.skipped += number
+    families: dict[str, list[Group]] = {}
+    for group in sorted(first.pairs, key=lambda group: any(group.runs)):  # levels first
+        families.setdefault(group.family, []).append(group)
+    for groups in families.values():
+        _judge_groups(first, groups)
+    for family, (size, places) in first.searched.items():  # with noise of their own
+        tests.families[family] = Family(size, places=places, searched=True)
+        first.places += places
     tests.adjust()
     return tests
 
@@ -185,20 +197,6 @@ def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
     for group in groups:
         along, places = shapes_of(group, rows)
         tests.families[group.family].add(along.places, along.others)
-        looked.places += places
-
-
-def judge_searches(looked: Looked, tests: Multiplicity) -> None:
-    """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
-    for family, number in looked.skipped:
-        tests.families[family].skip(number)
-    families: dict[str, list[Group]] = {}
-    for group in sorted(looked.pairs, key=lambda group: any(group.runs)):  # levels first
-        families.setdefault(group.family, []).append(group)
-    for groups in families.values():
-        _judge_groups(looked, groups)
-    for family, (size, places) in looked.searched.items():
-        tests.families[family] = Family(size, places=places, searched=True)
         looked.places += places
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.pooling.bins import even_groups
+from miscal.pooling.bins import Bins, even_groups
 from miscal.pooling.columns import range_pooling
 from miscal.pooling.condition import Condition
 
@@ -95,8 +95,13 @@ class Part:
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
-    dated = column.kind == "date" and not column.missing.all()
-    pooling = range_pooling(column, date_edges(column.values) if dated else FINE, weight=weight, count=count)
+    bins: Bins = FINE
+    if column.kind == "date" and not column.missing.all():
+        known = column.values[~np.isnan(column.values)]
+        length = np.floor(known.max()) - np.floor(known.min())
+        every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
+        bins = calendar_edges(known, every, MANY_DAYS)
+    pooling = range_pooling(column, bins, weight=weight, count=count)
     cells: Any = pooling.cells  # ranges, or levels; none of either where nothing but missing values
     codes = small(pooling.codes(), cells.count)
     return Part(column, codes, getattr(cells, "names", ()), getattr(cells, "edges", None), cells.missing)
@@ -151,14 +156,6 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
     starts = np.append(starts[:: -(-starts.size // most)], last + 1)
     days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
     return np.nextafter(days.astype(np.float64), -np.inf)
-
-
-def date_edges(days: np.ndarray) -> np.ndarray:
-    """Edges of calendar days, weeks or months, whichever are at most 62."""
-    known = days[~np.isnan(days)]
-    length = np.floor(known.max()) - np.floor(known.min())
-    every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
-    return calendar_edges(known, every, MANY_DAYS)
 
 
 def month_edges(days: np.ndarray) -> np.ndarray | None:

@@ -101,7 +101,9 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
 def _cross(looked: Looked, one: _Side, two: _Side) -> None:
     parts = [side.kept(most) for side, most in zip((one, two), _room(one, two), strict=True)]
     group = group_of(parts, "subpopulation", looked.rows)
-    if _one_tells_the_other(group):
+    joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
+    first, second, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
+    if first + second - both > SAME * min(first, second):  # much the same (a date and its month): no new places
         looked.leave_out("pairs", _names(one, two), MUCH_THE_SAME, JOIN_THEM)
         return
     looked.pairs.append(group)
@@ -125,13 +127,6 @@ def _room(one: _Side, two: _Side) -> tuple[int, int]:
 def _tests(one: Part, two: Part) -> int:
     """How many tests a pair makes: one for every combination of levels, a box in the plane of two variables is one."""
     return math.prod(part.count for part in (one, two) if part.edges is None)
-
-
-def _one_tells_the_other(group: Group) -> bool:
-    """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
-    joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
-    one, two, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
-    return bool(one + two - both > SAME * min(one, two))
 
 
 DEPTH, HALVES = 3, 2
@@ -264,7 +259,10 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
             simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
-            place = _box_place(looked, one, two)
+            group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
+            best = best_boxes(group, looked.rows, beyond=True)
+            box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
+            place = box_place(group, box, math.nan, BOXES)
             place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
             found.append((result.p_value, _mapped(predictions, names, result), place))
     looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
@@ -290,11 +288,3 @@ def _mapped(predictions: Predictions, names: list[str], result: Result) -> Resul
         mean, size = summed(gap) / rows, summed(np.nan_to_num(gap / error)) / rows
     grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
     return replace(result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}})
-
-
-def _box_place(looked: Looked, one: Group, two: Group) -> Place:
-    """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
-    group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
-    best = best_boxes(group, looked.rows, beyond=True)
-    box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
-    return box_place(group, box, math.nan, BOXES)

@@ -196,18 +196,12 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
     found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
-        p_value = max(p_value, _moment_by_cluster(place, rows, beyond=beyond))
-    return p_value, float(found.moment)
-
-
-def _moment_by_cluster(place: Place, rows: Rows, *, beyond: bool) -> float:
-    """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
-    assert place.along is not None
-    variance = place.along[beyond].variance
-    noise = variance / max(variance.sum(), 1e-300)
-    lever = np.cumsum(noise) - 0.5 * noise - 0.5
-    pair, members = rows.beyond if beyond else rows.raw, place.rows
-    return min(1.0, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
+        # Its moment over whole clusters, with room for the second reading.
+        noise = own.variance / max(own.variance.sum(), 1e-300)
+        lever = np.cumsum(noise) - 0.5 * noise - 0.5
+        pair, members = rows.beyond if beyond else rows.raw, place.rows
+        p_value = max(p_value, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
+    return min(p_value, 1.0), float(found.moment)
 
 
 def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
