@@ -64,16 +64,15 @@ class _Reader:
         hint = "such as: age < 31 and state in {CA, NV}"
         return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
 
-    def tokens(self) -> Iterator[Token]:
+    def read(self) -> Iterator[Condition]:
+        tokens = []
         for found in _TOKEN.finditer(self.text):
             kind = str(found.lastgroup)
             word = found[kind]
             if kind in {"name", "text"}:  # without its marks; those doubled inside are one
                 word = word[1:-1].replace(2 * word[0], word[0])
-            yield kind, word
-
-    def read(self) -> Iterator[Condition]:
-        for clause in _split(self.tokens(), ("word", "and")):
+            tokens.append((kind, word))
+        for clause in _split(tokens, ("word", "and")):
             yield from self.clause(clause)
 
     def clause(self, tokens: list[Token]) -> list[Condition]:

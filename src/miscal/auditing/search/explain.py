@@ -12,7 +12,7 @@ import numpy as np
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
 from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
-from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
+from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.residual import form_of, normal_z, shape_test
@@ -318,7 +318,13 @@ def _whole(looked: Looked) -> list[Place]:
         place.adjusted, place.bound = bent.adjusted, bent.bound
     if not place.adjusted <= looked.tests.level:
         return []
-    mark_whole(looked)
+    level = looked.tests.level
+    place.average = plain_chance(place, looked.rows) <= level
+    # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
+    place.shape = not place.average
+    if place.average and place.along is not None:
+        own = place.along.raw
+        place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
     mark_decided([place], looked)
     if place.deciding is not None:
         looked.decided.append(place)

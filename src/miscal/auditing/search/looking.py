@@ -12,7 +12,7 @@ import numpy as np
 from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, score_grid, sums_of
-from miscal.auditing.search.parts import Part, fine_part, month_edges
+from miscal.auditing.search.parts import Part, calendar_edges, fine_part
 from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
@@ -117,9 +117,15 @@ def look(
 
 
 def _shown(column: Column) -> Any:
-    """How a variable is cut where it is shown: months of dates that last long enough, else ranges of equal support."""
-    months = month_edges(column.values) if column.kind == "date" else None
-    return RANGES if months is None else months
+    """How a variable is cut where it is shown: ranges of equal support; of dates months, or weeks of less than three.
+
+    Less than three weeks are cut like numbers.
+    """
+    if column.kind != "date":
+        return RANGES
+    known = column.values[~np.isnan(column.values)]
+    length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
+    return RANGES if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
 
 def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:

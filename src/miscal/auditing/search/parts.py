@@ -74,7 +74,10 @@ class Part:
         if self.column.kind == "date":
             start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
             return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
-        if self.column.integer or _whole(self.column):
+        sample = self.column.values[:10_000]
+        known = sample[~np.isnan(sample)]
+        whole = known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7
+        if self.column.integer or whole:
             start, end = int(np.ceil(low)) if first == 0 else int(np.floor(low)) + 1, int(np.floor(high))
             return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
         if first == 0:
@@ -156,20 +159,6 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
     starts = np.append(starts[:: -(-starts.size // most)], last + 1)
     days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
     return np.nextafter(days.astype(np.float64), -np.inf)
-
-
-def month_edges(days: np.ndarray) -> np.ndarray | None:
-    """Edges of months, or of weeks if there are fewer than three months; None for less than three weeks."""
-    known = days[~np.isnan(days)]
-    length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
-    return None if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
-
-
-def _whole(column: Column) -> bool:
-    """Whether a column of numbers holds whole ones only, as far as a sample tells."""
-    sample = column.values[:10_000]
-    known = sample[~np.isnan(sample)]
-    return bool(known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7)
 
 
 def _number(value: float) -> str:

@@ -20,7 +20,6 @@ from miscal.inference.residual import form_of
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
-from miscal.pairs import Pair
 from miscal.pooling.bins import quantile_edges
 from miscal.pooling.cells import BinPooling, Ranges
 from miscal.pooling.condition import Conjunction
@@ -93,10 +92,22 @@ def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float)
     clusters' sums squared, which hold the error itself.
     """
     reach = np.array([adjusted_z(number, level) for number in numbers.tolist()])
-    if rows.raw.cluster is not None:
-        made = [_by_cluster(rows.raw, place.rows, each) for place, each in zip(places, reach.tolist(), strict=True)]
-        errors, least = np.array(made).T
-        return errors, least
+    pair = rows.raw
+    if pair.cluster is not None:
+        # |ΣD| >= reach·sqrt(ΣD²) solved for ΣD, D a cluster's sum; its noise is that of D around its share.
+        made = []
+        for place, each in zip(places, reach.tolist(), strict=True):
+            members = place.rows
+            cluster, residual = pair.cluster[members], residuals(pair, members)
+            size = np.bincount(cluster, None if pair.first is None else pair.first[members])
+            own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
+            apart = np.sum((own - own.sum() * share) ** 2)
+            room = 1.0 - each**2 * np.sum(share**2)
+            noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
+            least = each * math.sqrt(apart / room) if room > 0 else math.inf
+            made.append((math.sqrt(noise) / size.sum(), least / size.sum()))
+        errors, smallest = np.array(made).T
+        return errors, smallest
     raw = Sums.joined([place.raw for place in places])
     noise = np.sqrt(rows.variance(raw)) / raw.weight
     if rows.noise.null == "residual":
@@ -122,24 +133,11 @@ def _least_gaps(rows: Rows, raw: Sums, chances: Floats) -> Floats:
     return np.where(none, np.inf, np.abs(end - raw.predicted) / raw.weight)
 
 
-def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, float]:
-    """As `luck`: |ΣD| >= reach·sqrt(ΣD²) solved for ΣD, D a cluster's sum; its noise is that of D around its share."""
-    assert pair.cluster is not None
-    cluster, residual = pair.cluster[members], residuals(pair, members)
-    size = np.bincount(cluster, None if pair.first is None else pair.first[members])
-    own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
-    apart = np.sum((own - own.sum() * share) ** 2)
-    room = 1.0 - reach**2 * np.sum(share**2)
-    least = reach * math.sqrt(apart / room) if room > 0 else math.inf
-    noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
-    return math.sqrt(noise) / size.sum(), least / size.sum()
-
-
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
     """How a place errs, and the two ranges of the score that disagree if any do. Of all rows: by the score's bins."""
     grid, bins = looked.rows.grid, looked.score.extra["tally"]
     if place is looked.whole:
-        own, edges = along_of_tally(bins, looked.rows, (bins.counts.size,)), bins.cells.edges
+        own, edges = along_of_tally(bins, looked.rows), bins.cells.edges
     elif place.along is not None:
         own, edges = place.along[0], grid.edges
     else:
