@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, cells_from, fingerprint
+from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, fingerprint
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
 MEAN_COLUMNS = ("weight", "predicted", "observed")
@@ -176,7 +176,12 @@ class Tally:
     @classmethod
     def rebuilt(cls, described: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Tally:
         """The inverse of `described` and `arrays`."""
-        cells = cells_from(described["cells"])
+        own: Any = described["cells"]
+        if own["kind"] == "levels":
+            cells: Cells = Levels(tuple(own["names"]), own["missing"], own["name"])
+        else:
+            edges = np.array([float.fromhex(edge) for edge in own["edges"]])
+            cells = Ranges(edges, own["missing"], own["name"])
         parts: dict[str, Any] = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
 

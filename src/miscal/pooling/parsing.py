@@ -127,21 +127,18 @@ class _Reader:
 
     def among(self, name: str, values: list[list[Token]], *, negated: bool = False) -> Condition:
         kind, column, words = self.kind(name), self.columns[name], [self.value(tokens) for tokens in values]
-        levels = tuple(words) if kind in NOMINAL else self.numbers(name, words)
-        unknown = set(words) - set(map(str, getattr(column, "levels", words)))
-        if kind in NOMINAL and unknown:
-            raise self.bad(f"{name!r} has no level {min(unknown)!r}")
+        levels: tuple[Level, ...] = tuple(words)
+        numbers = [number for word in words if (number := number_of(word)) is not None]
+        if kind in NOMINAL:
+            unknown = set(words) - set(map(str, getattr(column, "levels", words)))
+            if unknown:
+                raise self.bad(f"{name!r} has no level {min(unknown)!r}")
+        elif len(numbers) == len(words):
+            levels = tuple(number + 0.0 for number in numbers)
+        elif not (isinstance(column, Column) and len(column) and column.missing.all()):  # no value, and so no type
+            raise self.bad(f"{name!r} holds numbers, and {words} are not")
         said: Any = {"excluded": levels, "missing": True} if negated else {"levels": levels}
         return Condition(name, kind, **said)
-
-    def numbers(self, name: str, words: list[str]) -> tuple[Level, ...]:
-        found = [number_of(word) for word in words]
-        if None not in found:
-            return tuple(number + 0.0 for number in found if number is not None)
-        column = self.columns[name]
-        if isinstance(column, Column) and len(column) and column.missing.all():  # no value, and so no type
-            return tuple(words)
-        raise self.bad(f"{name!r} holds numbers, and {words} are not")
 
 
 def _split(tokens: Iterable[Token], mark: Token) -> list[list[Token]]:

@@ -36,7 +36,6 @@ class Explainer:
         self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
         self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
-        self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
@@ -49,8 +48,9 @@ class Explainer:
     def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
         place.start = self.of(place).off if place.along is None else place.along[self.beyond].off
-        severities = self.tests.severity(place), self.tests.severity_beyond(place)
-        place.needed = adjusted_z(severities[0], self.tests.level), adjusted_z(severities[1], self.tests.level)
+        tests = self.tests
+        needed = adjusted_z(tests.severity(place), tests.level)
+        place.needed = needed, adjusted_z(tests.severity_beyond(place), tests.level)
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
@@ -142,7 +142,7 @@ class Explainer:
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
         names, overlap = set(chosen.group.names), self._overlap(chosen)
-        alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
+        alike = adjusted_z(max(chosen.searched, 1) * max(len(self.looked.columns), 1), self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue

@@ -127,16 +127,6 @@ def small(codes: np.ndarray, cells: int) -> np.ndarray:
     return codes.astype(np.min_scalar_type(cells))
 
 
-def some_levels(part: Part, chosen: np.ndarray) -> Part:
-    """The same field with some of its levels alone."""
-    table = np.full(part.count, chosen.size + part.missing)
-    table[chosen] = np.arange(chosen.size)
-    if part.missing:
-        table[part.known] = chosen.size
-    labels = tuple(part.labels[cell] for cell in chosen.tolist())
-    return Part(part.column, small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
-
-
 def monday(day: Any) -> Any:
     """The Monday on which the week of a day began; day 0, the first of 1970, was a Thursday."""
     return day - (day + 3) % 7

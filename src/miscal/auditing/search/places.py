@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.groups import Both, Box, Group, Rows, best_boxes, crossed_codes
+from miscal.auditing.search.groups import Both, Box, Boxes, Group, Rows, best_boxes, crossed_codes
 from miscal.data.columns import Column
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
@@ -277,7 +277,7 @@ class Reading(NamedTuple):
     """
 
     cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
-    boxes: Callable[[Group, Rows, bool], list[tuple[Box, float]]]
+    boxes: Callable[[Group, Rows, bool], Boxes]
     chance: Callable[[Place, Rows, float], float]
 
     def add_boxes(self, held: Family, group: Group, rows: Rows) -> list[Place]:
@@ -317,7 +317,7 @@ def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
     return cells, group.p_value[cells]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     boxes = [box for box, _ in best_boxes(group, rows, beyond=beyond)]
     if not boxes:
         return []

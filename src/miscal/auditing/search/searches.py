@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
 from miscal.auditing.search.looking import Say, Wanted, suspicion
-from miscal.auditing.search.parts import Part, coarse_part, some_levels
+from miscal.auditing.search.parts import Part, coarse_part, small
 from miscal.auditing.search.places import Looked, Own, Place, box_place
 from miscal.data.columns import Column
 from miscal.data.libraries import special
@@ -64,9 +64,18 @@ class _Side:
     def kept(self, most: int) -> Part:
         """The column with at most so many cells."""
         part = self.part
-        if part.count > most and most not in self.cut:
-            self.cut[most] = some_levels(part, np.sort(self.levels[: most - part.missing]))
-        return self.cut[most] if part.count > most else part
+        if part.count <= most:
+            return part
+        if most not in self.cut:
+            chosen = np.sort(self.levels[: most - part.missing])
+            table = np.full(part.count, chosen.size + part.missing)
+            table[chosen] = np.arange(chosen.size)
+            if part.missing:
+                table[part.known] = chosen.size
+            labels = tuple(part.labels[cell] for cell in chosen.tolist())
+            codes = small(table[part.codes], chosen.size + 2)
+            self.cut[most] = Part(part.column, codes, labels, None, part.missing, some=True)
+        return self.cut[most]
 
 
 def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:

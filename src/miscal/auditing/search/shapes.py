@@ -19,7 +19,7 @@ from miscal.auditing.search.groups import (
     WHOLE,
     Along,
     Both,
-    Box,
+    Boxes,
     Group,
     Rows,
     cluster_p,
@@ -115,7 +115,7 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     both = alongs(group, rows)
     found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
