@@ -114,7 +114,14 @@ class Tally:
         one, two = self.cells, other.cells
         if fingerprint(one) == fingerprint(two):
             return self._plus(other)
-        union = joint(one, two)
+        if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:  # merge by name
+            names = tuple(sorted({*one.names, *two.names}))
+            union: Ranges | Levels = Levels(names, one.missing or two.missing, one.name)
+        elif isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
+            union = Ranges(one.edges, True, one.name)  # a cell for missing values comes with either
+        else:
+            hint = "fit the edges once and use them for every part"
+            raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)
         return self._onto(union)._plus(other._onto(union))
 
     def _plus(self, other: Tally) -> Tally:
@@ -184,13 +191,3 @@ class Tally:
             cells = Ranges(edges, own["missing"], own["name"])
         parts: dict[str, Any] = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
-
-
-def joint(one: Cells, two: Cells) -> Ranges | Levels:
-    """The cells of two tallies that can be added: levels merge by name, a cell for missing values comes with either."""
-    if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:
-        return Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
-    if isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
-        return Ranges(one.edges, True, one.name)
-    hint = "fit the edges once and use them for every part"
-    raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)

@@ -78,9 +78,9 @@ class Explainer:
                     candidates.append(stretch)
             if not candidates:
                 return taken
-            place, bound = self._choose(candidates)
+            place = self._choose(candidates)
             too_many = len(taken) >= MOST or (place.group.names not in kinds and len(kinds) >= MOST_KINDS)
-            if too_many or (taken and bound < LEAST * taken[0].certain):
+            if too_many or (taken and self._bound(place) < LEAST * taken[0].certain):
                 self.left = len(candidates)
                 return taken
             kinds.add(place.group.names)
@@ -117,7 +117,7 @@ class Explainer:
         place.left = place.start = np.array([left])
         return place if place.deciding is None else None
 
-    def _choose(self, candidates: list[Place]) -> tuple[Place, float]:
+    def _choose(self, candidates: list[Place]) -> Place:
         """The largest bound, or the place among those about the same rows that describes it best.
 
         Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
@@ -132,18 +132,16 @@ class Explainer:
         overlap.know(near)
         # Those that are about the same rows.
         same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
-        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
-        chosen = self._simpler(chosen, candidates, bounds)
-        return chosen, bounds[chosen]
+        return self._simpler(max(same, key=lambda p: 0.5 * p.z**2 - cost[p]), bounds)
 
-    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[Place, float]) -> Place:
+    def _simpler(self, chosen: Place, bounds: dict[Place, float]) -> Place:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
         names, overlap = set(chosen.group.names), self._overlap(chosen)
-        alike = adjusted_z(max(chosen.searched, 1) * max(len(self.looked.columns), 1), self.tests.level)
-        for wider in sorted(candidates, key=lambda p: len(p.group.names)):
+        alike = adjusted_z(chosen.searched * max(len(self.looked.columns), 1), self.tests.level)
+        for wider in sorted(bounds, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
             share = overlap.weight(wider).sum() / chosen.size

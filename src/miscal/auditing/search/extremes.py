@@ -57,8 +57,9 @@ def extreme_places(looked: Looked) -> list[Place]:
     rows = looked.rows
     if not rows.raw.binary:
         return []
-    shown = looked.scores
-    tested = fine_sums(replace(rows.raw, weight=None)) if rows.raw.weight is not None and looked.all is None else shown
+    tested = looked.scores
+    if rows.raw.weight is not None and looked.all is None:
+        tested = fine_sums(replace(rows.raw, weight=None))
     half = 0.5 * rounding_step(rows.raw.predicted)
     made = []
     for end in (ZERO, ONE):  # one row that went the other way contradicts them, unless scores were rounded
@@ -69,7 +70,7 @@ def extreme_places(looked: Looked) -> list[Place]:
             chance = _tail(*numbers)
         if size:
             made.append(_place(looked, end, chance, 1))
-    if not rows.noise.outcome_weights and not (looked.all is not None and rows.raw.weight is not None):
+    if not rows.noise.outcome_weights and (looked.all is None or rows.raw.weight is None):
         for upper in (False, True):  # of nested ends the one that is hardest to explain
             ends = _ends(tested, upper=upper)
             chances = [_tail(*_by_cluster(rows.raw, end) or _rare(tested, end)) for end in ends]

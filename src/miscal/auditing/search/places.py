@@ -243,14 +243,14 @@ class Multiplicity:
 
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
-        return max(self.families[place.family].size, 1) * self.factor * max(place.searched, 1)
+        return max(self.families[place.family].size, 1) * self.factor * place.searched
 
     def severity_beyond(self, place: Place) -> float:
         """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
 
         Of the stretches searched most are much the same rows, as many as their root are not.
         """
-        return max(self.severity(place) / math.sqrt(max(place.searched, 1)), 1.0)
+        return max(self.severity(place) / math.sqrt(place.searched), 1.0)
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
@@ -347,8 +347,7 @@ def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
     if group.walk is None:
         return []
     p_value, first, last = group.walk
-    box = ((first, last),)
-    held.add([box_place(group, box, p_value, group.searched)])
+    held.add([box_place(group, ((first, last),), p_value, group.searched)])
     return held.places[-1:]
 
 
