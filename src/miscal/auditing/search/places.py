@@ -396,7 +396,12 @@ class Overlap:
             return self.last[1]
         own, weight = self.place, group.raw.weight
         if self.rows.here:
-            shared = self._counted(group)
+            codes = crossed_codes(group.parts, self.members)
+            codes *= self.rows.grid.cells
+            codes += self.scores
+            cells = group.count + 1  # the last is of rows that are in no cell of it
+            counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
+            shared: np.ndarray = counted.reshape(cells, -1)[:-1]
         elif own.group is group:
             inside = np.zeros(group.shape)
             inside[group.cut(own.box)] = 1.0
@@ -405,14 +410,6 @@ class Overlap:
             shared = (weight * own.size / max(weight.sum(), 1e-300))[:, None]
         self.last = group, shared
         return shared
-
-    def _counted(self, group: Group) -> np.ndarray:
-        codes = crossed_codes(group.parts, self.members)
-        codes *= self.rows.grid.cells
-        codes += self.scores
-        cells = group.count + 1  # the last is of rows that are in no cell of it
-        counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
-        return counted.reshape(cells, -1)[:-1]
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""

@@ -96,7 +96,7 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         _cross(looked, one, two)
     for may, (one, two) in zip(suspect[most:], pairs[most:], strict=True):
         looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
-        large = any(side.part.count > room for side, room in zip((one, two), _room(one, two), strict=True))
+        large = any(side.part.count > room for side, room in _room(one, two))
         family = LARGE if large else family_of((one.part, two.part))
         looked.skipped.append((family, _tests(one.part, two.part)))
     for side in sides:
@@ -108,7 +108,7 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
 
 
 def _cross(looked: Looked, one: _Side, two: _Side) -> None:
-    parts = [side.kept(most) for side, most in zip((one, two), _room(one, two), strict=True)]
+    parts = [side.kept(most) for side, most in _room(one, two)]
     group = group_of(parts, "subpopulation", looked.rows)
     joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
     first, second, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
@@ -124,13 +124,13 @@ def _names(one: _Side, two: _Side) -> str:
     return f"{one.part.name} and {two.part.name}"
 
 
-def _room(one: _Side, two: _Side) -> tuple[int, int]:
-    """How many cells each of two columns may have."""
+def _room(one: _Side, two: _Side) -> list[tuple[_Side, int]]:
+    """Two columns, each with how many cells it may have."""
     sizes = [side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)]
     larger = int(sizes[1] > sizes[0])
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
-    return sizes[0], sizes[1]
+    return [(one, sizes[0]), (two, sizes[1])]
 
 
 def _tests(one: Part, two: Part) -> int:
