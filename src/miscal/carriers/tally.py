@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, cells_from, fingerprint
+from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, fingerprint
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
 MEAN_COLUMNS = ("weight", "predicted", "observed")
@@ -114,7 +114,14 @@ class Tally:
         one, two = self.cells, other.cells
         if fingerprint(one) == fingerprint(two):
             return self._plus(other)
-        union = joint(one, two)
+        if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:  # merge by name
+            names = tuple(sorted({*one.names, *two.names}))
+            union: Ranges | Levels = Levels(names, one.missing or two.missing, one.name)
+        elif isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
+            union = Ranges(one.edges, True, one.name)  # a cell for missing values comes with either
+        else:
+            hint = "fit the edges once and use them for every part"
+            raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)
         return self._onto(union)._plus(other._onto(union))
 
     def _plus(self, other: Tally) -> Tally:
@@ -176,16 +183,11 @@ class Tally:
     @classmethod
     def rebuilt(cls, described: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Tally:
         """The inverse of `described` and `arrays`."""
-        cells = cells_from(described["cells"])
+        own: Any = described["cells"]
+        if own["kind"] == "levels":
+            cells: Cells = Levels(tuple(own["names"]), own["missing"], own["name"])
+        else:
+            edges = np.array([float.fromhex(edge) for edge in own["edges"]])
+            cells = Ranges(edges, own["missing"], own["name"])
         parts: dict[str, Any] = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
-
-
-def joint(one: Cells, two: Cells) -> Ranges | Levels:
-    """The cells of two tallies that can be added: levels merge by name, a cell for missing values comes with either."""
-    if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:
-        return Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
-    if isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
-        return Ranges(one.edges, True, one.name)
-    hint = "fit the edges once and use them for every part"
-    raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)

@@ -107,14 +107,6 @@ def fingerprint(cells: Cells) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def cells_from(description: dict[str, Any]) -> Ranges | Levels:
-    """Rebuild ranges or levels from their description (the inverse of `describe`)."""
-    missing, name = description["missing"], description["name"]
-    if description["kind"] == "levels":
-        return Levels(tuple(description["names"]), missing, name)
-    return Ranges(np.array([float.fromhex(edge) for edge in description["edges"]]), missing, name)
-
-
 @dataclass(frozen=True)
 class BinPooling:
     """Rows pooled by the range their value lies in; missing values (NaN) in the last cell."""

@@ -137,23 +137,16 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
         if codes.min() >= 0 and most < max(LEAST, SPARE * codes.size):
             kind = np.int32 if codes.dtype == np.int32 else np.int64
             return LevelPooling(np.ascontiguousarray(codes, dtype=kind), Numbered(most + 1))
-    if bins is None and (quick := _dictionary(values, where)):
-        return quick
+    if bins is None and library_of(values) == "pyarrow" and pa.types.is_dictionary(values.type):
+        # The indices of a dictionary of different texts, none of them missing; unused ones are empty cells.
+        vector: Any = flat(values, where)
+        entries = vector.dictionary
+        text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
+        if text and not (vector.null_count or entries.null_count) and len(pc.unique(entries)) == len(entries):
+            return LevelPooling(numpy_of(vector.indices.cast(pa.int32())), Numbered(len(entries)))
     made = column(where.strip("'"), values, where=where)
     pooling = level_pooling(made) if bins is None else range_pooling(made, bins)
     return LevelPooling(pooling.codes(), Numbered(pooling.cells.count))
-
-
-def _dictionary(values: Any, where: str) -> LevelPooling | None:
-    """The indices of an Arrow dictionary of different texts, none of them missing; unused ones are empty cells."""
-    if library_of(values) != "pyarrow" or not pa.types.is_dictionary(values.type):
-        return None
-    vector: Any = flat(values, where)
-    entries = vector.dictionary
-    text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
-    if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
-        return None
-    return LevelPooling(numpy_of(vector.indices.cast(pa.int32())), Numbered(len(entries)))
 
 
 def _within(codes: Integers, part: Pooling) -> Integers:

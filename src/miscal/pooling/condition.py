@@ -107,31 +107,27 @@ class Condition:
             return text if self.missing else f"{text} and {name} is not missing"
         if self.levels is None and self.low is None and self.high is None:
             return f"{name} is not missing"
-        text = f"{name} {self._set('=', 'in', self.levels, shown)}" if self.levels else self._range(name, shown)
+        text = name
+        if self.levels:
+            text = f"{name} {self._set('=', 'in', self.levels, shown)}"
+        elif self.low is not None and self.high == just_above(self.low):
+            text = f"{name} = {_short(number_text(self.high, self.kind), shown)}"
+        else:
+            if self.high is not None:
+                sign, end = end_words(self.high, ("<=", "<"), self.kind, shown)
+                text = f"{name} {sign} {end}"
+            if self.low is not None:
+                sign, end = end_words(self.low, ("<", "<="), self.kind, shown)
+                text = f"{name} {MIRROR[sign]} {end}" if self.high is None else f"{end} {sign} {text}"
         return f"({text} or missing)" if self.missing else text
 
-    def _set(self, one: str, several: str, levels: tuple[Level, ...], shown: int | None) -> str:
-        words = [self._level(level) for level in levels]
+    def _set(self, sign: str, several: str, levels: tuple[Level, ...], shown: int | None) -> str:
+        words = [level_word(one) if isinstance(one, str) else number_text(one, self.kind) for one in levels]
         if len(words) == 1:
-            return f"{one} {words[0]}"
+            return f"{sign} {words[0]}"
         if shown is not None and len(words) > shown:
             words = [*words[: shown - 1], f"... {len(words) - shown + 1} more"]
         return f"{several} {{{', '.join(words)}}}"
-
-    def _level(self, level: Level) -> str:
-        return level_word(level) if isinstance(level, str) else number_text(level, self.kind)
-
-    def _range(self, name: str, shown: int | None) -> str:
-        if self.low is not None and self.high == just_above(self.low):
-            return f"{name} = {_short(number_text(self.high, self.kind), shown)}"
-        text = name
-        if self.high is not None:
-            sign, end = end_words(self.high, ("<=", "<"), self.kind, shown)
-            text = f"{name} {sign} {end}"
-        if self.low is None:
-            return text
-        sign, end = end_words(self.low, ("<", "<="), self.kind, shown)
-        return f"{name} {MIRROR[sign]} {end}" if self.high is None else f"{end} {sign} {text}"
 
     # Data
 

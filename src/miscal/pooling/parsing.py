@@ -64,13 +64,15 @@ class _Reader:
         hint = "such as: age < 31 and state in {CA, NV}"
         return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
 
-    def tokens(self) -> Iterator[Token]:
+    def read(self) -> Iterator[Condition]:
+        tokens = []
         for found in _TOKEN.finditer(self.text):
             kind = str(found.lastgroup)
-            yield kind, _bare(found[kind]) if kind in {"name", "text"} else found[kind]
-
-    def read(self) -> Iterator[Condition]:
-        for clause in _split(self.tokens(), ("word", "and")):
+            word = found[kind]
+            if kind in {"name", "text"}:  # without its marks; those doubled inside are one
+                word = word[1:-1].replace(2 * word[0], word[0])
+            tokens.append((kind, word))
+        for clause in _split(tokens, ("word", "and")):
             yield from self.clause(clause)
 
     def clause(self, tokens: list[Token]) -> list[Condition]:
@@ -125,21 +127,18 @@ class _Reader:
 
     def among(self, name: str, values: list[list[Token]], *, negated: bool = False) -> Condition:
         kind, column, words = self.kind(name), self.columns[name], [self.value(tokens) for tokens in values]
-        levels = tuple(words) if kind in NOMINAL else self.numbers(name, words)
-        unknown = set(words) - set(map(str, getattr(column, "levels", words)))
-        if kind in NOMINAL and unknown:
-            raise self.bad(f"{name!r} has no level {min(unknown)!r}")
+        levels: tuple[Level, ...] = tuple(words)
+        numbers = [number for word in words if (number := number_of(word)) is not None]
+        if kind in NOMINAL:
+            unknown = set(words) - set(map(str, getattr(column, "levels", words)))
+            if unknown:
+                raise self.bad(f"{name!r} has no level {min(unknown)!r}")
+        elif len(numbers) == len(words):
+            levels = tuple(number + 0.0 for number in numbers)
+        elif not (isinstance(column, Column) and len(column) and column.missing.all()):  # no value, and so no type
+            raise self.bad(f"{name!r} holds numbers, and {words} are not")
         said: Any = {"excluded": levels, "missing": True} if negated else {"levels": levels}
         return Condition(name, kind, **said)
-
-    def numbers(self, name: str, words: list[str]) -> tuple[Level, ...]:
-        found = [number_of(word) for word in words]
-        if None not in found:
-            return tuple(number + 0.0 for number in found if number is not None)
-        column = self.columns[name]
-        if isinstance(column, Column) and len(column) and column.missing.all():  # no value, and so no type
-            return tuple(words)
-        raise self.bad(f"{name!r} holds numbers, and {words} are not")
 
 
 def _split(tokens: Iterable[Token], mark: Token) -> list[list[Token]]:
@@ -151,9 +150,3 @@ def _split(tokens: Iterable[Token], mark: Token) -> list[list[Token]]:
         else:
             parts[-1].append(token)
     return parts
-
-
-def _bare(word: str) -> str:
-    """A name or a value without its marks; those doubled inside are one."""
-    mark = word[0]
-    return word[1:-1].replace(mark + mark, mark)

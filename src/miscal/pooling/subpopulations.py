@@ -5,7 +5,7 @@ A definition is a conjunction of conditions, one a column, and its words can be 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import compress
 from typing import Any
 
@@ -106,31 +106,31 @@ class Definition(Conjunction):
 
 
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray = IN_ORDER) -> Condition:
-    """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order."""
+    """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order.
+
+    Of levels some, or all but some, whichever are fewer.
+    """
+    condition = partial(Condition, one.name, one.kind)
     if one.values.size == 0:
         places = shuffle if shuffle.size else np.arange(one.count)
-        return _among(one, (places >= low) & (places < high))
+        inside = (places >= low) & (places < high)
+        named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
+        levels, others = tuple(compress(named, inside)), tuple(compress(named, ~inside))
+        missing = bool(one.missing and inside[-1])
+        if len(levels) <= len(others) or not others:
+            return condition(levels=levels if others or missing else None, missing=missing)
+        # Read literally, "not in" also takes missing values; that they do not belong is said only where there are any.
+        return condition(excluded=others, missing=missing or not one.missing)
     missing = one.missing and high > one.known
     high = min(high, one.known)
     if low >= high:
-        return Condition(one.name, one.kind, levels=(), missing=True)
+        return condition(levels=(), missing=True)
     values, tops = one.values, one.tops
     if high - low == 1 and values[low] == tops[low]:
-        return Condition(one.name, one.kind, levels=(float(values[low]),), missing=missing)
+        return condition(levels=(float(values[low]),), missing=missing)
     below = None if low == 0 else just_below(_between(values[low], tops[low - 1], one.kind))
     above = None if high == one.known else just_below(_between(values[high], tops[high - 1], one.kind))
-    return Condition(one.name, one.kind, below, above, missing=missing)
-
-
-def _among(one: Covariate, inside: np.ndarray) -> Condition:
-    """Some levels, or all but some, whichever are fewer."""
-    named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
-    levels, others = tuple(compress(named, inside)), tuple(compress(named, ~inside))
-    missing = bool(one.missing and inside[-1])
-    if len(levels) <= len(others) or not others:
-        return Condition(one.name, one.kind, levels=levels if others or missing else None, missing=missing)
-    # Read literally, "not in" also takes missing values; that they do not belong is said only where there are any.
-    return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
+    return condition(below, above, missing=missing)
 
 
 Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are

@@ -12,7 +12,7 @@ import numpy as np
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
 from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
-from miscal.auditing.search.shapes import mark_decided, mark_tests, mark_whole, see_along
+from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.residual import form_of, normal_z, shape_test
@@ -36,7 +36,6 @@ class Explainer:
         self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
         self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
-        self.columns = max(len(looked.columns), 1)
         self.left = 0  # places still off when the list was stopped
         self.shared: Overlap | None = None
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
@@ -49,8 +48,9 @@ class Explainer:
     def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
         place.start = self.of(place).off if place.along is None else place.along[self.beyond].off
-        severities = self.tests.severity(place), self.tests.severity_beyond(place)
-        place.needed = adjusted_z(severities[0], self.tests.level), adjusted_z(severities[1], self.tests.level)
+        tests = self.tests
+        needed = adjusted_z(tests.severity(place), tests.level)
+        place.needed = needed, adjusted_z(tests.severity_beyond(place), tests.level)
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
@@ -70,28 +70,26 @@ class Explainer:
         """Take places until none is significant any more."""
         taken: list[Place] = []
         kinds: set[tuple[str, ...]] = set()
-        while candidates := self._candidates():
-            place, bound = self._choose(candidates)
+        while True:
+            candidates = [place for place in self.open if self._still_off(place)]
+            for group in self.searched:
+                stretch = self._stretch(group)
+                if stretch is not None and stretch.key not in {other.key for other in candidates}:
+                    candidates.append(stretch)
+            if not candidates:
+                return taken
+            place = self._choose(candidates)
             too_many = len(taken) >= MOST or (place.group.names not in kinds and len(kinds) >= MOST_KINDS)
-            if too_many or (taken and bound < LEAST * taken[0].certain):
+            if too_many or (taken and self._bound(place) < LEAST * taken[0].certain):
                 self.left = len(candidates)
-                break
+                return taken
             kinds.add(place.group.names)
             taken.append(self.taken(place))
-        return taken
 
     def taken(self, place: Place) -> Place:
         """Take a place, whatever the others are worth."""
         place.certain, place.explains = max(self._bound(place), 0.0), self.put_right(place, place.left)
         return place
-
-    def _candidates(self) -> list[Place]:
-        found = [place for place in self.open if self._still_off(place)]
-        for group in self.searched:
-            place = self._stretch(group)
-            if place is not None and place.key not in {other.key for other in found}:
-                found.append(place)
-        return found
 
     def _still_off(self, place: Place) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
@@ -119,7 +117,7 @@ class Explainer:
         place.left = place.start = np.array([left])
         return place if place.deciding is None else None
 
-    def _choose(self, candidates: list[Place]) -> tuple[Place, float]:
+    def _choose(self, candidates: list[Place]) -> Place:
         """The largest bound, or the place among those about the same rows that describes it best.
 
         Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
@@ -134,18 +132,16 @@ class Explainer:
         overlap.know(near)
         # Those that are about the same rows.
         same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
-        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[p])
-        chosen = self._simpler(chosen, candidates, bounds)
-        return chosen, bounds[chosen]
+        return self._simpler(max(same, key=lambda p: 0.5 * p.z**2 - cost[p]), bounds)
 
-    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[Place, float]) -> Place:
+    def _simpler(self, chosen: Place, bounds: dict[Place, float]) -> Place:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
         names, overlap = set(chosen.group.names), self._overlap(chosen)
-        alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
-        for wider in sorted(candidates, key=lambda p: len(p.group.names)):
+        alike = adjusted_z(chosen.searched * max(len(self.looked.columns), 1), self.tests.level)
+        for wider in sorted(bounds, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
             share = overlap.weight(wider).sum() / chosen.size
@@ -268,7 +264,11 @@ def findings_of(looked: Looked) -> Ordered:
     others = [place for place in real if place.key not in listed]
     general = Explainer(looked, [*whole, *others], beyond=False)
     for one in taken:
-        one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
+        off = one.raw.off
+        if one.along is not None:  # its average alone where only that is beyond noise
+            own = one.along[0]
+            off = own.off if one.shape else own.weight * (one.off / one.size)
+        one.explains += [place for place in general.put_right(one, off) if place not in whole]
     for place in whole:
         if place in general.open:
             taken.append(general.taken(place))
@@ -279,49 +279,34 @@ def findings_of(looked: Looked) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(place.certain, _head(looked, place)) for place in taken]
     _add_extremes(looked, taken, ordered)
-    return ordered + [(-1.0, made) for made in findings(looked, _decided(looked, taken))]
-
-
-def _own_off(place: Place) -> np.ndarray:
-    """What a place is off by in cells of the score: as it is, or its average alone where only that is beyond noise."""
-    if place.along is None:
-        return place.raw.off
-    if place.shape:
-        return place.along[0].off
-    return place.along[0].weight * (place.off / place.size)
-
-
-def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
-    """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
+    # Places that one row decides and that no finding may explain: of no column of one, and not most of the table.
     known = {name for place in taken for name in place.group.names}
-    whole, most = looked.whole, SHARED * looked.whole.size
-    left = [p for p in looked.decided if p is whole or (known.isdisjoint(p.group.names) and p.size <= most)]
-    return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    most = SHARED * looked.whole.size
+    left = [p for p in looked.decided if p is looked.whole or (known.isdisjoint(p.group.names) and p.size <= most)]
+    decided = sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    return ordered + [(-1.0, made) for made in findings(looked, decided)]
 
 
 def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
-    """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
+    """List the ends of the scale: certain rows by themselves, the others under what they are a part of.
+
+    That is the whole table, or the place that holds most of an end, at least half of it.
+    """
     ends = [place for place in looked.extremes if place.adjusted <= looked.tests.level]
     for place, found in zip(ends, findings(looked, ends), strict=True):
         low, high = found.interval  # by clusters it may reach over 0, though the test by clusters does not
         made = replace(found, interval=(max(low, 0.0), high) if found.gap > 0 else (low, min(high, 0.0)))
-        home = _home(looked, place, taken) if place.searched > 1 else None
-        if home is None:
+        home = -1
+        if place.searched > 1 and looked.whole in taken:
+            home = taken.index(looked.whole)
+        elif place.searched > 1 and looked.rows.here and taken:  # sums do not tell which rows it shares with a place
+            shares = [Overlap(looked.rows, other).weight(place).sum() for other in taken]
+            home = int(np.argmax(shares)) if max(shares) >= SHARED * place.size else -1
+        if home < 0:
             ordered.append((made.at_least, made))
-        else:
-            bound, head = ordered[home]
-            ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
-
-
-def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
-    """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
-    if looked.whole in taken:
-        return taken.index(looked.whole)
-    if not (looked.rows.here and taken):  # sums do not tell which rows an end shares with a place
-        return None
-    shares = [Overlap(looked.rows, place).weight(end).sum() for place in taken]
-    most = int(np.argmax(shares))
-    return most if shares[most] >= SHARED * end.size else None
+            continue
+        bound, head = ordered[home]
+        ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
 
 
 def _whole(looked: Looked) -> list[Place]:
@@ -331,7 +316,13 @@ def _whole(looked: Looked) -> list[Place]:
         place.adjusted, place.bound = bent.adjusted, bent.bound
     if not place.adjusted <= looked.tests.level:
         return []
-    mark_whole(looked)
+    level = looked.tests.level
+    place.average = plain_chance(place, looked.rows) <= level
+    # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
+    place.shape = not place.average
+    if place.average and place.along is not None:
+        own = place.along.raw
+        place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
     mark_decided([place], looked)
     if place.deciding is not None:
         looked.decided.append(place)

@@ -5,7 +5,6 @@ chance. Each end is one test of the audit: whether more of what was called rare 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -58,39 +57,31 @@ def extreme_places(looked: Looked) -> list[Place]:
     rows = looked.rows
     if not rows.raw.binary:
         return []
-    shown = looked.scores
-    tested = fine_sums(replace(rows.raw, weight=None)) if rows.raw.weight is not None and looked.all is None else shown
-    step = rounding_step(rows.raw.predicted)
-    made = [_certain(looked, end, tested, step) for end in (ZERO, ONE)]
-    if not rows.noise.outcome_weights and not (looked.all is not None and rows.raw.weight is not None):
-        made += [_worst(looked, _ends(tested, upper=upper), tested) for upper in (False, True)]
-    return [_place(looked, *found) for found in made if found is not None]
+    tested = looked.scores
+    if rows.raw.weight is not None and looked.all is None:
+        tested = fine_sums(replace(rows.raw, weight=None))
+    half = 0.5 * rounding_step(rows.raw.predicted)
+    made = []
+    for end in (ZERO, ONE):  # one row that went the other way contradicts them, unless scores were rounded
+        size, rare, *_ = _rare(tested, end)
+        chance = 0.0 if rare > 0 else 1.0
+        if size and half:
+            numbers = _by_cluster(rows.raw, end, half) or (size, rare, half * size, half * (1.0 - half) * size)
+            chance = _tail(*numbers)
+        if size:
+            made.append(_place(looked, end, chance, 1))
+    if not rows.noise.outcome_weights and (looked.all is None or rows.raw.weight is None):
+        for upper in (False, True):  # of nested ends the one that is hardest to explain
+            ends = _ends(tested, upper=upper)
+            chances = [_tail(*_by_cluster(rows.raw, end) or _rare(tested, end)) for end in ends]
+            if chances:
+                best = int(np.argmin(chances))
+                made.append(_place(looked, ends[best], min(1.0, chances[best] * len(ends)), len(ends)))
+    return made
 
 
 ZERO = End(False, slice(0, 1), Condition(SCORE, levels=(0.0,)), certain=True)
 ONE = End(True, slice(GRID.size - 2, GRID.size - 1), Condition(SCORE, levels=(1.0,)), certain=True)
-Found = tuple[End, float, int]
-
-
-def _certain(looked: Looked, end: End, tested: Sums, step: float) -> Found | None:
-    """Rows said to be certain: one that went the other way contradicts them, unless scores were rounded."""
-    size, rare, *_ = _rare(tested, end)
-    if not size:
-        return None
-    if not step:
-        return end, 0.0 if rare > 0 else 1.0, 1
-    half = 0.5 * step
-    numbers = _by_cluster(looked.rows.raw, end, half) or (size, rare, half * size, half * (1.0 - half) * size)
-    return end, _tail(*numbers), 1
-
-
-def _worst(looked: Looked, ends: Sequence[End], tested: Sums) -> Found | None:
-    """Of nested ends of the scale the one that is hardest to explain, with how many there were."""
-    chances = [_tail(*_by_cluster(looked.rows.raw, end) or _rare(tested, end)) for end in ends]
-    if not chances:
-        return None
-    best = int(np.argmin(chances))
-    return ends[best], min(1.0, chances[best] * len(ends)), len(ends)
 
 
 def _ends(sums: Sums, *, upper: bool) -> list[End]:
@@ -102,15 +93,12 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
     shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
     counts = np.unique(np.concatenate([powers - 1, shares]))
     held, first = np.unique(running[counts - 1], return_index=True)
-    return [_end(many, upper=upper) for many in counts[first[held > 0]].tolist()]
-
-
-def _end(many: int, *, upper: bool) -> End:
-    last = GRID.size - 2  # the cell of 1 alone
-    if upper:
-        first = last - many
-        return End(upper, slice(first, last), Condition(SCORE, low=float(GRID[first]), high=just_below(1.0)))
-    return End(upper, slice(1, 1 + many), Condition(SCORE, low=0.0, high=float(GRID[1 + many])))
+    last, made = GRID.size - 2, []  # the cell of 1 alone
+    for many in counts[first[held > 0]].tolist():
+        start, stop = (last - many, last) if upper else (1, 1 + many)
+        low, high = (float(GRID[start]), just_below(1.0)) if upper else (0.0, float(GRID[stop]))
+        made.append(End(upper, slice(start, stop), Condition(SCORE, low=low, high=high)))
+    return made
 
 
 def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
@@ -160,7 +148,7 @@ def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:
 def _said(end: End) -> str:
     """The scores of an end in words.
 
-    >>> _said(_end(int(np.searchsorted(GRID, 1e-7)) - 1, upper=False))
+    >>> _said(End(False, slice(1, 2), Condition(SCORE, low=0.0, high=1e-7)))
     '0.00001% or less'
     """
     if end.certain:

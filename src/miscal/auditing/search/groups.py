@@ -22,6 +22,7 @@ from miscal.pooling.cells import LevelPooling, Numbered
 from miscal.pooling.condition import Conjunction
 
 Box = tuple[tuple[int, int], ...]
+Boxes = list[tuple[Box, float]]  # each with how far off it is, or with its p-value
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
 WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
 EVERY = slice(None)
@@ -339,10 +340,6 @@ class Group:
         """The levels, one a column."""
         return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
 
-    def joined(self, box: Box) -> tuple[Sums, Sums]:
-        """The sums of a box as one cell, as predicted and beyond the score."""
-        return self.as_one([box]), self.as_one([box], beyond=True)
-
     def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
         """The sums of boxes, those of each as one cell."""
         every = self.stacked[beyond]
@@ -385,9 +382,7 @@ def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-def best_boxes(
-    group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool
-) -> list[tuple[Box, float]]:
+def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> Boxes:
     """The boxes of a group furthest off, in standard errors: the best along ordered axes, for every cell of the others.
 
     left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
@@ -408,7 +403,7 @@ def best_boxes(
     return furthest(z, group)
 
 
-def furthest(z: Floats, group: Group) -> list[tuple[Box, float]]:
+def furthest(z: Floats, group: Group) -> Boxes:
     """The best box over the ordered axes for each cell of the others, by what is known of every box.
 
     A box leaves something out along every ordered axis: all of one is the whole table, or the other column alone.

@@ -12,7 +12,7 @@ import numpy as np
 from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, score_grid, sums_of
-from miscal.auditing.search.parts import Part, fine_part, month_edges
+from miscal.auditing.search.parts import Part, calendar_edges, fine_part
 from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity, Own, Place, add_walk
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
@@ -117,9 +117,15 @@ def look(
 
 
 def _shown(column: Column) -> Any:
-    """How a variable is cut where it is shown: months of dates that last long enough, else ranges of equal support."""
-    months = month_edges(column.values) if column.kind == "date" else None
-    return RANGES if months is None else months
+    """How a variable is cut where it is shown: ranges of equal support; of dates months, or weeks of less than three.
+
+    Less than three weeks are cut like numbers.
+    """
+    if column.kind != "date":
+        return RANGES
+    known = column.values[~np.isnan(column.values)]
+    length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
+    return RANGES if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
 
 def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
@@ -150,7 +156,19 @@ def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
     tests = Multiplicity(level)
     for looked in looks:
         judge_columns(looked, tests)
-    judge_searches(looks[0], tests)
+    first = looks[0]
+    for family, number in first.skipped:  # tests that were not run, because a first look left them out
+        held = tests.families[family]
+        held.size += number
+        held.skipped += number
+    families: dict[str, list[Group]] = {}
+    for group in sorted(first.pairs, key=lambda group: any(group.runs)):  # levels first
+        families.setdefault(group.family, []).append(group)
+    for groups in families.values():
+        _judge_groups(first, groups)
+    for family, (size, places) in first.searched.items():  # with noise of their own
+        tests.families[family] = Family(size, places=places, searched=True)
+        first.places += places
     tests.adjust()
     return tests
 
@@ -185,20 +203,6 @@ def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
     for group in groups:
         along, places = shapes_of(group, rows)
         tests.families[group.family].add(along.places, along.others)
-        looked.places += places
-
-
-def judge_searches(looked: Looked, tests: Multiplicity) -> None:
-    """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
-    for family, number in looked.skipped:
-        tests.families[family].skip(number)
-    families: dict[str, list[Group]] = {}
-    for group in sorted(looked.pairs, key=lambda group: any(group.runs)):  # levels first
-        families.setdefault(group.family, []).append(group)
-    for groups in families.values():
-        _judge_groups(looked, groups)
-    for family, (size, places) in looked.searched.items():
-        tests.families[family] = Family(size, places=places, searched=True)
         looked.places += places
 
 

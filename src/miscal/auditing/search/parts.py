@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.pooling.bins import even_groups
+from miscal.pooling.bins import Bins, even_groups
 from miscal.pooling.columns import range_pooling
 from miscal.pooling.condition import Condition
 
@@ -74,7 +74,10 @@ class Part:
         if self.column.kind == "date":
             start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
             return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
-        if self.column.integer or _whole(self.column):
+        sample = self.column.values[:10_000]
+        known = sample[~np.isnan(sample)]
+        whole = known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7
+        if self.column.integer or whole:
             start, end = int(np.ceil(low)) if first == 0 else int(np.floor(low)) + 1, int(np.floor(high))
             return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
         if first == 0:
@@ -95,8 +98,13 @@ class Part:
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
-    dated = column.kind == "date" and not column.missing.all()
-    pooling = range_pooling(column, date_edges(column.values) if dated else FINE, weight=weight, count=count)
+    bins: Bins = FINE
+    if column.kind == "date" and not column.missing.all():
+        known = column.values[~np.isnan(column.values)]
+        length = np.floor(known.max()) - np.floor(known.min())
+        every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
+        bins = calendar_edges(known, every, MANY_DAYS)
+    pooling = range_pooling(column, bins, weight=weight, count=count)
     cells: Any = pooling.cells  # ranges, or levels; none of either where nothing but missing values
     codes = small(pooling.codes(), cells.count)
     return Part(column, codes, getattr(cells, "names", ()), getattr(cells, "edges", None), cells.missing)
@@ -117,16 +125,6 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
 def small(codes: np.ndarray, cells: int) -> np.ndarray:
     """Codes of so many cells in as few bytes as hold them."""
     return codes.astype(np.min_scalar_type(cells))
-
-
-def some_levels(part: Part, chosen: np.ndarray) -> Part:
-    """The same field with some of its levels alone."""
-    table = np.full(part.count, chosen.size + part.missing)
-    table[chosen] = np.arange(chosen.size)
-    if part.missing:
-        table[part.known] = chosen.size
-    labels = tuple(part.labels[cell] for cell in chosen.tolist())
-    return Part(part.column, small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
 
 
 def monday(day: Any) -> Any:
@@ -151,28 +149,6 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
     starts = np.append(starts[:: -(-starts.size // most)], last + 1)
     days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
     return np.nextafter(days.astype(np.float64), -np.inf)
-
-
-def date_edges(days: np.ndarray) -> np.ndarray:
-    """Edges of calendar days, weeks or months, whichever are at most 62."""
-    known = days[~np.isnan(days)]
-    length = np.floor(known.max()) - np.floor(known.min())
-    every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
-    return calendar_edges(known, every, MANY_DAYS)
-
-
-def month_edges(days: np.ndarray) -> np.ndarray | None:
-    """Edges of months, or of weeks if there are fewer than three months; None for less than three weeks."""
-    known = days[~np.isnan(days)]
-    length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
-    return None if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
-
-
-def _whole(column: Column) -> bool:
-    """Whether a column of numbers holds whole ones only, as far as a sample tells."""
-    sample = column.values[:10_000]
-    known = sample[~np.isnan(sample)]
-    return bool(known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7)
 
 
 def _number(value: float) -> str:

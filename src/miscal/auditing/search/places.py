@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.groups import Both, Box, Group, Rows, best_boxes, crossed_codes
+from miscal.auditing.search.groups import Both, Box, Boxes, Group, Rows, best_boxes, crossed_codes
 from miscal.data.columns import Column
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
@@ -132,7 +132,8 @@ class Place:
 
 def box_place(group: Group, box: Box, p_value: float, searched: int) -> Place:
     """The place of a box of cells."""
-    return Place(group, box, p_value, group.family, *group.joined(box), searched)
+    raw, beyond = group.as_one([box]), group.as_one([box], beyond=True)
+    return Place(group, box, p_value, group.family, raw, beyond, searched)
 
 
 @dataclass(eq=False)
@@ -208,19 +209,6 @@ class Family:
         self.others += others
         self.size += len(others) + sum(not math.isnan(place.p_value) for place in places)
 
-    def skip(self, tests: int) -> None:
-        """Count tests that were not run, because a first look left them out."""
-        self.size += tests
-        self.skipped += tests
-
-    def adjust(self, factor: int) -> None:
-        """Adjust the p-values of all places, among so many families."""
-        adjusted = np.array([place.p_value for place in self.places] + self.others)
-        if not self.searched:
-            adjusted = holm(adjusted, self.skipped)
-        for place, p_value in zip(self.places, np.minimum(1.0, adjusted * factor).tolist(), strict=False):
-            place.adjusted = p_value
-
 
 @dataclass(eq=False)
 class Multiplicity:
@@ -246,19 +234,23 @@ class Multiplicity:
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
-        for name in self.names:
-            self.families[name].adjust(self.factor)
+        for held in map(self.families.__getitem__, self.names):
+            adjusted = np.array([place.p_value for place in held.places] + held.others)
+            if not held.searched:
+                adjusted = holm(adjusted, held.skipped)
+            for place, p_value in zip(held.places, np.minimum(1.0, adjusted * self.factor).tolist(), strict=False):
+                place.adjusted = p_value
 
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
-        return max(self.families[place.family].size, 1) * self.factor * max(place.searched, 1)
+        return max(self.families[place.family].size, 1) * self.factor * place.searched
 
     def severity_beyond(self, place: Place) -> float:
         """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
 
         Of the stretches searched most are much the same rows, as many as their root are not.
         """
-        return max(self.severity(place) / math.sqrt(max(place.searched, 1)), 1.0)
+        return max(self.severity(place) / math.sqrt(place.searched), 1.0)
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
@@ -285,7 +277,7 @@ class Reading(NamedTuple):
     """
 
     cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
-    boxes: Callable[[Group, Rows, bool], list[tuple[Box, float]]]
+    boxes: Callable[[Group, Rows, bool], Boxes]
     chance: Callable[[Place, Rows, float], float]
 
     def add_boxes(self, held: Family, group: Group, rows: Rows) -> list[Place]:
@@ -325,7 +317,7 @@ def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
     return cells, group.p_value[cells]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     boxes = [box for box, _ in best_boxes(group, rows, beyond=beyond)]
     if not boxes:
         return []
@@ -355,8 +347,7 @@ def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
     if group.walk is None:
         return []
     p_value, first, last = group.walk
-    box = ((first, last),)
-    held.add([box_place(group, box, p_value, group.searched)])
+    held.add([box_place(group, ((first, last),), p_value, group.searched)])
     return held.places[-1:]
 
 
@@ -401,39 +392,37 @@ class Overlap:
 
     def cells(self, group: Group) -> np.ndarray:
         """Shared weight of every cell of a group and of the score."""
-        if self.last is None or self.last[0] is not group:
-            self.last = group, self._counted(group) if self.rows.here else self._expected(group)
-        return self.last[1]
-
-    def _counted(self, group: Group) -> np.ndarray:
-        codes = crossed_codes(group.parts, self.members)
-        codes *= self.rows.grid.cells
-        codes += self.scores
-        cells = group.count + 1  # the last is of rows that are in no cell of it
-        counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
-        return counted.reshape(cells, -1)[:-1]
-
-    def _expected(self, group: Group) -> np.ndarray:
+        if self.last is not None and self.last[0] is group:
+            return self.last[1]
         own, weight = self.place, group.raw.weight
-        if own.group is not group:
-            return np.asarray((weight * own.size / max(weight.sum(), 1e-300))[:, None])
-        inside = np.zeros(group.shape)
-        inside[group.cut(own.box)] = 1.0
-        return (weight * inside.ravel())[:, None]
+        if self.rows.here:
+            codes = crossed_codes(group.parts, self.members)
+            codes *= self.rows.grid.cells
+            codes += self.scores
+            cells = group.count + 1  # the last is of rows that are in no cell of it
+            counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
+            shared: np.ndarray = counted.reshape(cells, -1)[:-1]
+        elif own.group is group:
+            inside = np.zeros(group.shape)
+            inside[group.cut(own.box)] = 1.0
+            shared = (weight * inside.ravel())[:, None]
+        else:
+            shared = (weight * own.size / max(weight.sum(), 1e-300))[:, None]
+        self.last = group, shared
+        return shared
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""
-        if place not in self.known:
-            self.known[place] = self._of_place(place)
-        return self.known[place]
-
-    def _of_place(self, place: Place) -> np.ndarray:
+        if place in self.known:
+            return self.known[place]
+        shared: np.ndarray = self.place.raw.weight  # of all rows
         if isinstance(place.group, Group):
-            return place.group.summed(self.cells(place.group), place.box)
-        if not self.rows.here:
-            return self.place.raw.weight  # all rows
-        shared = place.group.inside[self.members]
-        return np.bincount(self.scores[shared], self.own[shared], self.rows.grid.cells)
+            shared = place.group.summed(self.cells(place.group), place.box)
+        elif self.rows.here:
+            inside = place.group.inside[self.members]
+            shared = np.bincount(self.scores[inside], self.own[inside], self.rows.grid.cells)
+        self.known[place] = shared
+        return shared
 
     def certain(self, place: Place) -> np.ndarray:
         """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.

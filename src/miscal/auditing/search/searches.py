@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
 from miscal.auditing.search.looking import Say, Wanted, suspicion
-from miscal.auditing.search.parts import Part, coarse_part, some_levels
+from miscal.auditing.search.parts import Part, coarse_part, small
 from miscal.auditing.search.places import Looked, Own, Place, box_place
 from miscal.data.columns import Column
 from miscal.data.libraries import special
@@ -64,9 +64,18 @@ class _Side:
     def kept(self, most: int) -> Part:
         """The column with at most so many cells."""
         part = self.part
-        if part.count > most and most not in self.cut:
-            self.cut[most] = some_levels(part, np.sort(self.levels[: most - part.missing]))
-        return self.cut[most] if part.count > most else part
+        if part.count <= most:
+            return part
+        if most not in self.cut:
+            chosen = np.sort(self.levels[: most - part.missing])
+            table = np.full(part.count, chosen.size + part.missing)
+            table[chosen] = np.arange(chosen.size)
+            if part.missing:
+                table[part.known] = chosen.size
+            labels = tuple(part.labels[cell] for cell in chosen.tolist())
+            codes = small(table[part.codes], chosen.size + 2)
+            self.cut[most] = Part(part.column, codes, labels, None, part.missing, some=True)
+        return self.cut[most]
 
 
 def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
@@ -87,7 +96,7 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         _cross(looked, one, two)
     for may, (one, two) in zip(suspect[most:], pairs[most:], strict=True):
         looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
-        large = any(side.part.count > room for side, room in zip((one, two), _room(one, two), strict=True))
+        large = any(side.part.count > room for side, room in _room(one, two))
         family = LARGE if large else family_of((one.part, two.part))
         looked.skipped.append((family, _tests(one.part, two.part)))
     for side in sides:
@@ -99,9 +108,11 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
 
 
 def _cross(looked: Looked, one: _Side, two: _Side) -> None:
-    parts = [side.kept(most) for side, most in zip((one, two), _room(one, two), strict=True)]
+    parts = [side.kept(most) for side, most in _room(one, two)]
     group = group_of(parts, "subpopulation", looked.rows)
-    if _one_tells_the_other(group):
+    joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
+    first, second, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
+    if first + second - both > SAME * min(first, second):  # much the same (a date and its month): no new places
         looked.leave_out("pairs", _names(one, two), MUCH_THE_SAME, JOIN_THEM)
         return
     looked.pairs.append(group)
@@ -113,25 +124,18 @@ def _names(one: _Side, two: _Side) -> str:
     return f"{one.part.name} and {two.part.name}"
 
 
-def _room(one: _Side, two: _Side) -> tuple[int, int]:
-    """How many cells each of two columns may have."""
+def _room(one: _Side, two: _Side) -> list[tuple[_Side, int]]:
+    """Two columns, each with how many cells it may have."""
     sizes = [side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)]
     larger = int(sizes[1] > sizes[0])
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
-    return sizes[0], sizes[1]
+    return [(one, sizes[0]), (two, sizes[1])]
 
 
 def _tests(one: Part, two: Part) -> int:
     """How many tests a pair makes: one for every combination of levels, a box in the plane of two variables is one."""
     return math.prod(part.count for part in (one, two) if part.edges is None)
-
-
-def _one_tells_the_other(group: Group) -> bool:
-    """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
-    joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
-    one, two, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
-    return bool(one + two - both > SAME * min(one, two))
 
 
 DEPTH, HALVES = 3, 2
@@ -264,7 +268,10 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
             simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
-            place = _box_place(looked, one, two)
+            group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
+            best = best_boxes(group, looked.rows, beyond=True)
+            box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
+            place = box_place(group, box, math.nan, BOXES)
             place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
             found.append((result.p_value, _mapped(predictions, names, result), place))
     looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
@@ -290,11 +297,3 @@ def _mapped(predictions: Predictions, names: list[str], result: Result) -> Resul
         mean, size = summed(gap) / rows, summed(np.nan_to_num(gap / error)) / rows
     grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
     return replace(result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}})
-
-
-def _box_place(looked: Looked, one: Group, two: Group) -> Place:
-    """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
-    group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
-    best = best_boxes(group, looked.rows, beyond=True)
-    box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
-    return box_place(group, box, math.nan, BOXES)

@@ -19,7 +19,7 @@ from miscal.auditing.search.groups import (
     WHOLE,
     Along,
     Both,
-    Box,
+    Boxes,
     Group,
     Rows,
     cluster_p,
@@ -47,7 +47,7 @@ def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
     return Both(*(along_of_tally(made, rows, (places, grid.cells)) for made in sums))
 
 
-def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
+def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...] = (-1,)) -> Along:
     """The sums of a tally of places and cells of the score."""
     weight, predicted = made.weight, made.predicted
     if "variance" in made.columns:
@@ -88,7 +88,7 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
             return group.along.map(lambda values: values.sum(axis=0))
     if rows.sample:
-        made = along_of_tally(bins, rows, (bins.counts.size,))
+        made = along_of_tally(bins, rows)
         return Both(made, made)
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
@@ -115,7 +115,7 @@ def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> list[tuple[Box, float]]:
+def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     both = alongs(group, rows)
     found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
@@ -170,21 +170,17 @@ def mark_tests(looked: Looked, place: Place) -> None:
         return
     after_bent, after_tilt = _shape(place, rows, left=noise_left(variance, total))
     same = after.off[0] * place.off > 0
+    # The average beyond the score.
+    if rows.raw.cluster is not None:
+        chance = cluster_p(rows.beyond, place.rows)
+    elif rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
+        chance = mean_chance(after, rows)
+    else:
+        chance = 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
     place.specific = bool(
-        (place.average and same and _plain_beyond(place, rows, total) * severity <= tests.level)
+        (place.average and same and chance * severity <= tests.level)
         or (place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level)
     )
-
-
-def mark_whole(looked: Looked) -> None:
-    """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
-    place, level = looked.whole, looked.tests.level
-    place.average = plain_chance(place, looked.rows) <= level
-    # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
-    place.shape = not place.average
-    if place.average and place.along is not None:
-        own = place.along.raw
-        place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
 
 
 def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
@@ -196,28 +192,12 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
     found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
-        p_value = max(p_value, _moment_by_cluster(place, rows, beyond=beyond))
-    return p_value, float(found.moment)
-
-
-def _moment_by_cluster(place: Place, rows: Rows, *, beyond: bool) -> float:
-    """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
-    assert place.along is not None
-    variance = place.along[beyond].variance
-    noise = variance / max(variance.sum(), 1e-300)
-    lever = np.cumsum(noise) - 0.5 * noise - 0.5
-    pair, members = rows.beyond if beyond else rows.raw, place.rows
-    return min(1.0, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
-
-
-def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
-    """P-value of the average beyond the score."""
-    after = place.beyond
-    if rows.raw.cluster is not None:
-        return cluster_p(rows.beyond, place.rows)
-    if rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
-        return mean_chance(after, rows)
-    return 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
+        # Its moment over whole clusters, with room for the second reading.
+        noise = own.variance / max(own.variance.sum(), 1e-300)
+        lever = np.cumsum(noise) - 0.5 * noise - 0.5
+        pair, members = rows.beyond if beyond else rows.raw, place.rows
+        p_value = max(p_value, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
+    return min(p_value, 1.0), float(found.moment)
 
 
 def mark_decided(places: Sequence[Place], looked: Looked) -> None:

@@ -20,7 +20,6 @@ from miscal.inference.residual import form_of
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
-from miscal.pairs import Pair
 from miscal.pooling.bins import quantile_edges
 from miscal.pooling.cells import BinPooling, Ranges
 from miscal.pooling.condition import Conjunction
@@ -30,8 +29,14 @@ TRIED = 65  # sums of a cell that are tested at once, to find the least that is 
 
 def findings(looked: Looked, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes = _shrunken(looked.rows, looked.tests, places).tolist()
-    return [_finding(looked, place, size) for place, size in zip(places, sizes, strict=True)]
+    tests = looked.tests
+    gaps = np.array([place.off / place.size for place in places])
+    real = np.flatnonzero([_real(tests, place) for place in places])
+    if real.size:  # less the luck of having been picked
+        picked = [places[i] for i in real.tolist()]
+        numbers = np.array([tests.severity(place) for place in picked])
+        gaps[real] = shrunken_gap(gaps[real], *luck(looked.rows, picked, numbers, tests.level))
+    return [_finding(looked, place, size) for place, size in zip(places, gaps.tolist(), strict=True)]
 
 
 def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
@@ -80,17 +85,6 @@ def _real(tests: Multiplicity, place: Place) -> bool:
     return bool(place.adjusted <= tests.level) and place.deciding is None
 
 
-def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
-    """The gap of each place; of those beyond noise less the luck of having been picked."""
-    gaps = np.array([place.off / place.size for place in places])
-    real = np.flatnonzero([_real(tests, place) for place in places])
-    if real.size:
-        picked = [places[i] for i in real.tolist()]
-        numbers = np.array([tests.severity(place) for place in picked])
-        gaps[real] = shrunken_gap(gaps[real], *luck(rows, picked, numbers, tests.level))
-    return gaps
-
-
 def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float) -> tuple[Floats, Floats]:
     """The standard error that a place's gap has as it happened, and the least gap with which it would be beyond noise.
 
@@ -98,10 +92,22 @@ def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float)
     clusters' sums squared, which hold the error itself.
     """
     reach = np.array([adjusted_z(number, level) for number in numbers.tolist()])
-    if rows.raw.cluster is not None:
-        made = [_by_cluster(rows.raw, place.rows, each) for place, each in zip(places, reach.tolist(), strict=True)]
-        errors, least = np.array(made).T
-        return errors, least
+    pair = rows.raw
+    if pair.cluster is not None:
+        # |ΣD| >= reach·sqrt(ΣD²) solved for ΣD, D a cluster's sum; its noise is that of D around its share.
+        made = []
+        for place, each in zip(places, reach.tolist(), strict=True):
+            members = place.rows
+            cluster, residual = pair.cluster[members], residuals(pair, members)
+            size = np.bincount(cluster, None if pair.first is None else pair.first[members])
+            own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
+            apart = np.sum((own - own.sum() * share) ** 2)
+            room = 1.0 - each**2 * np.sum(share**2)
+            noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
+            least = each * math.sqrt(apart / room) if room > 0 else math.inf
+            made.append((math.sqrt(noise) / size.sum(), least / size.sum()))
+        errors, smallest = np.array(made).T
+        return errors, smallest
     raw = Sums.joined([place.raw for place in places])
     noise = np.sqrt(rows.variance(raw)) / raw.weight
     if rows.noise.null == "residual":
@@ -127,24 +133,11 @@ def _least_gaps(rows: Rows, raw: Sums, chances: Floats) -> Floats:
     return np.where(none, np.inf, np.abs(end - raw.predicted) / raw.weight)
 
 
-def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, float]:
-    """As `luck`: |ΣD| >= reach·sqrt(ΣD²) solved for ΣD, D a cluster's sum; its noise is that of D around its share."""
-    assert pair.cluster is not None
-    cluster, residual = pair.cluster[members], residuals(pair, members)
-    size = np.bincount(cluster, None if pair.first is None else pair.first[members])
-    own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
-    apart = np.sum((own - own.sum() * share) ** 2)
-    room = 1.0 - reach**2 * np.sum(share**2)
-    least = reach * math.sqrt(apart / room) if room > 0 else math.inf
-    noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
-    return math.sqrt(noise) / size.sum(), least / size.sum()
-
-
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
     """How a place errs, and the two ranges of the score that disagree if any do. Of all rows: by the score's bins."""
     grid, bins = looked.rows.grid, looked.score.extra["tally"]
     if place is looked.whole:
-        own, edges = along_of_tally(bins, looked.rows, (bins.counts.size,)), bins.cells.edges
+        own, edges = along_of_tally(bins, looked.rows), bins.cells.edges
     elif place.along is not None:
         own, edges = place.along[0], grid.edges
     else:
@@ -180,17 +173,14 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         if not where.conditions or any(len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns):
             continue
         rows = np.flatnonzero(where.rows(columns))
-        if rows.size:  # a tally has none
-            made.append(_curve(finding, looked, rows))
+        if not rows.size:  # a tally has none
+            continue
+        own = looked.rows.raw.take(rows)
+        bins = max(min(BINS, own.rows // LEAST), 1)
+        null = str(looked.score.settings.get("null", "bernoulli"))
+        edges = quantile_edges(own.predicted, bins, own.weight, own.count)
+        pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
+        cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
+        table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
+        made.append({"where": finding.where, "of": own.rows, "table": table})
     return made
-
-
-def _curve(finding: Finding, looked: Looked, rows: np.ndarray) -> dict[str, Any]:
-    own = looked.rows.raw.take(rows)
-    bins = max(min(BINS, own.rows // LEAST), 1)
-    null = str(looked.score.settings.get("null", "bernoulli"))
-    edges = quantile_edges(own.predicted, bins, own.weight, own.count)
-    pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
-    cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
-    table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
-    return {"where": finding.where, "of": own.rows, "table": table}
