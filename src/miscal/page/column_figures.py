@@ -157,11 +157,11 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     if not len(drawn):
         return Figure("funnel", title, "No level has rows.", frame)
     gaps = np.abs(drawn.gap)
-    reach = max(
-        np.quantile(gaps, 0.98), gaps[drawn.beyond(level)].max(initial=1e-6)
-    )  # nearly all, and all beyond noise
+    beyond = drawn.beyond(level)
+    reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))  # nearly all, and all beyond noise
     sizes = np.log10(drawn.rows)
-    x = Scale(sizes.min() - 0.2, sizes.max() + 0.2, 52.0, 348.0)
+    ticks = [math.log10(times) + power for times in (1, 5, 2) for power in range(12)]
+    x = Scale(sizes.min() - 0.2, sizes.max() + 0.2, 52.0, 348.0, ticks)
     chart = Chart(x, Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed)
     across = np.linspace(x.low, x.high, 60)
@@ -169,6 +169,10 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     half = np.median(wide[np.isfinite(wide)] if np.isfinite(wide).any() else 0.0) / np.sqrt(10**across)
     chart.band(across, -half, half)
     chart.level(0.0)
+    named = np.roll(np.lexsort((-gaps, ~beyond))[:7], -1)  # the furthest out last, which stands in any case
+    away = np.where(drawn.gap > 0, -7.0, 15.0)
+    labels = [ellipsis(drawn.label[i], 16) for i in named]
+    chart.names(sizes[named], labels, (chart.y(drawn.gap) + away)[named], "callout")
     chart.dots(drawn, level, (sizes, drawn.gap))
     chart.bottom("Rows of the level", _of_log)
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
