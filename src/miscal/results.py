@@ -14,6 +14,7 @@ from miscal.data.errors import nearest, refusal, visible
 
 SHOWN = 20
 ARRAY_SHOWN = 4
+PLAIN = (str, int, float, np.generic, np.ndarray, list, tuple, dict, type(None))
 
 
 class Table(dict[str, np.ndarray]):
@@ -177,7 +178,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
-        extra = {name: value for name, value in self.extra.items() if _is_plain(value)}
+        extra = {name: value for name, value in self.extra.items() if isinstance(value, PLAIN)}
         return {name: plain(value) for name, value in {**vars(self), "extra": extra}.items()}
 
     def __repr__(self) -> str:
@@ -205,10 +206,6 @@ def _unboxed(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(_unboxed, value))
     return {name: _unboxed(item) for name, item in value.items()} if type(value) is dict else value
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:

@@ -156,7 +156,7 @@ def finding_html(audit: Document) -> str:
     return _framed(tag("ol", findings.card(1, audit.findings, Closer(audit)), class_="cards"))
 
 
-def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:
+def result_html(result: Mapping[str, Any], said: str) -> str:
     """A result: what it says, its figures, and its cells, levels and places with the worst of them first."""
     table = dict(result["table"])
     if "class" in table:  # their p-values are of their errors, not of the gaps beside them
@@ -167,7 +167,7 @@ def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> st
         return _framed(
             tag("p", said),
             quiet(str(result["method"])),
-            tag("div", columns.figures(entry, level), class_="pair"),
+            tag("div", columns.figures(entry, 0.05), class_="pair"),
             _cells(entry),
         )
 

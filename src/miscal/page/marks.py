@@ -43,9 +43,7 @@ class Scale:
 
     def __call__(self, values: ArrayLike) -> Floats:
         """The values' pixels."""
-        return np.asarray(
-            np.interp(np.asarray(values, dtype=np.float64), [self.low, self.high], [self.start, self.end])
-        )
+        return np.asarray(np.interp(np.asarray(values), [self.low, self.high], [self.start, self.end]))
 
     def at(self, value: float) -> float:
         """One value's pixel."""
@@ -88,7 +86,7 @@ def nice(*arrays: ArrayLike) -> tuple[float, float]:
     >>> nice([0.03, 0.47]), nice(0.31, 0.4), nice(0.31, 0.4, 0.0), nice(np.nan)
     ((0.0, 0.5), (0.3, 0.4), (0.0, 0.4), (0.0, 1.0))
     """
-    every = np.concatenate([np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays])
+    every = np.concatenate([np.ravel(array) for array in arrays])
     every = every[np.isfinite(every)]
     low, high = (every.min(), every.max()) if len(every) else (0.0, 1.0)
     if 0 < low < high / 2:
