@@ -228,8 +228,15 @@ class Entry:
     def walks(self) -> list[Walk]:
         """The running total along the score, or those of subpopulations."""
         given, size = self.extra.get("cumulative"), finite(self.extra.get("kuiper"))
-        every = [_walk(mapping(curve), size) for curve in items(given) or [given]]
-        return [walk for walk in every if walk is not None]
+        every: list[Walk] = []
+        for curve in map(mapping, items(given) or [given]):
+            table = Columns(curve)
+            points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
+            share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]  # those that are numbers
+            exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
+            if len(share):
+                every.append(Walk(text(curve.get("label")), share, total, score, -half, half, exact))
+        return every
 
     @cached_property
     def curve(self) -> dict[str, Floats]:
@@ -255,14 +262,3 @@ class Entry:
 def _name(item: object) -> str:
     named = item is not None and not (isinstance(item, float) and np.isnan(item))
     return (named and ellipsis(item, LONGEST_NAME)) or "missing"
-
-
-def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
-    """A running total, of the points that are numbers; None where there are none."""
-    table = Columns(given)
-    points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
-    share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
-    if not len(share):
-        return None
-    exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
-    return Walk(text(given.get("label")), share, total, score, -half, half, exact)

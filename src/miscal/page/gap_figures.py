@@ -13,7 +13,6 @@ from miscal.page.marks import Chart, Figure, Scale, both, nice, way
 from miscal.page.markup import ellipsis
 from miscal.page.records import Mended
 
-UNKNOWN = (math.nan, math.nan)
 ROUND = [0.5, *(times * 10.0**-power for times in (1, 5, 2) for power in range(1, 10))]  # rates that ticks stand at
 
 
@@ -69,7 +68,7 @@ def gap_card(finding: Finding) -> Figure:
         return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
     ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
     places: Sequence[Finding | ScoreRange] = ranges or [finding]
-    around = UNKNOWN if ranges else (predicted - high, predicted - low)
+    around = (math.nan, math.nan) if ranges else (predicted - high, predicted - low)
     beyond = bool(ranges) or (finding.real and not low <= 0 <= high)
     bottom = 22.0 + 34.0 * len(places)
     shown = around if words.means() else np.clip(around, 0.0, 1.0)
