@@ -102,9 +102,16 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
     ----------
     target : "auto" (positive for two classes, top for more), "positive", "top", or a class against the rest
     """
-    if predictions.response != "binary":
-        return _of_means(predictions, target)
     probability, outcome = predictions.probability, predictions.outcome
+    weight, exposure = predictions.weight, predictions.exposure
+    if predictions.response != "binary":  # means, in units in which they lie in [0, 1]; exposure is a weight
+        if target not in ("auto", "positive"):
+            raise refusal("needs classes", where="'target'", got=f"the response is {predictions.response!r}")
+        units, about = predictions.units, (predictions.cluster, predictions.response)
+        predicted, observed = (locked(units.inside(values)) for values in (probability, outcome))
+        if exposure is not None:
+            weight = exposure if weight is None else locked(weight * exposure)
+        return Pair(predicted, observed, weight, None, *about, units, exposure is not None)
     named = _target(target, predictions)
     if named == "top" and probability.ndim == 1:
         label = probability > 0.5
@@ -119,19 +126,7 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         predicted, observed = probability, outcome
     else:
         predicted, observed = 1.0 - probability, (outcome == 0).view(np.uint8)
-    rows = predictions.weight, predictions.count, predictions.cluster
-    return Pair(predicted, observed, *rows, target=str(named))
-
-
-def _of_means(p: Predictions, target: str | int) -> Pair:
-    """Predicted and observed means, in units in which they lie in [0, 1]; exposure is a weight."""
-    if target not in ("auto", "positive"):
-        raise refusal("needs classes", where="'target'", got=f"the response is {p.response!r}")
-    predicted, observed = (locked(p.units.inside(values)) for values in (p.probability, p.outcome))
-    weight, exposed = p.weight, p.exposure is not None
-    if p.exposure is not None:
-        weight = p.exposure if weight is None else locked(weight * p.exposure)
-    return Pair(predicted, observed, weight, None, p.cluster, p.response, p.units, exposed)
+    return Pair(predicted, observed, weight, predictions.count, predictions.cluster, target=str(named))
 
 
 def checked_events(p: Predictions, what: str) -> Predictions:

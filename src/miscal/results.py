@@ -14,6 +14,7 @@ from miscal.data.errors import nearest, refusal, visible
 
 SHOWN = 20
 ARRAY_SHOWN = 4
+PLAIN = (str, int, float, np.generic, np.ndarray, list, tuple, dict, type(None))
 
 
 class Table(dict[str, np.ndarray]):
@@ -59,10 +60,18 @@ class Table(dict[str, np.ndarray]):
         """Columns as lists of plain Python values."""
         return {name: plain(values) for name, values in self.items()}
 
-    def __repr__(self) -> str:
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        return import_module("pandas").DataFrame(self)
+
+    def _cells(self) -> list[list[str]]:
+        """The first rows as text, a list a column: its name, then its values."""
         shown = self.take(slice(0, SHOWN))
-        cells = [[visible(name), *(_text(value) for value in values)] for name, values in shown.items()]
-        sides = [">" if values.dtype.kind in "fiu" else "<" for values in shown.values()]
+        return [[visible(name), *(_text(value) for value in values)] for name, values in shown.items()]
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        sides = [">" if values.dtype.kind in "fiu" else "<" for values in self.values()]
         widths = [max(len(text) for text in column) for column in cells]
         lines = []
         for row in zip(*cells, strict=True):
@@ -73,7 +82,12 @@ class Table(dict[str, np.ndarray]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        lines = []
+        for number, row in enumerate(zip(*self._cells(), strict=True)):
+            cell = "td" if number else "th"
+            lines.append("".join(f"<{cell}>{html.escape(text)}</{cell}>" for text in row))
+        more = f"<caption>{self.rows - SHOWN} more rows</caption>" if self.rows > SHOWN else ""
+        return f"<table>{more}<tr>{'</tr><tr>'.join(lines)}</tr></table>"
 
 
 def _column(values: Any) -> np.ndarray:
@@ -164,7 +178,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
-        extra = {name: value for name, value in self.extra.items() if _is_plain(value)}
+        extra = {name: value for name, value in self.extra.items() if isinstance(value, PLAIN)}
         return {name: plain(value) for name, value in {**vars(self), "extra": extra}.items()}
 
     def __repr__(self) -> str:
@@ -192,10 +206,6 @@ def _unboxed(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(_unboxed, value))
     return {name: _unboxed(item) for name, item in value.items()} if type(value) is dict else value
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:

@@ -182,6 +182,8 @@ def test_axes_are_logit_when_scores_crowd_near_zero() -> None:
         assert f"{axis} axes" in reliability(plain(measured.to_dict())).description
     assert "logit axes" in reliability(rare | {"extra": {"axis": "logit"}}).description
     assert "linear axes" in reliability(rare | {"extra": {"axis": "linear"}}).description
+    ticks = [e.text for e in parsed(reliability(rare | {"extra": {"axis": "logit"}})).iter("text")]
+    assert {"0.1%", "1%", "10%"} <= set(ticks)
 
 
 def test_a_bar_of_the_histogram_has_the_area_of_its_rows() -> None:
@@ -251,6 +253,16 @@ def test_ten_thousand_levels_stay_small() -> None:
     figure = field_funnel({"table": table, "name": "f"})
     assert len(figure.svg) < 150_000
     assert "600 of 10,000 levels" in figure.note
+
+
+def test_a_funnel_names_those_beyond_noise_that_are_furthest_out() -> None:
+    table = {"level": list("abcd"), "rows": [10, 10**2, 10**3, 10**4], "gap": [0.2, -0.1, 0.05, 0.1]}
+    table["p_adjusted"] = [0.5, 0.01, 0.5, 0.01]
+    named = [e.text for e in parsed(field_funnel({"table": table, "name": "f"})).iter("text")]
+    assert set("abcd") <= set(named)
+    together = table | {"rows": [10**3] * 4, "gap": [0.101, 0.1, 0.099, 0.098]}
+    figure = parsed(field_funnel({"table": together, "name": "f"}))
+    assert [e.text for e in figure.iter("text") if e.text in "abcd"] == ["b"]
 
 
 def test_a_gap_within_noise_has_no_signal_colour() -> None:

@@ -25,6 +25,7 @@ def result(rng: np.random.Generator) -> miscal.Result:
 def test_a_table_converts_to_every_library() -> None:
     table = Table({"level": ["a", "b"], "gap": [0.1, -0.2], "rows": [3, 4]})
     assert pandas.DataFrame(table)["gap"].tolist() == [0.1, -0.2]
+    assert table.to_pandas().equals(pandas.DataFrame(table))
     assert pyarrow.table(table).column("level").to_pylist() == ["a", "b"]
     assert polars.DataFrame(table)["level"].to_list() == ["a", "b"]
     assert pyarrow.table(table).column("rows").to_pylist() == [3, 4]
@@ -42,6 +43,7 @@ def test_a_tables_html_escapes_what_users_named() -> None:
     shown = Table({"<b>": ["</script><script>alert(1)</script>"]})._repr_html_()
     assert "<script>" not in shown
     assert "&lt;b&gt;" in shown
+    assert Table({"a": range(30)})._repr_html_().startswith("<table><caption>10 more rows</caption><tr><th>a</th></tr>")
 
 
 def test_a_result_says_what_it_found(result: miscal.Result) -> None:

@@ -44,7 +44,7 @@ def confidence(shares: np.ndarray) -> np.ndarray:
     >>> confidence(np.array([[0.3, 0.7]])).tolist()
     [0.3]
     """
-    return np.asarray(shares[..., 0])
+    return shares[..., 0]
 
 
 def variation_ratio(shares: np.ndarray) -> np.ndarray:
@@ -113,7 +113,7 @@ class Measure:
         if self.name == "entropy":
             return np.asarray(-np.log(np.maximum(shares, 0.5 / size[:, np.newaxis])) / np.log(classes))
         if self.name == "confidence":
-            return np.asarray(np.eye(classes)[np.zeros(len(shares), np.int64)])
+            return np.eye(classes)[np.zeros(len(shares), np.int64)]
         scale = -classes / (classes - 1.0)
         if self.name == "variation_ratio":
             return np.asarray(scale * np.eye(classes)[shares.argmax(axis=1)])
@@ -141,7 +141,7 @@ def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size
         occurred = (shares > 0.0).sum(axis=-1)
         return np.asarray(plain + (occurred - 1.0) / (2.0 * rows * np.log(shares.shape[-1])))
     if measure.name == "qualitative_variation":
-        return np.asarray(plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0))
+        return plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0)
     return plain
 
 

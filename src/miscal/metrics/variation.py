@@ -131,7 +131,7 @@ def uncertainty_calibration_error(
 
 def uncertainty_gaps(sums: RankSums) -> np.ndarray:
     """Mean entropy minus error rate of each bin."""
-    return np.asarray(sums.mean_variation - (1.0 - sums.observed[:, 0]))
+    return sums.mean_variation - (1.0 - sums.observed[:, 0])
 
 
 @also_of_tables

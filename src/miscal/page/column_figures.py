@@ -48,9 +48,12 @@ def _dots(chart: Chart, result: Entry, level: float, values: Floats, low: Floats
 def variable(result: Entry, level: float = 0.05, size: tuple[float, float] = _CARD) -> Figure:
     """Draw happened (dots with intervals) against predicted (steps) by range of a variable, or by period."""
     ranges, curve = result.cells, result.curve
-    low, high = ranges.observed_interval()
+    # The interval of the gap, around what happened: predicted minus the gap's bounds.
+    low, high = ranges.predicted - ranges.gap_high, ranges.predicted - ranges.gap_low
     smooth = curve.get("observed", np.empty(0))
-    ends = nice(ranges.predicted, ranges.observed, low, high, smooth if words.means() else np.clip(smooth, 0.0, 1.0))
+    if not words.means():
+        low, high, smooth = np.maximum(low, 0.0), np.minimum(high, 1.0), np.clip(smooth, 0.0, 1.0)
+    ends = nice(ranges.predicted, ranges.observed, low, high, smooth)
     line = ", line" if curve or result.every != "range" else ""
     said = f"Happened (dots{line}), predicted (steps)"
     chart = _by_range(result, ends, size, said, marks.rates)
@@ -82,27 +85,24 @@ def gaps(result: Entry, level: float = 0.05, size: tuple[float, float] = _CARD) 
 
 
 def periods(result: Entry, level: float = 0.05) -> tuple[Figure, Figure]:
-    """Draw happened and predicted of every period, and the gap, with the data of all of them."""
-    drawn, every = _dated(result), result.every
-    left = result.table.rows - result.table["verdict"].count("no date") - drawn.table.rows
-    note = f"{words.plural(left, every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
-    rates = replace(variable(drawn, level, _WIDE), name="periods", table={}, note=note if left else "")
-    return rates, replace(gaps(drawn, level, _WIDE), name="periods", table=dict(result.table), note=rates.note)
+    """Draw happened and predicted of every period, and the gap, with the data of all of them.
 
-
-def _dated(result: Entry) -> Entry:
-    """The periods that are drawn, named as people write them: rows without a date are left out.
-
-    Where there are very many, those of few rows would hide the others behind their noise, and so would all intervals.
+    Rows without a date are left out. Where there are very many periods, those of few rows would hide the others behind
+    their noise, and so would all intervals.
     """
-    rows, chosen = floats(result.table["rows"]), np.array([verdict != "no date" for verdict in result.table["verdict"]])
-    if chosen.sum() > MANY:
+    rows, every = floats(result.table["rows"]), result.every
+    chosen = np.array([verdict != "no date" for verdict in result.table["verdict"]])
+    dated = chosen.sum()
+    if dated > MANY:
         chosen &= rows >= FEW * np.nanmax(rows)
     table = result.table.take(np.flatnonzero(chosen).tolist())
     table["label"] = [words.period_words(label) for label in table["label"]]
     if table.rows > MANY:
         table["gap_low"] = table["gap_high"] = [None] * table.rows
-    return replace(result, table=table)
+    drawn, left = replace(result, table=table), int(dated) - table.rows
+    note = f"{words.plural(left, every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
+    rates = replace(variable(drawn, level, _WIDE), name="periods", table={}, note=note if left else "")
+    return rates, replace(gaps(drawn, level, _WIDE), name="periods", table=dict(result.table), note=rates.note)
 
 
 def _curve(chart: Chart, result: Entry) -> None:
@@ -157,11 +157,11 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     if not len(drawn):
         return Figure("funnel", title, "No level has rows.", frame)
     gaps = np.abs(drawn.gap)
-    reach = max(
-        np.quantile(gaps, 0.98), gaps[drawn.beyond(level)].max(initial=1e-6)
-    )  # nearly all, and all beyond noise
+    beyond = drawn.beyond(level)
+    reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))  # nearly all, and all beyond noise
     sizes = np.log10(drawn.rows)
-    x = Scale(sizes.min() - 0.2, sizes.max() + 0.2, 52.0, 348.0)
+    ticks = [math.log10(times) + power for times in (1, 5, 2) for power in range(12)]
+    x = Scale(sizes.min() - 0.2, sizes.max() + 0.2, 52.0, 348.0, ticks)
     chart = Chart(x, Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed)
     across = np.linspace(x.low, x.high, 60)
@@ -169,6 +169,10 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     half = np.median(wide[np.isfinite(wide)] if np.isfinite(wide).any() else 0.0) / np.sqrt(10**across)
     chart.band(across, -half, half)
     chart.level(0.0)
+    named = np.roll(np.lexsort((-gaps, ~beyond))[:7], -1)  # the furthest out last, which stands in any case
+    away = np.where(drawn.gap > 0, -7.0, 15.0)
+    labels = [ellipsis(drawn.label[i], 16) for i in named]
+    chart.names(sizes[named], labels, (chart.y(drawn.gap) + away)[named], "callout")
     chart.dots(drawn, level, (sizes, drawn.gap))
     chart.bottom("Rows of the level", _of_log)
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
@@ -197,7 +201,13 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
     chart.band(walk.share, walk.low, walk.high)
     chart.level(0.0)
     chart.line(walk.share, walk.total, "walk")
-    _bracket(chart, walk, write(walk.size))
+    # The bracket at the right shows the range, between dotted lines at the two extremes.
+    side, (top, bottom) = chart.x.end + 10, chart.y([walk.top, walk.bottom])
+    chart.level(walk.top, "dotted")
+    chart.level(walk.bottom, "dotted")
+    chart.stroke(side, top, side, bottom, "bracket")
+    chart.say(side + 8, (top + bottom) / 2 - 4, "range")
+    chart.say(side + 8, (top + bottom) / 2 + 10, write(walk.size), "tick strong")
     for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):  # so that hovering reads the total
         share, total = walk.share[i], walk.total[i]
         said = f"Lowest {marks.shares(round(share, 3))} of scores\n{write(total)} {unit}, predicted minus happened"
@@ -214,16 +224,6 @@ def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float]:
     """The ends of an axis that holds several running totals in standard deviations of their noise."""
     totals = [walk.in_deviations().total for walk in walks if walk.deviation > 0]
     return nice(-REACH, REACH, *totals)
-
-
-def _bracket(chart: Chart, walk: Walk, size: str) -> None:
-    """The bracket at the right that shows the range, between dotted lines at the two extremes."""
-    side, (top, bottom) = chart.x.end + 10, chart.y([walk.top, walk.bottom])
-    chart.level(walk.top, "dotted")
-    chart.level(walk.bottom, "dotted")
-    chart.stroke(side, top, side, bottom, "bracket")
-    chart.say(side + 8, (top + bottom) / 2 - 4, "range")
-    chart.say(side + 8, (top + bottom) / 2 + 10, size, "tick strong")
 
 
 def neighbourhood(result: Entry) -> Figure:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from miscal.page.json import Columns, Floats, floats, items, mapping, text
 from miscal.page.markup import ellipsis
-from miscal.page.words import edge, finite, means, plural, span
+from miscal.page.words import edge, finite, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
@@ -59,17 +59,12 @@ class Cells:
         """Keep some cells, in the order given."""
         return Cells([self.label[i] for i in index], *(getattr(self, key)[index] for key in _NUMBERS))
 
-    def observed_interval(self) -> tuple[Floats, Floats]:
-        """The interval of the gap, around what happened: predicted minus the gap's bounds."""
-        low, high = self.predicted - self.gap_high, self.predicted - self.gap_low
-        return (low, high) if means() else (np.maximum(low, 0.0), np.minimum(high, 1.0))
-
     def beyond(self, level: float) -> NDArray[np.bool_]:
         """Cells beyond noise: by the adjusted p-value, else the interval of the gap, else the band."""
         by_interval = (self.gap_low > 0) | (self.gap_high < 0)
         by_band = (self.observed < self.band_low) | (self.observed > self.band_high)
         without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
-        return np.asarray(np.where(np.isnan(self.p_value), without_p, self.p_value <= level), dtype=bool)
+        return np.where(np.isnan(self.p_value), without_p, self.p_value <= level)
 
     def said(self, what: str, level: float) -> str:
         """How many there are, and how many of them are beyond noise."""
@@ -81,7 +76,7 @@ class Cells:
         least = np.where(self.gap >= 0, self.gap_low, -self.gap_high) * weight
         raw = np.nan_to_num(np.abs(self.gap)) * weight
         # The raw ones stand below every bound, in their own order.
-        return np.asarray(np.where(least > 0, least, -1.0 / (1.0 + raw)), dtype=np.float64)
+        return np.where(least > 0, least, -1.0 / (1.0 + raw))
 
     def table(self) -> dict[str, list[object]]:
         """The columns that hold anything, as lists, for the data behind a figure."""
@@ -191,26 +186,24 @@ class Entry:
         columns["rows"] = np.where(np.isnan(columns["rows"]), columns["weight"], columns["rows"])
         columns["p_value"] = floats(table["p_adjusted" if "p_adjusted" in table else "p_value"])
         columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
-        label = list(map(_name, self.labels))
-        if not label or "low" in table:  # a label such as "(1, 2]" only repeats the edges, which read better in words
-            label = self._ranges(columns["low"], columns["high"])
-        return Cells(label, **columns)
-
-    @property
-    def labels(self) -> list[Any]:
-        """The names of its cells as the data have them; none where they are ranges alone."""
-        return self.table.get("label") or self.table.get("level") or []
-
-    def _ranges(self, low: Floats, high: Floats) -> list[str]:
-        """Ranges in words: of whole numbers the first and the last, of dates the first and the last day."""
-        if self.integer:
+        if self.labels and "low" not in table:
+            return Cells([_name(label) for label in self.labels], **columns)
+        # A label such as "(1, 2]" only repeats the edges, which read better in words.
+        low, high = columns["low"], columns["high"]
+        if self.integer:  # the first and the last of the whole numbers
             starts = np.floor(low) + 1
             starts[:1] = np.where(np.isfinite(low[:1]), np.ceil(low[:1]) + 0.0, starts[:1])
             low = starts
         if self.is_date:  # a range that ends just before the first moment of a day ends on the day before
             after = np.ceil(high)
             high = np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
-        return [span(*pair, self.write_edge) for pair in zip(low.tolist(), high.tolist(), strict=True)]
+        ranges = zip(low.tolist(), high.tolist(), strict=True)
+        return Cells([span(*ends, self.write_edge) for ends in ranges], **columns)
+
+    @property
+    def labels(self) -> list[Any]:
+        """The names of its cells as the data have them; none where they are ranges alone."""
+        return self.table.get("label") or self.table.get("level") or []
 
     def write_edge(self, value: float) -> str:
         """An edge of this column in words: as a date where it is one."""
@@ -235,8 +228,15 @@ class Entry:
     def walks(self) -> list[Walk]:
         """The running total along the score, or those of subpopulations."""
         given, size = self.extra.get("cumulative"), finite(self.extra.get("kuiper"))
-        every = [_walk(mapping(curve), size) for curve in items(given) or [given]]
-        return [walk for walk in every if walk is not None]
+        every: list[Walk] = []
+        for curve in map(mapping, items(given) or [given]):
+            table = Columns(curve)
+            points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
+            share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]  # those that are numbers
+            exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
+            if len(share):
+                every.append(Walk(text(curve.get("label")), share, total, score, -half, half, exact))
+        return every
 
     @cached_property
     def curve(self) -> dict[str, Floats]:
@@ -262,14 +262,3 @@ class Entry:
 def _name(item: object) -> str:
     named = item is not None and not (isinstance(item, float) and np.isnan(item))
     return (named and ellipsis(item, LONGEST_NAME)) or "missing"
-
-
-def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
-    """A running total, of the points that are numbers; None where there are none."""
-    table = Columns(given)
-    points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
-    share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
-    if not len(share):
-        return None
-    exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
-    return Walk(text(given.get("label")), share, total, score, -half, half, exact)

@@ -13,7 +13,7 @@ from miscal.page.marks import Chart, Figure, Scale, both, nice, way
 from miscal.page.markup import ellipsis
 from miscal.page.records import Mended
 
-UNKNOWN = (math.nan, math.nan)
+ROUND = [0.5, *(times * 10.0**-power for times in (1, 5, 2) for power in range(1, 10))]  # rates that ticks stand at
 
 
 def _log_odds(rates: Floats) -> Floats:
@@ -22,13 +22,7 @@ def _log_odds(rates: Floats) -> Floats:
 
 
 def _of_log_odds(tick: float) -> str:
-    """The rate of some log-odds.
-
-    >>> _of_log_odds(0.0), _of_log_odds(-4.0)
-    ('50%', '1.8%')
-    """
-    digits = 2 if tick < 0 else 3
-    return marks.rates(float(f"{1 / (1 + math.exp(-tick)):.{digits}g}"))
+    return marks.rates(1 / (1 + math.exp(-tick)))
 
 
 def reliability(score: Entry, level: float = 0.05) -> Figure:
@@ -39,13 +33,14 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     """
     bins, title = score.cells, "Happened against predicted, by score"
     drawn = [bins.predicted, bins.observed, bins.band_low, bins.band_high, bins.low, bins.high]
-    kind, write, label = "linear", marks.rates, "Predicted"
+    kind, write, label, ticks = "linear", marks.rates, "Predicted", []
     if score.extra.get("axis") == "logit":
         kind, write, label = "logit", _of_log_odds, "Predicted (log-odds scale)"
         drawn = [_log_odds(rates) for rates in drawn]
+        ticks = [tick * side for tick in _log_odds(np.array(ROUND)).tolist() for side in (1, -1)]
     predicted, observed, band_low, band_high, low, high = drawn
     ends = nice(predicted, observed, band_low, band_high)
-    chart = Chart(Scale(*ends, 54.0, 466.0), Scale(*ends, 318.0, 24.0))
+    chart = Chart(Scale(*ends, 54.0, 466.0, ticks), Scale(*ends, 318.0, 24.0, ticks))
     chart.left("Happened", write)
     chart.band(predicted, band_low, band_high)
     chart.span((ends[0], ends[0]), (ends[1], ends[1]), "diagonal")
@@ -73,7 +68,7 @@ def gap_card(finding: Finding) -> Figure:
         return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
     ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
     places: Sequence[Finding | ScoreRange] = ranges or [finding]
-    around = UNKNOWN if ranges else (predicted - high, predicted - low)
+    around = (math.nan, math.nan) if ranges else (predicted - high, predicted - low)
     beyond = bool(ranges) or (finding.real and not low <= 0 <= high)
     bottom = 22.0 + 34.0 * len(places)
     shown = around if words.means() else np.clip(around, 0.0, 1.0)

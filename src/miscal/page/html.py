@@ -156,32 +156,27 @@ def finding_html(audit: Document) -> str:
     return _framed(tag("ol", findings.card(1, audit.findings, Closer(audit)), class_="cards"))
 
 
-def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:
+def result_html(result: Mapping[str, Any], said: str) -> str:
     """A result: what it says, its figures, and its cells, levels and places with the worst of them first."""
     table = dict(result["table"])
     if "class" in table:  # their p-values are of their errors, not of the gaps beside them
         table |= {"label": [f"class {name}" for name in table.pop("class")], "value": table.pop("error")}
         table |= {"p_value": None, "gap": None}
     entry = read_record(Entry, {**result, "table": table})
+    order = np.arange(len(entry.cells))
+    if "low" not in table and entry.kind != "subpopulation":  # those are in order already
+        strength = floats(table["value"]) if "value" in table else entry.cells.strength()
+        order = np.argsort(-strength, kind="stable")
+    taken = entry.table.take(order.tolist())
+    taken["where"] = [entry.cells.label[i] for i in order]
+    named = [name for name in ("where", "rows", *_JUDGED) if name in taken]
     with words.showing(str(entry.settings.get("target", ""))):
         return _framed(
             tag("p", said),
             quiet(str(result["method"])),
-            tag("div", columns.figures(entry, level), class_="pair"),
-            _cells(entry),
+            tag("div", columns.figures(entry, 0.05), class_="pair"),
+            sheet("Cells", columns_of(taken, *named), most=MOST_ROWS),
         )
-
-
-def _cells(entry: Entry) -> Safe:
-    """The cells: ranges in their order, levels and places with the worst of them first."""
-    cells, table = entry.cells, entry.table
-    order = np.arange(len(cells))
-    if "low" not in table and entry.kind != "subpopulation":  # those are in order already
-        order = np.argsort(-(floats(table["value"]) if "value" in table else cells.strength()), kind="stable")
-    taken = table.take(order.tolist())
-    taken["where"] = [cells.label[i] for i in order]
-    named = [name for name in ("where", "rows", *_JUDGED) if name in taken]
-    return sheet("Cells", columns_of(taken, *named), most=MOST_ROWS)
 
 
 @of_document

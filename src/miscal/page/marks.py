@@ -26,7 +26,8 @@ Places = tuple[np.ndarray, np.ndarray]  # across and up, or low and high, in the
 class Scale:
     """A linear map from [low, high] of the data to [start, end] in pixels; what lies outside is moved to the end.
 
-    On another scale a figure draws values that are turned into it, and turns its ticks back.
+    On another scale a figure draws values that are turned into it, says where its ticks may stand, those that matter
+    most first, and turns them back.
 
     Examples
     --------
@@ -38,12 +39,11 @@ class Scale:
     high: float
     start: float
     end: float
+    places: Sequence[float] = ()
 
     def __call__(self, values: ArrayLike) -> Floats:
         """The values' pixels."""
-        return np.asarray(
-            np.interp(np.asarray(values, dtype=np.float64), [self.low, self.high], [self.start, self.end])
-        )
+        return np.asarray(np.interp(np.asarray(values), [self.low, self.high], [self.start, self.end]))
 
     def at(self, value: float) -> float:
         """One value's pixel."""
@@ -59,6 +59,13 @@ class Scale:
         """
         if not self.high > self.low:
             return [self.low]
+        kept: list[float] = []
+        for tick in self.places:
+            apart = all(abs(self.at(tick) - self.at(other)) >= spacing for other in kept)
+            if apart and self.low <= tick <= self.high:
+                kept.append(tick)
+        if kept:
+            return kept
         step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
@@ -79,7 +86,7 @@ def nice(*arrays: ArrayLike) -> tuple[float, float]:
     >>> nice([0.03, 0.47]), nice(0.31, 0.4), nice(0.31, 0.4, 0.0), nice(np.nan)
     ((0.0, 0.5), (0.3, 0.4), (0.0, 0.4), (0.0, 1.0))
     """
-    every = np.concatenate([np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays])
+    every = np.concatenate([np.ravel(array) for array in arrays])
     every = every[np.isfinite(every)]
     low, high = (every.min(), every.max()) if len(every) else (0.0, 1.0)
     if 0 < low < high / 2:
@@ -276,17 +283,19 @@ class Chart:
         self.point(ring, middle, "ring", tips[0], 5.0)
         self.point(dot, middle, class_, tips[1], 5.0)
 
-    def names(self, x: ArrayLike, named: Sequence[str], y: float) -> None:
-        """Words under an axis: the last one stands, the others join from the left where they touch none."""
+    def names(self, x: ArrayLike, named: Sequence[str], y: ArrayLike, class_: str = "tick") -> None:
+        """Words at heights in pixels: the last one stands, the others join in their order where they touch none."""
         half = [3.4 * len(word) for word in named]
         places = np.clip(self.x(x), half, self.x.end + 3.0 - np.array(half)).tolist()
-        every = list(zip(places, named, strict=True))
+        every = list(zip(places, np.broadcast_to(y, len(named)).tolist(), named, strict=True))
         kept = every[-1:]
-        for at, word in every[:-1]:
-            if all(abs(at - other) >= 3.4 * (len(word) + len(beside)) + 8 for other, beside in kept):
-                kept.append((at, word))
-        for at, word in kept:
-            self.say(at, y, word, "tick", "middle")
+        for at, up, word in every[:-1]:
+            touched = [abs(at - other) < 3.4 * (len(word) + len(beside)) + 8 for other, _, beside in kept]
+            level = [abs(up - height) < 22 for _, height, _ in kept]
+            if not any(map(min, touched, level)):
+                kept.append((at, up, word))
+        for at, up, word in kept:
+            self.say(at, up, word, class_, "middle")
 
     def line(self, x: ArrayLike, y: ArrayLike, class_: str) -> None:
         """A line through points."""

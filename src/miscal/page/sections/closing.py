@@ -19,25 +19,24 @@ _TIME, _SAID = prose("periods"), prose("closing")
 
 def periods(document: Document) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    return section("periods", "Along time", [_one(result, document.level) for result in document.of(words.KIND)])
-
-
-def _one(result: Entry, level: float) -> Safe:
-    changed, left = words.changed_words(result.table, MOST_SAID)
-    every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
-    rates, gaps = drawn(result, level)
-    made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s")
-    summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
-    return tag(
-        "div",
-        lead(words.periods_said(result.table, result.every, level)),
-        tag("ul", [tag("li", step) for step in changed], class_="told", data_fold=4) if changed else None,
-        quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
-        tag("p", name(result.note, 600), class_="note") if result.note else None,
-        tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
-        tag("p", _TIME["compared"].format(every=every), class_="note"),
-        folded(summary, made),
-    )
+    made: list[Safe] = []
+    for result in document.of(words.KIND):
+        changed, left = words.changed_words(result.table, MOST_SAID)
+        every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
+        rates, gaps = drawn(result, document.level)
+        listed = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s")
+        summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
+        blocks = [
+            lead(words.periods_said(result.table, every, document.level)),
+            tag("ul", [tag("li", step) for step in changed], class_="told", data_fold=4) if changed else None,
+            quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
+            tag("p", name(result.note, 600), class_="note") if result.note else None,
+            tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
+            tag("p", _TIME["compared"].format(every=every), class_="note"),
+            folded(summary, listed),
+        ]
+        made.append(tag("div", blocks))
+    return section("periods", "Along time", made)
 
 
 def period_columns(result: Entry, most: int) -> list[Column]:

@@ -92,11 +92,8 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
         said = f"Largest gap {words.number(entry.extra.get('largest_deviations'))} standard errors"
         said = f"{said}, {words.p_value(entry.p_value)}."
         return [figure(neighbourhood(entry), said, heading=" and ".join(entry.columns))]
-    return [] if entry.kind == "class" else _of_cells(entry, level, identity)
-
-
-def _of_cells(entry: Entry, level: float, identity: str | None) -> list[Safe]:
-    """The figure of a column, and the funnel of one with many levels."""
+    if entry.kind == "class":
+        return []
     draw = variable if entry.kind in ("variable", "variation") and "low" in entry.table else field_levels
     caption = f"Off by {words.percent(entry.value)}"
     caption += "." if math.isnan(entry.noise_floor) else f", noise alone {words.percent(entry.noise_floor)}."
@@ -110,22 +107,16 @@ def _of_cells(entry: Entry, level: float, identity: str | None) -> list[Safe]:
 
 def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
-    made = [_one(result, document.level) for result in document.of("subpopulation")]
+    made: list[Safe] = []
+    for result in document.of("subpopulation"):
+        drawn = figures(result, document.level)
+        named = Column("Subpopulation", result.table["label"], "name")
+        columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
+        listed = sheet("Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED)
+        said = [tag("p", _judged(result)), quiet(_SAID["band"]) if drawn else None]
+        pair = tag("div", drawn, class_="pair") if drawn else None
+        made.append(tag("div", said, pair, folded("Show the subpopulations furthest off", listed)))
     return section("subpopulations", "Subpopulations", made, opening=_SAID["searched"])
-
-
-def _one(result: Entry, level: float) -> Safe:
-    drawn = figures(result, level)
-    named = Column("Subpopulation", result.table["label"], "name")
-    columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
-    listed = sheet("Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED)
-    return tag(
-        "div",
-        tag("p", _judged(result)),
-        quiet(_SAID["band"]) if drawn else None,
-        tag("div", drawn, class_="pair") if drawn else None,
-        folded("Show the subpopulations furthest off", listed),
-    )
 
 
 def _judged(result: Entry) -> str:
