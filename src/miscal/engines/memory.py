@@ -9,7 +9,7 @@ import numpy as np
 from miscal.carriers.tally import MEAN_COLUMNS, Tally
 from miscal.data.vectors import locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
-from miscal.kernels.order import add_exact, add_real, strips
+from miscal.kernels.order import add_exact, add_real, spread, strips
 from miscal.kernels.sorting import BucketMap, distinct_up_to, rows_at, rows_in
 from miscal.kernels.sums import PACKED_ROWS, SMALL, binned_means, coded_means, means_real, unpacked_means
 from miscal.kernels.threads import over_blocks, thread_count
@@ -265,8 +265,10 @@ class _Walker:
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
+        sample = self.key[:: max(1, self.key.size // 4096)]
+        if np.unique(sample).size < 0.9 * sample.size:  # it looks tied
+            wanted &= self._mixed(wanted)
         rows = rows_in(self.codes, wanted)
-        rows = rows[self._mixed(rows)[self.codes[rows]]]
         if rows.size == 0:
             return
         rows = rows[np.argsort(self.key[rows], kind="stable")]
@@ -290,14 +292,16 @@ class _Walker:
         grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
-    def _mixed(self, rows: np.ndarray) -> np.ndarray:
-        """Which buckets hold several distinct keys among some rows: one of a single key has no inside."""
-        codes, key = self.codes[rows], self.key[rows]
-        one = np.empty(self.map.count)
-        one[codes] = key
-        mixed = np.zeros(self.map.count, bool)
-        mixed[codes[key != one[codes]]] = True
-        return mixed
+    def _mixed(self, wanted: np.ndarray) -> np.ndarray:
+        """Which of the wanted buckets hold several distinct keys: one of a single key has no inside."""
+
+        def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+            lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
+            spread(self.codes[start:stop], self.key[start:stop], wanted, lows, highs)
+            return lows, highs
+
+        lows, highs = zip(*over_blocks(self.key.size, work, BLOCK), strict=True)
+        return np.asarray(np.min(lows, axis=0) < np.max(highs, axis=0))
 
     def locate(self, extremes: np.ndarray) -> None:
         """Keys of extremes that lie on a border: the last key at or before it."""

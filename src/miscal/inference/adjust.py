@@ -232,26 +232,22 @@ def _mean_events(
     # Certain predictions say nothing of the noise once they are wrong: take the binomial's.
     ratio = np.where(np.isfinite(ratio) & (ratio > 1e-6), ratio, 1.0)
     ratio = ratio if weighted else np.minimum(ratio, 1.0)
-    least, most = _wilson(events, size, ratio, adjusted_z(tests, level))
+    # Wilson's bounds: (k ∓ ½ - λ)² = z²ρλ(1 - λ/n), solved for λ.
+    bounds = []
+    z = adjusted_z(tests, level)
+    square = z * z * ratio
+    for side in (-1.0, 1.0):
+        count = np.clip(events + 0.5 * side, 0.0, size)
+        roots = np.sqrt(np.maximum(square * square + 4.0 * square * count * (1.0 - count / size), 0.0))
+        bounds.append((2.0 * count + square + side * roots) / (2.0 * (1.0 + square / size)))
+    least = np.where(events <= 0.0, 0.0, np.maximum(bounds[0], 0.0))
+    most = np.where(events >= size, size, np.minimum(bounds[1], size))
     small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
     swapped = (mean > 0.5 * size)[small]
     start = least[small], most[small]
     parts = events[small], size[small], np.minimum(ratio[small], 1.0), swapped
     least[small], most[small] = _inverted(*parts, 0.5 * level / tests, start)
     return least * scale, most * scale
-
-
-def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floats, Floats]:
-    """Solve (k ∓ ½ - λ)² = z²ρλ(1 - λ/n) for λ."""
-    bounds = []
-    for side in (-1.0, 1.0):
-        count = np.clip(events + 0.5 * side, 0.0, size)
-        square = z * z * ratio
-        root = np.sqrt(np.maximum(square * square + 4.0 * square * count * (1.0 - count / size), 0.0))
-        bounds.append((2.0 * count + square + side * root) / (2.0 * (1.0 + square / size)))
-    least = np.where(events <= 0.0, 0.0, np.maximum(bounds[0], 0.0))
-    most = np.where(events >= size, size, np.minimum(bounds[1], size))
-    return least, most
 
 
 def _inverted(

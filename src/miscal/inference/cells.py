@@ -144,7 +144,14 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
     p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
-        p_value[small] = _simulated(rows, small, sums.observed[small], sums.weight[small], draws, how.seed)
+        weights = np.ones(rows.rows) if rows.weight is None else rows.weight
+        # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
+        size = np.maximum(np.diff(rows.offsets)[small], 1)
+        most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
+        sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
+        observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
+        below, above, made = simulated(sorted_rows, observed + slack, observed - slack, small, most, how.seed)
+        p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
     return CellPValues(p_value, method)
 
 
@@ -179,16 +186,3 @@ def _unweighted(
     mean, variance = sums.predicted[large] / scale[~exact], sums.variance[large] / scale[~exact] ** 2
     lower, upper, normal = tails(events[~exact], mean, variance, size[~exact])
     p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")
-
-
-def _simulated(
-    rows: CellRows, cells: Integers, observed: Floats, weight: Floats, draws: int, seed: np.uint64
-) -> Floats:
-    weights = np.ones(rows.rows) if rows.weight is None else rows.weight
-    # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
-    size = np.maximum(np.diff(rows.offsets)[cells], 1)
-    most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
-    sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
-    slack = 1e-12 * weight
-    below, above, made = simulated(sorted_rows, observed + slack, observed - slack, cells, most, seed)
-    return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

@@ -79,20 +79,16 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     if rows is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
         reach = np.abs(total[chosen]) - 1e-12 * sums.weight[chosen]
-        flipped = _flipped(cluster_blocks(rows), reach, chosen, draws, how.seed)
+        blocks = cluster_blocks(rows)
+        one = np.ones(blocks.residual.size, np.int64)
+        flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
+        below, above, made = simulated(flips, -reach, reach, chosen, np.full(chosen.size, draws), how.seed)
+        flipped = np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
         p_value[chosen] = np.maximum(p_value[chosen], flipped)
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
     return p_value, method
-
-
-def _flipped(blocks: Blocks, reach: Floats, cells: Integers, draws: int, seed: np.uint64) -> Floats:
-    """How often the sum of residuals with flipped signs reaches as far."""
-    one = np.ones(blocks.residual.size, np.int64)
-    rows = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
-    below, above, made = simulated(rows, -reach, reach, cells, np.full(cells.size, draws), seed)
-    return np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
 
 
 def simulated(

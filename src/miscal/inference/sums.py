@@ -183,7 +183,16 @@ class Spread:
     @classmethod
     def of(cls, pair: Pair) -> Spread:
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
-        predicted, first, second, squares = _units(pair)
+        predicted, residual = pair.predicted, pair.observed - pair.predicted
+        first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
+        squares = second * residual**2
+        if pair.cluster is not None:
+            order = np.lexsort((predicted, pair.cluster))
+            cluster, predicted = pair.cluster[order], predicted[order]
+            starts = np.flatnonzero(np.append(True, (np.diff(cluster) != 0) | (np.diff(predicted) != 0.0)))
+            predicted = predicted[starts]
+            first, together = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
+            second, squares = first**2, together**2
         share = np.linspace(0.0, 1.0, int(np.clip(predicted.size // LEAST, 1, BINS)) + 1)[1:-1]
         borders = np.unique(np.quantile(predicted, share))
         bins = np.searchsorted(borders, predicted)
@@ -246,16 +255,3 @@ def _mean_predicted(sums: Sums) -> Floats:
     """The mean prediction of each cell, 0 where it is empty."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(sums.predicted / sums.weight)
-
-
-def _units(pair: Pair) -> tuple[Floats, Floats, Floats, Floats]:
-    """Prediction, weight, weight squared and squared residual of what varies by itself."""
-    first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
-    residual = pair.observed - pair.predicted
-    if pair.cluster is None:
-        return pair.predicted, first, second, second * residual**2
-    order = np.lexsort((pair.predicted, pair.cluster))
-    cluster, predicted = pair.cluster[order], pair.predicted[order]
-    starts = np.flatnonzero(np.append(True, (np.diff(cluster) != 0) | (np.diff(predicted) != 0.0)))
-    weight, sums = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
-    return predicted[starts], weight, weight**2, sums**2

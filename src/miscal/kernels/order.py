@@ -1,4 +1,4 @@
-"""Order: which bin or bucket a number falls in, walks, rates made to rise.
+"""Order: which bin or bucket a number falls in, digits to sort by, walks, rates made to rise.
 
 `kernels.places` says what a bin is. The 64 bits of a double, read as an integer, keep the order of non-negative numbers
 and are spaced like logarithms, so scores crowded near 0 spread out by themselves. A sample then decides how many
@@ -19,10 +19,40 @@ from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
 from cython.cimports.miscal.kernels.kinds import (
-    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Floats, FloatsOut, Index, Integer, IntegersOut, IntegerTableOut,
-    Observed, Outcomes, Strided, StripsOut, TableOut, Word,
+    Buckets, BucketsOut, Codes, CodesOut, CubeOut, Flags, Floats, FloatsOut, Index, Integer, IntegersOut,
+    IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words, WordsOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import position_of
+from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, ordinal, position_of
+
+
+def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None:
+    """Keys of the values, unsigned integers in their order, missing ones last; and the histogram of each digit.
+
+    counts : (DIGITS, 2**DIGIT) int64, added to
+    """
+    with cython.nogil:
+        for i in range(len(values)):
+            # Only a missing number is not itself: it comes last.
+            key: Word = ~cython.cast(Word, 0) if values[i] != values[i] else ordinal(values[i])
+            keys[i] = key
+            for digit in range(DIGITS):
+                counts[digit, key & DIGIT_MASK] += 1
+                key >>= DIGIT
+
+
+def scatter_digits(
+    keys: Words, order: Codes, to_keys: WordsOut, to_order: CodesOut, digit: Index, starts: IntegersOut
+) -> None:
+    """Move rows to where their digit says, those of equal digits in the order in which they come."""
+    shift: Word = digit * DIGIT
+    with cython.nogil:
+        for k in range(len(order)):
+            key: Word = keys[k]
+            own: Index = (key >> shift) & DIGIT_MASK
+            place: Integer = starts[own]
+            to_keys[place] = key
+            to_order[place] = order[k]
+            starts[own] = place + 1
 
 
 def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
@@ -77,6 +107,16 @@ def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floa
                 result[codes[i], 0] -= step
             else:
                 result[codes[i], 1] += step
+
+
+def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
+    """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
+    with cython.nogil:
+        for i in range(len(key)):
+            place: Index = codes[i]
+            if wanted[place]:
+                lows[place] = min(lows[place], key[i])
+                highs[place] = max(highs[place], key[i])
 
 
 def add_stretches(values: CubeOut, out: CubeOut) -> None:

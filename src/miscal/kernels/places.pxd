@@ -6,6 +6,11 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from miscal.kernels.arithmetic cimport LOW_MASK, bits_of, number_of
 
+cdef enum:
+    DIGIT = 11  # bits of a digit by which numbers are sorted
+    DIGITS = 6
+    DIGIT_MASK = 2047
+
 cdef extern from *:
     """
     #define MISCAL_DOUBT 1e-9

@@ -22,6 +22,52 @@ DEEPEST = 64
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+def _walk_as(
+    real: cython.bint, weighted: cython.bint, signed: Floats, observed: Floats, weight: Floats, second: Floats,
+    largest: Floats, rows: Codes, out: FloatsOut,
+) -> cython.void:  # fmt: skip
+    """The walk over a list, compiled once for each of its kinds: half as slow again otherwise."""
+    size: Index = rows.shape[0]
+    total, high, low = 0.0, 0.0, 0.0
+    variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
+    high_at = low_at = last = cython.cast(Index, -1)
+    before: cython.double = NAN
+    for q in range(size):
+        i: Index = rows[q]
+        score: cython.double = signed[i] if real else fabs(signed[i])
+        if score != before:
+            if total > high:
+                high, high_at = total, last
+            if total < low:
+                low, low_at = total, last
+            before = score
+        # A binary outcome minus the score: the sign says which outcome.
+        step: cython.double = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
+        if weighted:
+            total += weight[i] * step
+            variance += second[i] * (score * (1.0 - score))
+            predicted += weight[i] * score
+            weight1 += weight[i]
+            weight2 += second[i]
+            top = max(top, largest[i])
+        else:
+            total += step
+            variance += score * (1.0 - score)
+            predicted += score
+        last = i
+    if total > high:
+        high, high_at = total, last
+    if total < low:
+        low, low_at = total, last
+    if not weighted:
+        weight1, weight2, top = size, size, 1.0 if size else 0.0
+    out[0], out[1], out[2], out[3], out[4], out[5] = size, high, low, total, weight1, variance
+    out[6], out[7], out[8], out[9], out[10] = predicted, weight2, top, high_at, low_at
+
+
+@cython.cfunc
 @cython.nogil
 def _neighbour_variance(
     score: Floats, observed: Floats, weight: Floats, rows: Codes, how: Integer, order: CodesOut
@@ -75,42 +121,16 @@ def walk_list(
 
     Where `observed` is given it is the response, and `signed` the plain score.
     """
-    real: cython.bint = observed.shape[0] > 0
-    weighted: cython.bint = weight.shape[0] > 0
     order: CodesOut = np.empty(rows.shape[0] if how else 0, np.int32)
-    total, high, low = 0.0, 0.0, 0.0
-    variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    high_at = low_at = last = cython.cast(Index, -1)
-    before: cython.double = NAN
     with cython.nogil:
-        for q in range(rows.shape[0]):
-            i: Index = rows[q]
-            score: cython.double = signed[i] if real else fabs(signed[i])
-            if score != before:
-                if total > high:
-                    high, high_at = total, last
-                if total < low:
-                    low, low_at = total, last
-                before = score
-            # A binary outcome minus the score: the sign says which outcome.
-            step: cython.double = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
-            times: cython.double = weight[i] if weighted else 1.0
-            square: cython.double = second[i] if weighted else 1.0
-            total += times * step
-            variance += square * (score * (1.0 - score))
-            predicted += times * score
-            weight1 += times
-            weight2 += square
-            top = max(top, largest[i] if weighted else 1.0)
-            last = i
-        if total > high:
-            high, high_at = total, last
-        if total < low:
-            low, low_at = total, last
+        if observed.shape[0] > 0:
+            _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
+        elif weight.shape[0] > 0:
+            _walk_as(False, True, signed, observed, weight, second, largest, rows, out)
+        else:
+            _walk_as(False, False, signed, observed, weight, second, largest, rows, out)
         if how:
-            variance = _neighbour_variance(signed, observed, weight, rows, how, order)
-        out[0], out[1], out[2], out[3], out[4], out[5] = rows.shape[0], high, low, total, weight1, variance
-        out[6], out[7], out[8], out[9], out[10] = predicted, weight2, top, high_at, low_at
+            out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
 
 
 @cython.cfunc

@@ -10,7 +10,7 @@ from functools import lru_cache
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor, log
-from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, logarithm
+from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
 from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS, CodesOut, Floats, FloatsOut,
     Index, Integer, IntegerCubeOut, IntegersOut, IntegerTable, Outcomes, Strided, Table, TableOut,
@@ -129,10 +129,14 @@ def _add(
             for k in range(classes):
                 sums[cell, k] += times * tile[k, i]
             sums[cell, classes] += times * last
-        elif limbs.shape[0]:
+        elif limbs.shape[0] and len(weight):
             for k in range(classes):
                 add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
             add_limbs(cython.address(limbs[cell, classes, 0]), grid(last), cython.cast(Integer, times))
+        elif limbs.shape[0]:
+            for k in range(classes):
+                limbs[cell, k, 1] += grid(tile[k, i])
+            limbs[cell, classes, 1] += grid(last)
 
 
 def rank_rows(
@@ -146,6 +150,7 @@ def rank_rows(
     when kind is GIVEN, else filled. Filled: place (n,), the bins; ranked (n, K) and rank (n,) unless empty. Added to:
     counts (bins, K), weight of the rows whose class had each rank; sums of the ranked probabilities and last of the
     variations in limbs (bins, K + 1, 2), if weights are whole numbers, or sums (bins, K + 1), whichever has rows.
+    Limbs are still to be carried over.
     """
     start: Index = 0
     near: cython.double = NEAR
@@ -177,3 +182,8 @@ def rank_rows(
                         ranked[start + i, k] = tile[k, i]
             _add(tile, ranks, values, codes, start, rows, kind, weight, counts, limbs, sums)
             start += rows
+            if start % SUB_BLOCK == 0:  # no more fit an integer
+                for cell in range(limbs.shape[0]):
+                    for k in range(classes + 1):
+                        limbs[cell, k, 0] += limbs[cell, k, 1] >> LOW_BITS
+                        limbs[cell, k, 1] &= LOW_MASK
