@@ -12,16 +12,18 @@ from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
 NAMED = 5
-TIE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
+MANY = 2000  # levels whose dots are small
 
 
-class Funnel(View, size=(7.0, 4.6)):
+class Funnel(View):
     """Gap of every level against its size, with limits within which levels of a calibrated model lie.
 
     A level's size is the rows at the mean rate that would be as noisy, so that one pair of limits serves all. The inner
     limits hold 95% of calibrated levels, the outer all of them at once with probability 95% (Bonferroni). Levels beyond
     noise by their own, exact test are coloured.
     """
+
+    size = (7.0, 4.6)
 
     def frame(self) -> Table:
         """Level, its size, gap, and whether it is beyond noise."""
@@ -39,7 +41,7 @@ class Funnel(View, size=(7.0, 4.6)):
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table) -> None:
         """Draw every level and the limits."""
         size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
         ax.axhline(0, color=QUIET, linewidth=0.8)
@@ -48,12 +50,12 @@ class Funnel(View, size=(7.0, 4.6)):
             self._limits(ax, size, int(np.count_nonzero(~np.isnan(drawn["p_value"]))))
             reach = 1.15 * max(float(np.abs(gap).max()), 1e-12)
             ax.set_ylim(-reach, reach)
-        options = {"linewidth": 0, "rasterized": size.size > 2000} | style
-        small = 14 if size.size < 2000 else 5
-        ax.scatter(size[~real], gap[~real], color=QUIET, alpha=0.5, label="Within noise", **{"s": small} | options)
+        dots = {"linewidth": 0, "rasterized": size.size > MANY}
+        small = 14 if size.size <= MANY else 5
+        ax.scatter(size[~real], gap[~real], s=small, color=QUIET, alpha=0.5, label="Within noise", **dots)
         for side, tint, words in self.sides(np.where(real, gap, 0.0)):
-            ax.scatter(size[side], gap[side], color=tint, label=words, **{"s": 22} | options)
-        self._name(ax, drawn.take(np.argsort(np.where(real, drawn["p_value"], np.inf), kind="stable")[: real.sum()]))
+            ax.scatter(size[side], gap[side], s=22, color=tint, label=words, **dots)
+        self._name(ax, drawn.take(real).sort("p_value"))
         share = self.result.extra.get("noise_share", float("nan"))
         title = f"{self.result.table.rows:,} levels, error {self.said(self.result.value)}"
         title += "" if np.isnan(share) else f", of which {share:.0%} is noise"
@@ -69,16 +71,17 @@ class Funnel(View, size=(7.0, 4.6)):
             ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=DASHES, label=label)
 
     def _name(self, ax: Any, real: Table) -> None:
-        """Name the first levels, none at the height of another, away from the many small ones where there is room."""
+        """Name the first levels, none at the height of another, away from the nearer end of the axis."""
         apart = 0.06 * float(np.ptp(ax.get_ylim()))
-        far = float(np.exp(np.average(np.log(ax.get_xlim()), weights=(1, 3))))
+        middle = np.sqrt(np.prod(ax.get_xlim()))
         named: list[float] = []
         for size, gap, label in zip(real["size"], real["gap"], real["label"], strict=True):
             if len(named) < NAMED and all(abs(gap - other) >= apart for other in named):
                 named.append(gap)
-                side, align = (-16, "right") if size > far else (16, "left")
-                at = {"xytext": (side, 9 * np.sign(gap)), "textcoords": "offset points", "ha": align, "va": "center"}
-                ax.annotate(short(label), (size, gap), fontsize=8, color=INK, arrowprops=TIE, **at)
+                side = -16 if size > middle else 16
+                at = {"xytext": (side, 9 * np.sign(gap)), "textcoords": "offset points", "va": "center"}
+                align = "right" if side < 0 else "left"
+                ax.annotate(short(label), (size, gap), fontsize=8, ha=align, arrowprops={"arrowstyle": "-"}, **at)
 
 
 def _real(table: Table) -> Any:
@@ -86,7 +89,7 @@ def _real(table: Table) -> Any:
     return np.nan_to_num(table["p_adjusted"], nan=1.0) < 0.05
 
 
-class Caterpillar(View, size=(7.0, 1.1), a_row=0.3, most=20):
+class Caterpillar(View):
     """The worst levels with their intervals before (grey) and after shrinkage (coloured), the worst on top.
 
     Grey: the gap with its simultaneous interval. Coloured: the gap drawn towards the level's parent, with its 95%
@@ -94,6 +97,7 @@ class Caterpillar(View, size=(7.0, 1.1), a_row=0.3, most=20):
     """
 
     columns = ("label", "rows", "gap", "gap_low", "gap_high", "shrunken", "shrunken_low", "shrunken_high")
+    size, a_row, most = (7.0, 1.1), 0.3, 20
 
     def chosen(self) -> Any:
         """The worst first."""
@@ -101,12 +105,12 @@ class Caterpillar(View, size=(7.0, 1.1), a_row=0.3, most=20):
         size = np.where(table["rows"] > 0, np.abs(np.nan_to_num(table["shrunken"])), -1.0)
         return np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table) -> None:
         """Draw two lines for each level."""
         shrunken, ends = drawn["shrunken"], (drawn["shrunken_low"], drawn["shrunken_high"])
         names = [f"{short(a)}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)]
         ax.axvline(0, color=QUIET, linewidth=0.8)
-        at = self.rows(ax, names, shrunken, ends, np.where(shrunken > 0, OVER, UNDER), **style)
+        at = self.rows(ax, names, shrunken, ends, np.where(shrunken > 0, OVER, UNDER))
         ax.plot(drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Measured, all at once")
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
         ax.hlines(at + 0.3, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2, zorder=1)
@@ -116,12 +120,14 @@ class Caterpillar(View, size=(7.0, 1.1), a_row=0.3, most=20):
         self.labelled(ax, "Predicted minus observed", rates="x", legend="above")
 
 
-class FieldMap(View, most=FEW):
+class FieldMap(View):
     """Two crossed fields as a map: colour is the shrunken gap, a dot marks combinations beyond noise.
 
     Combinations that do not occur stay white. Of long fields the levels with most rows are shown, and the title says
     how many are left out.
     """
+
+    most = FEW
 
     def check(self) -> None:
         """It needs two fields."""
@@ -144,7 +150,7 @@ class FieldMap(View, most=FEW):
         """As large as its fields."""
         return 2.6 + 0.34 * len(set(drawn["two"])), 1.8 + 0.26 * len(set(drawn["one"]))
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table) -> None:
         """Draw the map."""
         across, down = (_ordered(drawn[name]) for name in ("two", "one"))
         row = np.array([down.index(name) for name in drawn["one"]], dtype=int)
@@ -152,7 +158,7 @@ class FieldMap(View, most=FEW):
         values = np.full((len(down), len(across)), np.nan)
         values[row, column] = drawn["shrunken"]
         reach = max(float(np.nanmax(np.abs(values))), 1e-12)
-        image = ax.imshow(values, cmap=colours(), vmin=-reach, vmax=reach, aspect="auto", **style)
+        image = ax.imshow(values, cmap=colours(), vmin=-reach, vmax=reach, aspect="auto")
         real = drawn["real"]
         ax.plot(column[real], row[real], "o", color=INK, markersize=4)
         ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)
@@ -167,11 +173,10 @@ class FieldMap(View, most=FEW):
 
 def _ordered(names: np.ndarray) -> list[str]:
     """Levels in order, numbers by size."""
-    distinct = sorted(set(names.tolist()))
     try:
-        return sorted(distinct, key=float)
+        return sorted(set(names), key=float)
     except ValueError:
-        return distinct
+        return sorted(set(names))
 
 
 class FieldDisplay(Display):
