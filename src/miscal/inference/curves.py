@@ -75,9 +75,9 @@ class Smoothing:
         whole("robust_iterations", self.robust_iterations, 0)
 
 
-def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing) -> Smooth:
+def estimate(rows: Rows, codes: Integers | None, points: Floats, how: Smoothing) -> Smooth:
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    own = find_windows(rows, rows.x, how.span)
+    where, own = find_windows(rows, how.span, points, rows.x)
     parts = [rows]
     if how.robust_iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]

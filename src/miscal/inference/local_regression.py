@@ -48,6 +48,10 @@ class Rows:
         """Number of rows, counts included."""
         return int(self.ends[-1])
 
+    def at(self, rank: Integers) -> Floats:
+        """The value of each of these rows, counted from 0 in order."""
+        return self.every[np.searchsorted(self.ends, rank, side="right")]
+
     def per_value(self, of_rows: Floats) -> Floats:
         """Sum over the rows of each distinct value."""
         every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
@@ -65,7 +69,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Windows:
-    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
+    """Where each of some points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
 
     points: Floats
     bandwidth: Floats
@@ -118,22 +122,38 @@ def pool_rows(rows: Rows) -> Rows:
     return replace(rows, x=mean, starts=rows.starts[first])
 
 
-def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
-    """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1.
+def find_windows(rows: Rows, span: float, *several: Floats) -> list[Windows]:
+    """The windows of some points each: the q = floor(span * rows + 1e-5) nearest rows, at least 1.
 
-    Values strictly inside belong to it; if there is none, those on its rim, equally weighted. (A value on the rim that
-    rounding lets in beside others weighs nothing.)
+    As a point moves up, the first of its rows leaves when the next one above comes nearer: at the middle between them.
     """
-    wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
-    bandwidth, ends = np.empty(points.size), np.concatenate([[-np.inf], rows.x, [np.inf]])
-    loess.find_widths(rows.every, rows.ends, points, wanted, bandwidth)
-    place = np.searchsorted(rows.x, points)
-    with np.errstate(over="ignore"):  # of values as far apart as numbers get
-        below, above = points - ends[place], ends[place + 1] - points
-        rim = np.minimum(below, above) >= bandwidth
-        first = np.where(rim, place - (below <= bandwidth), np.searchsorted(rows.x, points - bandwidth, side="right"))
-        last = np.where(rim, place + (above <= bandwidth), np.searchsorted(rows.x, points + bandwidth))
-    window = np.stack([first, np.searchsorted(rows.x, points, side="right"), last], axis=1)
+    wanted = max(1, int(span * rows.total + 1e-5))
+    last = rows.total - wanted
+    changes = np.sort(np.concatenate([[0], rows.ends, rows.ends - wanted]), kind="stable")
+    starts = changes[(changes >= 0) & (changes < last)]  # of windows whose first or next value is another
+    middles = rows.at(starts) / 2.0 + rows.at(starts + wanted) / 2.0
+    starts = np.append(starts, last)
+    found = []
+    for points in several:
+        first = starts[np.searchsorted(middles, points)]
+        with np.errstate(over="ignore"):  # of values as far apart as numbers get
+            bandwidth = np.maximum(points - rows.at(first), rows.at(first + wanted - 1) - points)
+            found.append(_inside(rows.x, points, bandwidth))
+    return found
+
+
+def _inside(x: Floats, points: Floats, bandwidth: Floats) -> Windows:
+    """The values strictly inside each window; if there is none, those on its rim, equally weighted.
+
+    (A value on the rim that rounding lets in beside others weighs nothing.)
+    """
+    ends = np.concatenate([[-np.inf], x, [np.inf]])
+    place = np.searchsorted(x, points)
+    below, above = points - ends[place], ends[place + 1] - points
+    rim = np.minimum(below, above) >= bandwidth
+    first = np.where(rim, place - (below <= bandwidth), np.searchsorted(x, points - bandwidth, side="right"))
+    last = np.where(rim, place + (above <= bandwidth), np.searchsorted(x, points + bandwidth))
+    window = np.stack([first, np.searchsorted(x, points, side="right"), last], axis=1)
     return Windows(points, bandwidth, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
 
 

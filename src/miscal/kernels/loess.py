@@ -16,7 +16,7 @@ import numpy as np
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
-    Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
+    Floats, Index, Integer, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
@@ -150,20 +150,3 @@ def at_points(
                     of.bell[j] *= of.bell[j]
             for v in range(out.shape[1]):
                 out[i, v] = weighted_sum(of.bell, seen + (above + v) * pitch, size)
-
-
-@cython.locals(before=Index, left=Index, right=Index)
-def find_widths(values: Floats, ends: Integers, points: Floats, wanted: Index, widths: FloatsOut) -> None:
-    """Distance of each of the sorted points to the `wanted`-th nearest row; `ends` counts rows up to each value."""
-    rows: Index = ends[ends.shape[0] - 1]
-    before = left = right = 0
-    with cython.nogil:
-        while right < values.shape[0] and ends[right] <= wanted:
-            right += 1
-        for i in range(points.shape[0]):
-            while before + wanted < rows and points[i] - values[left] > values[right] - points[i]:
-                before += min(ends[left] - before, ends[right] - before - wanted)
-                left += before == ends[left]
-                right += before + wanted == ends[right]
-            whole: cython.bint = right > 0 and before + wanted == ends[right - 1]
-            widths[i] = max(points[i] - values[left], values[right - 1 if whole else right] - points[i])

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 from miscal.data.checks import whole
 from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
-from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
+from miscal.inference.local_regression import Rows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
 from miscal.inference.sums import Floats
 from miscal.metrics.arrays import Given, variable_columns
 from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
+from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
 
 
@@ -87,15 +88,8 @@ def smooth(
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
     rows = sort_rows(np.asarray(x, dtype=np.float64), y.reshape(len(y), -1), weights, counts)
     codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
-    points = _grid(rows, how.grid, how.trim)
-    rows = pool_rows(rows)
-    ascending = np.argsort(points, kind="stable")
-    back = np.argsort(ascending)
-    done = estimate(rows, codes, find_windows(rows, points[ascending], how.span), how)
-    critical = critical_values(done, how)
-    done = replace(done, fit=done.fit + rows.middle, critical=critical)
-    names = ("grid", "fit", "standard_error", "critical", "bandwidth", "degree", "degrees_of_freedom")
-    return replace(done, **{name: getattr(done, name)[back] for name in names})
+    done = estimate(pool_rows(rows), codes, _grid(rows, how.grid, how.trim), how)
+    return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, how))
 
 
 def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
@@ -107,24 +101,20 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
             raise refusal(what, where="'grid'", got=got)
         return points.copy()
     whole("grid", grid, 2)
-    low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)
+    low, high = _quantiles(rows, np.array([trim, 1.0 - trim]))
     if low < high:
         return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
     thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
     return rows.x[thin]
 
 
-def _quantile(rows: Rows, share: float) -> float:
+def _quantiles(rows: Rows, shares: Floats) -> Floats:
     """Linear interpolation between rows; with weights the smallest value that reaches the share of weight."""
-    if rows.weight.ndim:
-        reached = np.cumsum(rows.per_value(rows.weight * rows.count))
-        wanted = share * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
-        return float(rows.x[int(np.searchsorted(reached, wanted))])
-    place = share * (rows.total - 1)
-    rank = int(np.floor(place))
-    below, above = np.searchsorted(rows.ends, [rank, min(rank + 1, rows.total - 1)], side="right")
-    a, b, part = float(rows.x[below]), float(rows.x[above]), place - rank
-    return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
+    if not rows.weight.ndim:
+        return interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
+    reached = np.cumsum(rows.per_value(rows.weight * rows.count))
+    wanted = shares * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
+    return rows.x[np.searchsorted(reached, wanted)]
 
 
 @dataclass(frozen=True, eq=False)
