@@ -32,7 +32,6 @@ LEAF = 32  # points of a plane below which all pairs are cheaper than another sp
 TILE = 256
 SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
 BUDGET = 1 << 26  # bytes for the sums of all parts
-ENTRIES = 1 << 20  # of a block of a given kernel's matrix
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
     """
     by_feature, by_column = np.ascontiguousarray(problem.points.T), np.ascontiguousarray(problem.values.T)
     given = by_feature, by_column, np.ascontiguousarray(problem.queries), problem.own_place(), scales, square
-    tiles = _tiles(problem)
+    tiles = _tiles(problem, problem.counts_itself)
     if not problem.counts_itself:
         size = 1 + len(tiles) // 256
         over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
@@ -224,36 +223,32 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
     sums += parts.sum(axis=0) + problem.values
 
 
-def _tiles(problem: Problem) -> Array:
+def _tiles(problem: Problem, halved: bool) -> Array:
     """Ranges of queries and of sources (low, high, low, high) that cover every cell, or the upper triangle of each."""
-    pieces = -(-np.diff(problem.query_starts) // TILE)
-    cell = np.repeat(np.arange(pieces.size), pieces)
-    first = problem.query_starts[cell] + TILE * (np.arange(cell.size) - (np.cumsum(pieces) - pieces)[cell])
-    last = np.minimum(first + TILE, problem.query_starts[cell + 1])
-    if not problem.counts_itself:
-        return np.stack([first, last, problem.starts[cell], problem.starts[cell + 1]], axis=1)
-    after = (np.cumsum(pieces)[cell] - np.arange(cell.size)).astype(np.int64)  # pieces from each one to its cell's last
-    one = np.repeat(np.arange(cell.size), after)
-    other = one + np.arange(one.size) - np.repeat(np.cumsum(after) - after, after)
-    return np.stack([first[one], last[one], first[other], last[other]], axis=1)
+    tiles = []
+    sides = pairwise(problem.starts.tolist()), pairwise(problem.query_starts.tolist())
+    for (low, high), (start, stop) in zip(*sides, strict=True):
+        for first in range(start, stop, TILE):
+            last = min(first + TILE, stop)
+            if halved:
+                tiles += [(first, last, other, min(other + TILE, high)) for other in range(first, high, TILE)]
+            elif low < high:
+                tiles.append((first, last, low, high))
+    return np.array(tiles, np.int64).reshape(-1, 4)
 
 
 def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
     """Sum given(queries, points) * values over each query's cell, in blocks -> (q, m); no threads: it is not ours."""
     sums = np.zeros((len(problem.queries), problem.values.shape[1]))
-    cells = zip(pairwise(problem.starts.tolist()), pairwise(problem.query_starts.tolist()), strict=True)
-    for (low, high), (start, stop) in cells:
-        size = max(1, ENTRIES // max(1, high - low))
-        for first in range(start, stop if high > low else 0, size):
-            last = min(first + size, stop)
-            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
-            if weights.shape != (last - first, high - low):
-                raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
-            if not ((weights >= 0) & (weights < np.inf)).all():
-                raise ValueError("it gave a weight that is negative, infinite or not a number")
-            if problem.same and not problem.own:
-                weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
-            sums[first:last] = weights @ problem.values[low:high]
+    for first, last, low, high in _tiles(problem, halved=False):
+        weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
+        if weights.shape != (last - first, high - low):
+            raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
+        if not ((weights >= 0) & (weights < np.inf)).all():
+            raise ValueError("it gave a weight that is negative, infinite or not a number")
+        if problem.same and not problem.own:
+            weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
+        sums[first:last] = weights @ problem.values[low:high]
     return sums
 
 

@@ -87,10 +87,8 @@ def _mean_loss(predicted: np.ndarray, weight: np.ndarray, events: np.ndarray, lo
     others = weight - events
     if loss == "brier":
         return float((events * (1 - predicted) ** 2 + others * predicted**2).sum() / weight.sum())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cost = np.where(events > 0, -events * np.log(predicted), 0.0)
-        cost = cost + np.where(others > 0, -others * np.log1p(-predicted), 0.0)
-    return float(cost.sum() / weight.sum())
+    likelihood = special.xlogy(events, predicted) + special.xlog1py(others, -predicted)
+    return float(-likelihood.sum() / weight.sum())
 
 
 def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
