@@ -114,7 +114,7 @@ def _quantiles(rows: Rows, shares: Floats) -> Floats:
         return interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
     reached = np.cumsum(rows.per_value(rows.weight * rows.count))
     wanted = shares * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
-    return rows.x[np.searchsorted(reached, wanted)]
+    return np.asarray(rows.x[np.searchsorted(reached, wanted)])
 
 
 @dataclass(frozen=True, eq=False)

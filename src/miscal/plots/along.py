@@ -6,12 +6,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from miscal.data.errors import refusal
 from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, UNDER, Display, View, short
 from miscal.results import Result, Table
 
 MOST_RANKS = 12
-WIDE = 40  # characters of names that stand beside one another under the axis
 NAMED = 12  # periods named under the axis
 CHANGED = ("worse", "better", "moved")
 
@@ -160,16 +158,20 @@ class Uncertainty(Variation):
     0 for calibrated predictions.
     """
 
+    needs = "bins of entropy"
+
+    @classmethod
+    def suits(cls, result: Result) -> bool:
+        """Whether variation is measured by entropy."""
+        return "uncertainty" in result.extra
+
     def told(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
         return "Mean entropy", "Error rate", float(self.result.extra["uncertainty_error"])
 
     def frame(self) -> Table:
         """Filled bins with mean entropy, error rate and the noise band."""
-        table = self.result.extra.get("uncertainty")
-        if table is None:
-            got = str(self.result.settings["variation"])
-            raise refusal("needs a result by entropy", where="kind='uncertainty'", got=got)
+        table = self.result.extra["uncertainty"]
         names = ("uncertainty", "error", "band_low", "band_high", "rows")
         return Table({name: table[name] for name in names}).take(table["rows"] > 0)
 
@@ -228,13 +230,13 @@ class Curve(View):
     is beyond noise; the bars beneath show where the rows are.
     """
 
+    needs = "a curve, of one numeric column"
     size = (6.4, 4.2)
 
-    def check(self) -> None:
-        """It needs the curve."""
-        if "curve" not in self.result.extra:
-            what = "must be of by_variable on one numeric column, with its curve"
-            raise refusal(what, where="the result", got="it has ranges only", hint="kind='ranges'")
+    @classmethod
+    def suits(cls, result: Result) -> bool:
+        """Whether there is a curve."""
+        return "curve" in result.extra
 
     @property
     def error(self) -> bool:
@@ -283,21 +285,15 @@ class OverRanges(View):
     """
 
     columns = ("label", "rows", "predicted", "observed", "gap_low", "gap_high", "p_adjusted")
-
-    def inches(self, drawn: Table) -> tuple[float, float]:
-        """As wide as its ranges."""
-        return max(4.2, 1.6 + 0.55 * drawn.rows), 4.2
+    size, a_row = (6.4, 1.5), 0.28
 
     def draw(self, ax: Any, drawn: Table, *, name: str = "") -> None:
-        """Draw two marks a range."""
-        at = np.arange(drawn.rows)
-        ax.vlines(at, *self.happened(drawn), color=UNDER, alpha=0.5)
-        ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate")
-        ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
+        """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
-        names = str(self.result.settings["column"]), "Rate, with simultaneous 95% intervals"
-        self.labelled(ax, *names, rates="y", legend="best", title=name)
+        at = self.rows(ax, words, drawn["observed"], self.happened(drawn), UNDER, label="Observed")
+        ax.plot(drawn["predicted"], at, "|", color=OVER, markersize=12, markeredgewidth=2, label="Predicted")
+        names = "Mean, with simultaneous 95% intervals", str(self.result.settings["column"])
+        self.labelled(ax, *names, rates="x", legend="above", title=name)
 
 
 class VariableDisplay(Display):
@@ -315,11 +311,6 @@ class VariableDisplay(Display):
 
     word = "variable"
     views: ClassVar[Mapping[str, type[View]]] = {"curve": Curve, "ranges": OverRanges}
-
-    @classmethod
-    def usual(cls, result: Result) -> str:
-        """The curve where there is one."""
-        return "curve" if "curve" in result.extra else "ranges"
 
 
 class Classes(View):
@@ -359,15 +350,15 @@ class Periods(View):
 
     def draw(self, ax: Any, drawn: Table) -> None:
         """Draw the gaps in time."""
-        place, gap, low, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_low"], drawn["gap_high"]
+        place, gap, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_high"]
         noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
         ax.fill_between(place, *noise, color=BAND, linewidth=0, label="Noise alone")
         ax.axhline(0, color=QUIET, linewidth=0.8)
         ax.plot(place, gap, color=QUIET, linewidth=1)
         real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
-        for chosen, tint, words in [(~real, QUIET, "Within noise"), *self.sides(np.where(real, gap, 0.0))]:
-            ax.vlines(place[chosen], low[chosen], high[chosen], color=tint)
-            ax.plot(place[chosen], gap[chosen], "o", markersize=5, color=tint, label=words)
+        tint = self.tinted(ax, np.where(real, gap, 0.0))
+        ax.vlines(place, drawn["gap_low"], high, color=tint)
+        ax.scatter(place, gap, s=26, color=tint, zorder=3)
         for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
             ax.text(i, high[i], f"{drawn['verdict'][i]}\n", fontsize=8, ha="center", va="center")
         some = place[:: max(1, -(-drawn.rows // NAMED))]

@@ -39,19 +39,23 @@ def pyplot() -> Any:
 class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
+    needs: ClassVar[str] = ""  # what a result must have
     columns: ClassVar[tuple[str, ...]] = ()
     size: ClassVar[tuple[float, float]] = (5.2, 5.0)  # inches of a figure of its own
     a_row: ClassVar[float] = 0.0  # by how many it is higher for each row that is drawn
     most: int = 0  # rows that are drawn, of those that are in order of importance
 
     def __init__(self, result: Result, most: int | None = None) -> None:
+        if not self.suits(result):
+            raise refusal(f"must have {self.needs}", where="the result", hint="choose another kind")
         self.result = result
         if most is not None:
             self.most = most
-        self.check()
 
-    def check(self) -> None:
-        """Refuse a result that this view cannot show."""
+    @classmethod
+    def suits(cls, result: Result) -> bool:  # noqa: ARG003  # some views need more
+        """Whether the view can show a result."""
+        return True
 
     def frame(self) -> Table:
         """Exactly what is drawn: where a view does not say otherwise, its columns of the rows that it has chosen."""
@@ -138,10 +142,12 @@ class View:
         height, place = 0.1 * rows / max(rows.max(), 1e-300), ax.get_xaxis_transform()
         ax.stairs(height, given["edges"], fill=True, color=QUIET, alpha=0.4, zorder=0, transform=place)
 
-    def sides(self, gap: np.ndarray) -> list[tuple[np.ndarray, str, str]]:
-        """Those predicted too high and too low, where there are any: which they are, their colour and their words."""
-        every = (gap > 0, OVER, "Predicted too high"), (gap < 0, UNDER, "Predicted too low")
-        return [side for side in every if side[0].any()]
+    def tinted(self, ax: Any, gap: np.ndarray) -> np.ndarray:
+        """The colour of each gap, which the legend then explains; gaps of 0 are quiet."""
+        for side, tint, words in ((gap > 0, OVER, "Predicted too high"), (gap < 0, UNDER, "Predicted too low")):
+            if side.any():
+                ax.plot([], [], "o", color=tint, markersize=5, label=words)
+        return np.select([gap > 0, gap < 0], [OVER, UNDER], QUIET)
 
     def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> np.ndarray:
         """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
@@ -183,9 +189,9 @@ class Display:
         self.view = self.views[self.kind](result, **choices)
 
     @classmethod
-    def usual(cls, result: Result) -> str:  # noqa: ARG003  # some words look at it
-        """The kind of figure that suits a result."""
-        return next(iter(cls.views))
+    def usual(cls, result: Result) -> str:
+        """The first kind of figure that suits a result."""
+        return next(kind for kind, view in cls.views.items() if view.suits(result))
 
     @classmethod
     def from_result(cls, result: Result, *, kind: str | None = None, ax: Any = None, **options: Any) -> Self:

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.errors import refusal
 from miscal.data.libraries import special
-from miscal.plots.base import BAND, DASHES, INK, OVER, QUIET, UNDER, Display, View, colours, short
+from miscal.plots.base import BAND, DASHES, INK, QUIET, Display, View, colours, short
 from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
@@ -50,11 +49,10 @@ class Funnel(View):
             self._limits(ax, size, int(np.count_nonzero(~np.isnan(drawn["p_value"]))))
             reach = 1.15 * max(float(np.abs(gap).max()), 1e-12)
             ax.set_ylim(-reach, reach)
-        dots = {"linewidth": 0, "rasterized": size.size > MANY}
-        small = 14 if size.size <= MANY else 5
-        ax.scatter(size[~real], gap[~real], s=small, color=QUIET, alpha=0.5, label="Within noise", **dots)
-        for side, tint, words in self.sides(np.where(real, gap, 0.0)):
-            ax.scatter(size[side], gap[side], s=22, color=tint, label=words, **dots)
+        tint = self.tinted(ax, np.where(real, gap, 0.0))
+        area = np.where(real, 22, 14 if size.size <= MANY else 5)
+        shade = np.where(real, 1.0, 0.5)
+        ax.scatter(size, gap, s=area, color=tint, alpha=shade, linewidth=0, rasterized=size.size > MANY)
         self._name(ax, drawn.take(real).sort("p_value"))
         share = self.result.extra.get("noise_share", float("nan"))
         title = f"{self.result.table.rows:,} levels, error {self.said(self.result.value)}"
@@ -71,17 +69,13 @@ class Funnel(View):
             ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=DASHES, label=label)
 
     def _name(self, ax: Any, real: Table) -> None:
-        """Name the first levels, none at the height of another, away from the nearer end of the axis."""
+        """Name the first levels, none at the height of another."""
         apart = 0.06 * float(np.ptp(ax.get_ylim()))
-        middle = np.sqrt(np.prod(ax.get_xlim()))
         named: list[float] = []
         for size, gap, label in zip(real["size"], real["gap"], real["label"], strict=True):
             if len(named) < NAMED and all(abs(gap - other) >= apart for other in named):
                 named.append(gap)
-                side = -16 if size > middle else 16
-                at = {"xytext": (side, 9 * np.sign(gap)), "textcoords": "offset points", "va": "center"}
-                align = "right" if side < 0 else "left"
-                ax.annotate(short(label), (size, gap), fontsize=8, ha=align, arrowprops={"arrowstyle": "-"}, **at)
+                ax.text(size, gap, f"  {short(label)}", fontsize=8, va="center")
 
 
 def _real(table: Table) -> Any:
@@ -107,15 +101,13 @@ class Caterpillar(View):
 
     def draw(self, ax: Any, drawn: Table) -> None:
         """Draw two lines for each level."""
-        shrunken, ends = drawn["shrunken"], (drawn["shrunken_low"], drawn["shrunken_high"])
+        ends = drawn["shrunken_low"], drawn["shrunken_high"]
         names = [f"{short(a)}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)]
         ax.axvline(0, color=QUIET, linewidth=0.8)
-        at = self.rows(ax, names, shrunken, ends, np.where(shrunken > 0, OVER, UNDER))
-        ax.plot(drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Measured, all at once")
+        at = self.rows(ax, names, drawn["shrunken"], ends, self.tinted(ax, drawn["shrunken"]))
+        ax.plot(drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once")
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
         ax.hlines(at + 0.3, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2, zorder=1)
-        for _, tint, words in self.sides(shrunken):
-            ax.plot([], [], "o-", color=tint, markersize=4, label=f"Shrunken: {words.lower()}")
         ax.set_xlim(reach)
         self.labelled(ax, "Predicted minus observed", rates="x", legend="above")
 
@@ -127,12 +119,13 @@ class FieldMap(View):
     how many are left out.
     """
 
+    needs = "two crossed fields"
     most = FEW
 
-    def check(self) -> None:
-        """It needs two fields."""
-        if len(self.result.extra.get("parts", ())) != 2:
-            raise refusal("needs two crossed fields", where="a map", hint="by_field(p, ['state', 'sex'])")
+    @classmethod
+    def suits(cls, result: Result) -> bool:
+        """Whether two fields are crossed."""
+        return len(result.extra.get("parts", ())) == 2
 
     def frame(self) -> Table:
         """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""

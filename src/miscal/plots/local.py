@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from miscal.data.errors import refusal
 from miscal.plots.along import Cumulative
 from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, UNDER, Display, View, colours, short
 from miscal.results import Result, Table, p_text
@@ -24,11 +23,16 @@ class LocalMap(View):
     the first two are the axes.
     """
 
-    def check(self) -> None:
-        """It needs two features, and finds the two bins."""
-        local = self.local = self.result.extra["map"]
-        if local.features.shape[1] < 2:
-            raise refusal("needs two features", where="a map", got="there is one", hint="measure two columns")
+    needs = "two features"
+
+    @classmethod
+    def suits(cls, result: Result) -> bool:
+        """Whether there are two features."""
+        return bool(result.extra["map"].features.shape[1] >= 2)
+
+    def __init__(self, result: Result, most: int | None = None) -> None:
+        super().__init__(result, most)
+        local = self.local = result.extra["map"]
         rows = np.bincount(local.cells)
         weight = np.bincount(local.cells, local.weight)
         self.gaps = np.bincount(local.cells, local.weight * local.residual) / np.where(rows > 0, weight, np.nan)
@@ -98,7 +102,7 @@ class WorstNeighbourhoods(View):
         names = []
         for label, low, high, rows, *_ in zip(*drawn.values(), strict=True):
             names.append(f"{fill(str(label), 58)}\nscores {low:.2g} to {high:.2g}, about {rows:,.0f} rows")
-        tint = np.where(drawn["gap"] > 0, OVER, UNDER)
+        tint = self.tinted(ax, drawn["gap"])
         filled = np.where(drawn["p_adjusted"] <= 0.05, tint, "white")
         ends = drawn["gap_low"], drawn["gap_high"]
         ax.axvline(0, color=QUIET, linewidth=0.9)
@@ -112,11 +116,6 @@ class NeighbourhoodDisplay(Display):
 
     word = "neighbourhood"
     views: ClassVar[Mapping[str, type[View]]] = {"map": LocalMap, "worst": WorstNeighbourhoods}
-
-    @classmethod
-    def usual(cls, result: Result) -> str:
-        """The map where there are two features or more, else the worst neighbourhoods."""
-        return "map" if result.extra["map"].features.shape[1] >= 2 else "worst"
 
 
 class SubpopulationCumulative(Cumulative):
@@ -154,14 +153,11 @@ class WorstSubpopulations(View):
             ax.axvspan(0, critical, color=BAND, alpha=0.55, linewidth=0, label="95% of the largest by chance")
             ax.axvline(mean, color=QUIET, linewidth=1, linestyle=DOTS, label="The largest by chance, on average")
         value = np.where(np.isfinite(drawn["deviations"]), drawn["deviations"], np.nan)
-        off = drawn["interval_off"]
         names = [fill(short(label, 76), 44) for label in drawn["label"]]
-        places = self.rows(ax, names, value, (0, value), np.where(off > 0, OVER, UNDER))
+        places = self.rows(ax, names, value, (0, value), self.tinted(ax, drawn["interval_off"]))
         for x, y, rows, gap in zip(value, places, drawn["rows"], drawn["gap"], strict=True):
             ax.text(x, y, f"  {rows:,} rows, gap {self.said(gap, '+')}", va="center", fontsize=8)
         ax.set_xlim(0, 1.48 * np.nanmax([1.0, critical, *value]))
-        for _, tint, words in self.sides(off):
-            ax.plot([], [], "o-", color=tint, label=words)
         self.labelled(ax, "Range of the cumulative differences, in standard deviations", legend="above")
 
 
