@@ -4,7 +4,6 @@ Two rows are neighbours when their scores fall in the same bin and their feature
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,11 +141,9 @@ class Neighbourhoods:
 
     def sums(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""
-        rows = self.features, self.cells, np.column_stack(columns)
-        options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
-        what = "must give a weight of 0 or more for each pair"
-        with refusing(what, where="'kernel'") if callable(self.kernel) else nullcontext():
-            return local_sums(*rows, self.bandwidths, **options)
+        rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
+        with refusing("must give a weight of 0 or more for each pair", where="'kernel'"):
+            return local_sums(*rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device)
 
 
 def local_calibration_error(

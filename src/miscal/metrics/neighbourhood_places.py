@@ -179,8 +179,8 @@ def worst_table(
             "gap_low": row["gap"] - critical * error[place],
             "gap_high": row["gap"] + critical * error[place],
             "standard_error": error[place],
-            "deviations": float(z[place]),
-            "p_adjusted": float(adjusted[place]),
+            "deviations": z[place],
+            "p_adjusted": adjusted[place],
             "centre": centre,
             "specific": bool(left and adjusted[place] <= REAL),
         }
@@ -203,25 +203,22 @@ def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def _row(
     problem: Neighbourhoods, inside: np.ndarray, weights: np.ndarray, near: np.ndarray, beyond: np.ndarray
 ) -> dict[str, Any]:
-    pair, weight = problem.pair, problem.weight()[inside]
-    share = weights * weight
+    pair = problem.pair.take(inside)
+    first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
+    share, own = weights * first, weights**2 * second
     mass = share.sum()
-    predicted, observed = pair.predicted[inside], pair.observed[inside]
-    put_right = beyond[inside]
-    first, second = (np.ones(inside.size) if each is None else each[inside] for each in (pair.first, pair.second))
-    own = weights**2 * second
-    noise = put_right * (1.0 - put_right) if pair.binary else (put_right - observed) ** 2
-    variance = float((own * noise).sum())
-    left = float((weights * first * (put_right - observed)).sum())
+    off, left = pair.predicted - pair.observed, beyond[inside] - pair.observed
+    noise = beyond[inside] * (1.0 - beyond[inside]) if pair.binary else left**2
+    variance = own @ noise
     return {
-        "rows": int(near.sum()) if pair.count is None else int(pair.count[inside][near].sum()),
-        "effective_rows": float((weights * first).sum() ** 2 / own.sum()),
-        "predicted": float(share @ predicted / mass),
-        "observed": float(share @ observed / mass),
-        "gap": float(share @ (predicted - observed) / mass),
-        "gap_beyond_score": float(left / (weights * first).sum()),
-        "deviations_beyond": left / np.sqrt(variance) if variance > 0 else 0.0,
-        "events_off": float((first * (predicted - observed))[near].sum()),
+        "rows": int(near.sum() if pair.count is None else pair.count[near].sum()),
+        "effective_rows": mass**2 / own.sum(),
+        "predicted": share @ pair.predicted / mass,
+        "observed": share @ pair.observed / mass,
+        "gap": share @ off / mass,
+        "gap_beyond_score": share @ left / mass,
+        "deviations_beyond": share @ left / np.sqrt(variance) if variance > 0 else 0.0,
+        "events_off": (first * off)[near].sum(),
     }
 
 
@@ -232,6 +229,12 @@ def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarr
     return ", ".join(words for _, words in large[:NAMED]) or "much like the rows as a whole"
 
 
+def _often(what: str, there: float, everywhere: float) -> tuple[float, str]:
+    """By how much the share of something here differs from that of all rows, and that in words."""
+    often = "more" if there > everywhere else "less"
+    return abs(there - everywhere), f"{what} {often} often ({there:.0%} against {everywhere:.0%})"
+
+
 def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
     """By how much the share of the level that differs most does, and that in words."""
     size = len(each.levels) + 1
@@ -239,36 +242,27 @@ def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndar
     there = np.bincount(codes[inside], share, size) / share.sum()
     everywhere = np.bincount(codes, weight, size) / weight.sum()
     place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))  # of two levels that mirror each other the first
-    level = each.show(place if place < size - 1 else -1)
-    amount = f"({there[place]:.0%} against {everywhere[place]:.0%})"
-    if there[place] >= 0.995:
-        words = f"{each.name} {level}"
-    else:
-        words = f"{each.name} {level} {'more' if there[place] > everywhere[place] else 'less'} often {amount}"
-    return float(abs(there[place] - everywhere[place])), words
+    level = f"{each.name} {each.show(place if place < size - 1 else -1)}"
+    apart, words = _often(level, there[place], everywhere[place])
+    return apart, level if there[place] >= 0.995 else words
 
 
 def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
     """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
-    values = each.values
-    seen = ~np.isnan(values)
-    here = values[inside]
-    known = ~np.isnan(here)
-    missing_there = float(share[~known].sum() / share.sum())
-    missing = float(weight[~seen].sum() / weight.sum())
-    if abs(missing_there - missing) >= max(LEAST, 0.5 * max(missing_there, missing)) or not known.any():
-        often = "more" if missing_there > missing else "less"
-        words = f"{each.name} missing {often} often ({missing_there:.0%} against {missing:.0%})"
-        return abs(missing_there - missing), words
+    values, here, seen = each.values, each.values[inside], ~each.missing
+    known = seen[inside]
+    gone_here, gone = (float(1.0 - w[there].sum() / w.sum()) for w, there in ((share, known), (weight, seen)))
+    if abs(gone_here - gone) >= max(LEAST, 0.5 * max(gone_here, gone)) or not known.any():
+        return _often(f"{each.name} missing", gone_here, gone)
     low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
-    total = float(weight[seen].sum())
-    below = float(weight[seen & (values < low)].sum()) / total
-    above = float(weight[seen & (values > high)].sum()) / total
-    apart = below + above - (1.0 - (INNER[1] - INNER[0]))
-    word = "high" if below > 2.0 * above else ("low" if above > 2.0 * below else "middling")
-    ends = [_shown(low, each), _shown(high, each)]
-    spread = " to ".join(ends if ends[0] != ends[1] else ends[:1])
-    return apart, f"{word} {each.name} ({spread})"
+    below, above = (float(weight[beyond].sum() / weight[seen].sum()) for beyond in (values < low, values > high))
+    word = "middling"
+    if below > 2.0 * above:
+        word = "high"
+    elif above > 2.0 * below:
+        word = "low"
+    spread = " to ".join(dict.fromkeys([_shown(low, each), _shown(high, each)]))
+    return below + above - (1.0 - (INNER[1] - INNER[0])), f"{word} {each.name} ({spread})"
 
 
 def _shown(value: float, each: Column) -> str:
