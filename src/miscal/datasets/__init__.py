@@ -191,10 +191,8 @@ def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
 
 def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> Floats:
     """Draw probabilities from a beta distribution."""
-    pair = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
-    if len(pair) != 2:
-        raise refusal("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}")
-    first, second = (number("shape", value, 0.0, above=True) for value in pair)
+    with refusing("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}"):
+        first, second = (number("shape", value, 0.0, above=True) for value in shape)
     # Far in the tails of a very skewed shape a draw can round to 0 or 1, where no logit exists.
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
@@ -289,12 +287,12 @@ def calibrated_classes(
     n, n_classes, random = whole("n", n, 1), whole("n_classes", n_classes, 2), generator(random_state)
     if isinstance(concentration, str):
         one_of("concentration", concentration, ("flat", "skewed"))
-        alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
-    else:
-        given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
-        alpha = [number("concentration", value, 0.0, above=True) for value in given]
+        concentration = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
+    what = f"must be 'flat', 'skewed' or {n_classes} numbers"
+    with refusing(what, where="'concentration'", got=f"got {concentration!r}"):
+        alpha = [number("concentration", value, 0.0, above=True) for value in concentration]
         if len(alpha) != n_classes:
-            raise refusal("must have one number a class", where="'concentration'", got=f"got {len(alpha)}")
+            raise ValueError(what)
     y_prob = random.dirichlet(alpha, n)
     # The class is the first whose cumulative probability exceeds a uniform draw; the last one catches the rounding.
     y_true = (np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))).sum(axis=1).astype(np.int64)

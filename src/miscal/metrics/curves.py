@@ -128,7 +128,6 @@ class VariableCurve:
     worst_value, worst_gap : where the gap is largest in size, and its signed size there (VCE at v*)
     p_value : of the walk ordered by the variable, which needs no smoothing
     consistent : "over" or "under" where the gap has one sign along the whole grid (Definition 5.3), else None
-    level, band : of the bands: "pointwise" or "simultaneous"
     left_out : rows whose value is missing
     """
 
@@ -146,8 +145,6 @@ class VariableCurve:
     worst_gap: float
     p_value: float
     consistent: str | None
-    level: float
-    band: str
     left_out: int
 
     def frame(self) -> Table:
@@ -238,7 +235,5 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
         worst_gap=float(gap[place]) * units.scale,
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
-        level=float(how.level),
-        band=how.band,
         left_out=left_out,
     )

@@ -270,16 +270,16 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
-    free = np.array([True, free_slope])
+    free = 2 if free_slope else 1
     inside = has_log_odds(pair)
     pair = pair if inside.all() else pair.take(inside)
-    varied = (pair.observed, pair.predicted)[: free.sum()]
+    varied = (pair.observed, pair.predicted)[:free]
     if not pair.rows or any(values.min() == values.max() for values in varied):
-        return [NOTHING] * int(free.sum())
+        return [NOTHING] * free
 
     def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
         step = np.zeros(2)
-        step[free] = np.linalg.lstsq(state[2][np.ix_(free, free)], state[1][free], rcond=None)[0]
+        step[:free] = np.linalg.lstsq(state[2][:free, :free], state[1][:free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
     theta = descended(lambda at: _derivatives(pair, at), np.array([0.0, 1.0]), step_at)
@@ -287,11 +287,8 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, _derivatives(pair, theta)[2], free)), 0.0))
-    return [
-        Estimate(float(value), float(value - reach * error), float(value + reach * error))
-        for value, error in zip(theta[free], spread, strict=True)
-    ]
+    spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, free)), 0.0))
+    return [Estimate(float(a), float(a - off), float(a + off)) for a, off in zip(theta[:free], spread, strict=True)]
 
 
 def descended(
@@ -334,21 +331,19 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
     return float(total[0, 0]), total[1], hessian
 
 
-def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
-    bread = np.linalg.pinv(hessian[np.ix_(free, free)])
+def _covariance(pair: Pair, theta: np.ndarray, free: int) -> np.ndarray:
+    bread = np.linalg.pinv(_derivatives(pair, theta)[2][:free, :free])
     if pair.weight is None and pair.cluster is None:
         return np.asarray(bread)
-    logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
-    fitted = special.expit(theta[0] + theta[1] * logit)
-    score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
+    logit = special.logit(pair.predicted)
+    off = pair.observed - special.expit(theta[0] + theta[1] * logit)
     if pair.first is not None:
-        score *= pair.first[:, None]
+        off = off * pair.first
+    score = np.stack([off, off * logit][:free])
     if pair.cluster is not None:
-        totals = np.zeros((int(pair.cluster.max()) + 1, score.shape[1]))
-        np.add.at(totals, pair.cluster, score)
-        score = totals
+        score = np.stack([np.bincount(pair.cluster, each) for each in score])
     with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
-        found = bread @ (score.T @ score) @ bread
+        found = bread @ (score @ score.T) @ bread
     return np.where(np.isfinite(found), found, np.inf)
 
 

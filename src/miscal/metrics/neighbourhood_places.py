@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import whole
+from miscal.data.checks import one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -80,9 +80,8 @@ def components(matrix: np.ndarray, wanted: int, weight: np.ndarray | None) -> tu
 
 def check_reduction(reduce: Any, dimensions: Any) -> None:
     """Refuse unknown reductions and numbers of dimensions."""
-    if reduce not in (None, "pca"):
-        hint = "to use another map, give its coordinates as numbers"
-        raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
+    if reduce is not None:
+        one_of("reduce", reduce, ("pca",))
     if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 
@@ -92,8 +91,8 @@ def feature_map(
 ) -> tuple[np.ndarray, str, list[str]]:
     """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
-    if scale not in ("standard", None):
-        raise refusal("must be 'standard' or None", where="'scale'", got=f"it is {scale!r}")
+    if scale is not None:
+        one_of("scale", scale, ("standard",))
     names: list[str] = []
     several = isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
     if chosen is None or isinstance(chosen, str) or several:

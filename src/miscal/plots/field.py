@@ -26,16 +26,14 @@ class Funnel(View):
 
     def frame(self) -> Table:
         """Level, its size, gap, and whether it is beyond noise."""
-        table, tally = self.result.table, self.result.extra["tally"]
-        variance = (table["error"] * table["weight"]) ** 2 if self.means else tally.variance
-        with np.errstate(divide="ignore", invalid="ignore"):
-            size = self._unit() * tally.weight**2 / variance
+        table = self.result.table.take(self.result.table["error"] > 0)
         drawn = {name: table[name] for name in ("label", "gap", "p_value")}
-        return Table({**drawn, "size": size, "real": _real(table)}).take((tally.weight > 0) & (variance > 0))
+        return Table({**drawn, "size": self._unit() / table["error"] ** 2, "real": _real(table)})
 
     def _unit(self) -> float:
+        """The variance of a row of the mean rate; of other means, that which is usual."""
         table, tally = self.result.table, self.result.extra["tally"]
-        if self.means:  # the noise that is usual
+        if self.means:
             return float(np.nanmedian(table["error"] ** 2 * table["weight"]))
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
