@@ -24,7 +24,7 @@ def exponentials(exponents):
     values = np.tile([0.0, 1.0], exponents.size)[:, None]
     starts = np.arange(0, 2 * exponents.size + 1, 2)
     problem = Problem(points, values, starts, points, starts, same=True, own=True)
-    return all_pairs(problem, np.ones(1), False, "cpu")[0][0, ::2, 0]
+    return all_pairs(problem, np.ones(1), False, "cpu")[0, ::2, 0]
 
 
 def test_exponential_is_within_one_and_a_half_units_in_the_last_place(rng):
@@ -147,7 +147,7 @@ def test_low_level_sums_agree(rng):
     starts, scales = np.array([0, 0, 300, 700]), np.array([0.05, 1.0])
     features = features[np.lexsort((features[:, 0], np.arange(700) >= 300))]
     problem = Problem(features, values, starts, features, starts, same=True, own=True)
-    pairs, _ = all_pairs(problem, scales, False, "cpu")
+    pairs = all_pairs(problem, scales, False, "cpu")
     exact = np.stack([laplacian_sums(problem, scale) for scale in scales])
     one, reference = np.zeros_like(pairs), np.full(700, FAR)
     asked = Problem(features, values, starts, features, starts, same=False, own=True)  # as queries, one by one

@@ -112,7 +112,7 @@ def local_sums(
         for b in np.flatnonzero(~flat):
             sums[b][order] = laplacian_sums(problem, float(scales[b]))
     elif not flat.all():
-        sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)[0]
+        sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)
     if flat.any() and not callable(kernel):
         sums[np.ix_(flat, order)] = _cell_sums(problem)
     return sums
@@ -188,10 +188,10 @@ def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
     return method == "exact" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
 
 
-def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
-    """Sums (b, q, m) by pairs, on an accelerator where that is asked for or pays, and what they are relative to (q,).
+def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> Array:
+    """Sums (b, q, m) by pairs, on an accelerator where that is asked for or pays.
 
-    Sums are those of exp((reference - distance) * scale).
+    They are relative to the weight of each query's nearest source, unless every query is a source too.
     """
     least = DEVICE_WORK if device == "auto" else 1.0
     if device != "cpu" and problem.pairs() * problem.points.shape[1] >= least and device_available():
@@ -201,7 +201,7 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
     reference = np.full(len(problem.queries), 0.0 if problem.counts_itself else FAR)
     sums = np.zeros((scales.size, len(reference), problem.values.shape[1]))
     add_pairs(problem, scales, square, reference, sums)
-    return sums, reference
+    return sums
 
 
 def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, sums: Array) -> None:
