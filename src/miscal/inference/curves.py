@@ -23,18 +23,15 @@ DENSE = 400  # two_delta is exact up to this many distinct values
 class Smooth:
     """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `degree` is the local degree that the window's values could carry; `one_delta` and `sigma` belong to
-    `se="constant"` and are NaN otherwise.
+    `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
     `correlations` across the points, one matrix a response, are made for a simultaneous band. `critical` is the
     multiple of the standard error that makes the band, Student's at `degrees_of_freedom`.
     """
 
     grid: Floats
-    bandwidth: Floats
     fit: Floats
     standard_error: Floats
     degrees_of_freedom: Floats
-    degree: Integers
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
@@ -80,7 +77,7 @@ def estimate(rows: Rows, codes: Integers | None, points: Floats, how: Smoothing)
     where, own = find_windows(rows, how.span, points, rows.x)
     parts = [rows]
     if how.robust_iterations:
-        parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
+        parts = [replace(rows, y=y[np.newaxis]) for y in rows.y]
     fitted = _constant if how.se == "constant" else _sandwich
     done = [fitted(part, codes, where, own, how) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
@@ -147,8 +144,7 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     error = np.sqrt(np.maximum(variance, 0.0))
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
-    found = (fit.values, error, freedom, fit.degree, sigma, np.nan, correlations)
-    return Smooth(where.points, where.bandwidth, *found)
+    return Smooth(where.points, fit.values, error, freedom, sigma, np.nan, correlations)
 
 
 def _clustered(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit) -> tuple[Floats, Floats]:
@@ -199,8 +195,8 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
         correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
     error = np.sqrt(powers_at(rows.x, sums[:1], where, fit, 2)) * sigma
-    found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
-    return Smooth(where.points, where.bandwidth, *found)
+    freedom = np.full_like(error, degrees)
+    return Smooth(where.points, final.values, error, freedom, sigma, delta, correlations)
 
 
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:

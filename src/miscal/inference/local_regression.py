@@ -72,18 +72,16 @@ class Windows:
     """Where each of some points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
 
     points: Floats
-    bandwidth: Floats
     inverse: Floats
     window: Integers
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Values (points, responses), and the operator there: (a, b, c, centre) and the degree kept."""
+    """Values (points, responses), and the operator there: (a, b, c, centre)."""
 
     values: Floats
     solution: Floats
-    degree: Integers
 
     @property
     def leverage(self) -> Floats:
@@ -154,7 +152,7 @@ def _inside(x: Floats, points: Floats, bandwidth: Floats) -> Windows:
     first = np.where(rim, place - (below <= bandwidth), np.searchsorted(x, points - bandwidth, side="right"))
     last = np.where(rim, place + (above <= bandwidth), np.searchsorted(x, points + bandwidth))
     window = np.stack([first, np.searchsorted(x, points, side="right"), last], axis=1)
-    return Windows(points, bandwidth, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
+    return Windows(points, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
 
 
 def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
@@ -185,7 +183,7 @@ def _nodes_for(x: Floats, values: Floats, nodes: int) -> Floats:
 def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     """Fit at every point, a polynomial of the degree or of what its window can carry."""
     points = where.points.size
-    fit = Fit(np.empty((points, len(line.sums) - 2)), np.empty((points, 4)), np.empty(points, np.int64))
+    fit = Fit(np.empty((points, len(line.sums) - 2)), np.empty((points, 4)))
     _at_points(line, where, degree, 0, fit.values, fit)
     return fit
 
@@ -200,7 +198,7 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
 def _at_points(line: Line, where: Windows, degree: int, power: int, out: Floats, fit: Fit) -> None:
     def some(i: int, j: int) -> None:
         seen = where.points[i:j], where.window[i:j], where.inverse[i:j]
-        loess.at_points(*line, *seen, degree, power, out[i:j], fit.solution[i:j], fit.degree[i:j])
+        loess.at_points(*line, *seen, degree, power, out[i:j], fit.solution[i:j])
 
     over_blocks(where.points.size, some, block=TOGETHER)
 

@@ -291,10 +291,8 @@ def average_local_calibration_error(
     """
     error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
     weighted = sample_weight is not None and options.get("queries") is None
-    weight = np.asarray(sample_weight, dtype=np.float64) if weighted else np.ones(error.shape[-1])
-    weights = np.where(np.isnan(error), 0.0, weight / weight.max())
-    with np.errstate(invalid="ignore"):
-        return _plain((weights * np.nan_to_num(error)).sum(axis=-1) / weights.sum(axis=-1))
+    known = np.ma.masked_invalid(error)
+    return _plain(np.ma.filled(np.ma.average(known, axis=-1, weights=sample_weight if weighted else None), np.nan))
 
 
 def _plain(values: np.ndarray) -> float | np.ndarray:

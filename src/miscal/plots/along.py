@@ -72,13 +72,10 @@ class Cumulative(View):
         """Draw a panel a curve; on given axes, only the curves, over one another."""
         if ax is not None:
             return super().plot(ax, **options)
-        wide = min(len(self.curves), 2)
-        high = -(-len(self.curves) // wide)
-        self.axes_ = self.panels(high, wide, (4.8 * wide, 3.5 * high))
-        for panel, curve in zip(self.axes_.flat, self.curves, strict=False):
+        high = len(self.curves)
+        self.axes_ = self.panels(high, 1, (6.4, 3.2 * high))
+        for panel, curve in zip(self.axes_.flat, self.curves, strict=True):
             self._panel(panel, curve)
-        for panel in self.axes_.flat[len(self.curves) :]:
-            panel.set_visible(False)
         return self
 
     def draw(self, ax: Any, drawn: Table) -> None:
@@ -90,7 +87,7 @@ class Cumulative(View):
 
     def _panel(self, ax: Any, curve: Mapping[str, Any]) -> None:
         """A running total over the band of its noise, and its highest and lowest point."""
-        self._axes(ax, title=fill(short(curve["label"], 90), 46))
+        self._axes(ax, title=fill(short(curve["label"], 120), 72))
         x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
         ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0)
         ax.plot(x, y, color=INK, linewidth=1.4)
