@@ -163,28 +163,12 @@ def _clustered(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit:
 
 
 # ---- one residual variance -------------------------------------------------------------------------------------------
-def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, float]:
-    """At the values without robustness: sums, fit, one_delta = trace of (I - L)(I - L)', degrees of freedom."""
-    sums = rows.sums()
-    fit = fit_at(line_of(rows.x, sums), own, degree)
-    many = rows.per_value(rows.count)
-    square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
-    norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
-    delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
-    delta = freedom = delta if delta > 1e-9 * rows.total else np.nan
-    if rows.x.size <= DENSE and not rows.weight.ndim:  # beyond, two_delta is dear and about one_delta
-        root = np.sqrt(many)
-        rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
-        product = rest @ rest.T
-        two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
-        freedom = delta * delta / two
-    return sums, fit, delta, freedom
-
-
 def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """One variance for all rows: clusters are of no use to it."""
-    sums, plain, delta, degrees = _base(rows, own, how.degree)
-    fit = fit_at(line_of(rows.x, sums), where, how.degree)
+    sums = rows.sums()
+    line = line_of(rows.x, sums)
+    plain, fit = fit_at(line, own, how.degree), fit_at(line, where, how.degree)
+    delta, degrees = _freedom(rows, sums, plain, own)
     final, residual = fit, rows.y - rows.per_row(plain.values.T)
     if how.robust_iterations:
         robust, final, at_values = _robust_fit(rows, where, own, how)
@@ -197,6 +181,23 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
     error = np.sqrt(powers_at(rows.x, sums[:1], where, fit, 2)) * sigma
     freedom = np.full_like(error, degrees)
     return Smooth(where.points, final.values, error, freedom, sigma, delta, correlations)
+
+
+def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, float]:
+    """Of the fit at the values: one_delta = trace of (I - L)(I - L)', and degrees of freedom."""
+    many = rows.per_value(rows.count)
+    square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
+    norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
+    delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
+    if not delta > 1e-9 * rows.total:
+        return np.nan, np.nan
+    if rows.x.size > DENSE or rows.weight.ndim:  # two_delta is dear and about one_delta
+        return delta, delta
+    root = np.sqrt(many)
+    rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
+    product = rest @ rest.T
+    two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
+    return delta, delta * delta / two
 
 
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
@@ -240,7 +241,7 @@ def critical_values(done: Smooth, how: Smoothing) -> Floats:
     """
     tail = np.full(done.fit.shape[1], 0.5 + 0.5 * how.level)
     random = np.random.default_rng(how.random_state)
-    for k, correlation in enumerate(done.correlations if how.band == "simultaneous" else []):
+    for k, correlation in enumerate(done.correlations):
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.checks import whole
+from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, pool_rows, sort_rows
@@ -18,6 +18,8 @@ from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
 from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
+
+FURTHEST = float(np.finfo(np.float64).max)
 
 
 def smooth(
@@ -94,12 +96,10 @@ def smooth(
 
 def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
-        points = np.asarray(grid, dtype=np.float64)
-        if points.ndim != 1 or not points.size or not np.isfinite(points).all():
-            what = "must be a whole number, or finite numbers in one dimension"
-            got = f"its shape is {points.shape}, and {np.count_nonzero(~np.isfinite(points))} are not finite"
-            raise refusal(what, where="'grid'", got=got)
-        return points.copy()
+        what = "must be a whole number, or finite numbers in one dimension"
+        points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
+        check_lengths({"'grid'": points.size})
+        return points
     whole("grid", grid, 2)
     low, high = _quantiles(rows, np.array([trim, 1.0 - trim]))
     if low < high:
@@ -211,16 +211,14 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
-    left_out = int(values.size - np.count_nonzero(known))
-    rows = pair.take(np.flatnonzero(known)) if left_out else pair
-    key = np.ascontiguousarray(values[known] if left_out else values, dtype=np.float64)
+    rows, key = pair.take(known), values[known].astype(np.float64)
     observed = np.asarray(rows.observed, dtype=np.float64)
     responses = np.stack([observed, rows.predicted, rows.predicted - observed], axis=1)
     how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
     cluster = rows.cluster if how.se == "robust" else None
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
     gap = found.fit[:, 2]
-    place = 0 if np.isnan(gap).all() else int(np.nanargmax(np.abs(gap)))
+    place = int(np.nanargmax(np.abs(gap)))
     _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state), locate=False)
     units = pair.units
     names = {
@@ -235,5 +233,5 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
         worst_gap=float(gap[place]) * units.scale,
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
-        left_out=left_out,
+        left_out=pair.rows - rows.rows,
     )
