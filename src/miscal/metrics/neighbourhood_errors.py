@@ -212,11 +212,13 @@ def local_calibration_error(
     """
     check_kernel(kernel, device)
     bandwidths = bandwidth_array(bandwidth)
-    if leave_one_out and queries is not None:
-        raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
-    if queries is not None and (not isinstance(queries, (tuple, list)) or len(queries) != 2):
-        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
-    asked_prob, asked_features = (None, None) if queries is None else queries
+    asked_prob = asked_features = None
+    if queries is not None:
+        if leave_one_out:
+            raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
+        got = f"got a {type(queries).__name__}"
+        with refusing("must be (probabilities, features)", where="'queries'", got=got):
+            asked_prob, asked_features = queries
     given = Given(y_true, y_prob, sample_weight, response)
     target = target if response == "binary" else "auto"
     if kernel == "group":

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import one_of, whole
+from miscal.data.checks import check_lengths, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -80,8 +80,9 @@ def components(matrix: np.ndarray, wanted: int, weight: np.ndarray | None) -> tu
 
 def check_reduction(reduce: Any, dimensions: Any) -> None:
     """Refuse unknown reductions and numbers of dimensions."""
-    if reduce is not None:
-        one_of("reduce", reduce, ("pca",))
+    if reduce not in (None, "pca"):
+        hint = "to use another map, give its coordinates as numbers"
+        raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
     if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 
@@ -94,17 +95,19 @@ def feature_map(
     if scale is not None:
         one_of("scale", scale, ("standard",))
     names: list[str] = []
-    several = isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
-    if chosen is None or isinstance(chosen, str) or several:
-        names = [chosen] if isinstance(chosen, str) else list(p.columns if chosen is None else chosen)
+    if chosen is None:
+        chosen = list(p.columns)
+    elif isinstance(chosen, str):
+        chosen = [chosen]
+    if isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen):
+        names = list(chosen)
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
         pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
         made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
-        if len(made) != p.rows:
-            raise refusal(f"must have one row for each of {p.rows}", where="'columns'", got=f"it has {len(made)}")
+        check_lengths({"the predictions": p.rows, "'columns'": len(made)})
         words = f"{made.shape[1]} given features"
         if scale == "standard":
             mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T

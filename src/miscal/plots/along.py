@@ -105,7 +105,7 @@ class Cumulative(View):
         ax.axhline(0, color=QUIET, linewidth=0.8)
         ax.set_xlim(0, 1)
         names = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
-        self.labelled(ax, *names, rates="y", shares="x", **words)
+        self.labelled(ax, *names, rates="xy", **words)
 
 
 class ScoreDisplay(Display):
@@ -199,7 +199,7 @@ class Ranks(View):
         ax.set_xticks(shown["rank"])
         more = f" (of {drawn.rows})" if drawn.rows > shown.rows else ""
         names = f"Rank of the class that occurred{more}", "Share of rows"
-        self.labelled(ax, *names, shares="y", legend="best", title=title)
+        self.labelled(ax, *names, rates="y", legend="best", title=title)
 
 
 class VariationDisplay(Display):

@@ -105,12 +105,10 @@ class View:
         low, high = table["predicted"] - table["gap_high"], table["predicted"] - table["gap_low"]
         return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
-    def labelled(
-        self, ax: Any, x: str, y: str = "", *, rates: str = "", shares: str = "", legend: str = "", title: str = ""
-    ) -> None:
-        """Names of the axes; which of x and y are rates, in per cent unless they are other means, or shares of rows."""
+    def labelled(self, ax: Any, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
+        """Names of the axes; which of x and y are rates or shares, in per cent unless other means are predicted."""
         ax.set(xlabel=x, ylabel=y)
-        for name in shares if self.means else shares + rates:
+        for name in "" if self.means else rates:
             percent_axis(getattr(ax, f"{name}axis"))
         if legend == "above":
             ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)

@@ -88,7 +88,7 @@ class LocalMap(View):
             ax.axvline(at, color=tint, linewidth=1.2, linestyle=dashes, label=f"{what} {self.said(at)}")
         ax.set(xlim=(0, None), ylim=(0, 1.02))
         names = "Local calibration error at most", "Share of the bin's rows"
-        self.labelled(ax, *names, rates="x", shares="y", legend="lower right")
+        self.labelled(ax, *names, rates="xy", legend="lower right")
 
 
 class WorstNeighbourhoods(View):
