@@ -30,6 +30,7 @@ FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference of a sweep
 LEAF = 32  # points of a plane below which all pairs are cheaper than another split
 TILE = 256
+ENTRIES = 1_000_000  # weights that a given kernel makes in one call, unless one query has more
 SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
 BUDGET = 1 << 26  # bytes for the sums of all parts
 
@@ -240,15 +241,18 @@ def _tiles(problem: Problem, halved: bool) -> Array:
 def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
     """Sum given(queries, points) * values over each query's cell, in blocks -> (q, m); no threads: it is not ours."""
     sums = np.zeros((len(problem.queries), problem.values.shape[1]))
-    for first, last, low, high in _tiles(problem, halved=False):
-        weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
-        if weights.shape != (last - first, high - low):
-            raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
-        if not ((weights >= 0) & (weights < np.inf)).all():
-            raise ValueError("it gave a weight that is negative, infinite or not a number")
-        if problem.same and not problem.own:
-            weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
-        sums[first:last] = weights @ problem.values[low:high]
+    for start, stop, low, high in _tiles(problem, halved=False):
+        size = max(1, ENTRIES // (high - low))
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
+            if weights.shape != (last - first, high - low):
+                raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
+            if not ((weights >= 0) & (weights < np.inf)).all():
+                raise ValueError("it gave a weight that is negative, infinite or not a number")
+            if problem.same and not problem.own:
+                weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
+            sums[first:last] = weights @ problem.values[low:high]
     return sums
 
 
