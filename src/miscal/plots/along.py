@@ -22,10 +22,11 @@ class Reliability(View):
 
     columns = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "Observed", color: str = UNDER) -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "Observed", color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
         logit = self.result.extra["axis"] == "logit"
-        self.square(ax, drawn, "Perfectly calibrated", self._ends(drawn, logit), color=color, label=name)
+        line = {"color": color, "label": name} | style
+        self.square(ax, drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
         ax.vlines(drawn["predicted"], *self.happened(drawn), color=color, linewidth=1, alpha=0.5)
         if logit:
             ax.set(xscale="logit", yscale="logit", aspect="auto")
@@ -68,29 +69,30 @@ class Cumulative(View):
         labels = [curve["label"] for curve in self.curves for _ in curve["x"]]
         return Table({"label": labels, **columns})
 
-    def plot(self, ax: Any = None, **options: Any) -> Self:
+    def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw a panel a curve; on given axes, only the curves, over one another."""
         if ax is not None:
-            return super().plot(ax, **options)
+            return super().plot(ax, **style)
         high = len(self.curves)
         self.axes_ = self.panels(high, 1, (6.4, 3.2 * high))
         for panel, curve in zip(self.axes_.flat, self.curves, strict=True):
-            self._panel(panel, curve)
+            self._panel(panel, curve, style)
         return self
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw only the curves, over one another."""
         for label, color in zip(dict.fromkeys(drawn["label"]), SERIES, strict=False):
             curve = drawn.take(drawn["label"] == label)
-            ax.plot(curve["x"], curve["y"], color=color, linewidth=1.3, label=short(label, 40))
+            line = {"color": color, "linewidth": 1.3, "label": short(label, 40)}
+            ax.plot(curve["x"], curve["y"], **line | style)
         self._axes(ax, legend="best")
 
-    def _panel(self, ax: Any, curve: Mapping[str, Any]) -> None:
+    def _panel(self, ax: Any, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
         """A running total over the band of its noise, and its highest and lowest point."""
         self._axes(ax, title=fill(short(curve["label"], 120), 72))
         x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
         ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0)
-        ax.plot(x, y, color=INK, linewidth=1.4)
+        ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | style)
         top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
         for level, tint in ((top, OVER), (bottom, UNDER)):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
@@ -137,14 +139,14 @@ class Variation(View):
         observed = "Accuracy" if measure == "confidence" else f"Observed {measure}"
         return f"Predicted {measure}", observed, self.result.value
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "", color: str = UNDER) -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "", color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
         across, up, error = self.told()
         if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
             x = next(iter(drawn.values()))
             ax.vlines(x, drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
-        label = name or f"Observed, error {error:.2g}"
-        self.square(ax, drawn, "Predicted = observed", color=color, label=label)
+        line = {"color": color, "label": name or f"Observed, error {error:.2g}"} | style
+        self.square(ax, drawn, "Predicted = observed", (0.0, 1.0), **line)
         self.labelled(ax, across, up, legend="upper left")
 
 
@@ -188,14 +190,14 @@ class Ranks(View):
         shares = {word: np.asarray(held[f"{word}_ranks"])[at] for word in ("predicted", "observed")}
         return Table({"rank": np.arange(1, shares["predicted"].size + 1), **shares})
 
-    def draw(self, ax: Any, drawn: Table, *, cell: int | None = None) -> None:
+    def draw(self, ax: Any, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
         """Draw the two distributions, of all rows or of one bin."""
         title = ""
         if cell is not None:
             drawn, title = self.frame(cell), f"{_measure(self.result)} in {self.result.table['label'][cell]}"
         shown = drawn.take(slice(MOST_RANKS))
         ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted")
-        ax.bar(shown["rank"] + 0.2, shown["observed"], 0.36, color=SERIES[0], label="Observed")
+        ax.bar(shown["rank"] + 0.2, shown["observed"], **{"width": 0.36, "color": UNDER, "label": "Observed"} | style)
         ax.set_xticks(shown["rank"])
         more = f" (of {drawn.rows})" if drawn.rows > shown.rows else ""
         names = f"Rank of the class that occurred{more}", "Share of rows"
@@ -252,15 +254,15 @@ class Curve(View):
             turned[f"{name}_high"] = whole - curve[f"{name}_low"]
         return Table(turned)
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "") -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw both curves, the worst range and the density."""
         value, extra = drawn["value"], self.result.extra
         word = "error" if self.error else "mean" if self.means else "rate"
-        for side, tint, dashes in (("observed", UNDER, "-"), ("predicted", OVER, DASHES)):
-            ax.fill_between(value, drawn[f"{side}_low"], drawn[f"{side}_high"], color=tint, alpha=0.18, linewidth=0)
-            ax.plot(
-                value, drawn[side], color=tint, linewidth=1.6, linestyle=dashes, label=f"{side} {word}".capitalize()
-            )
+        looks = {"observed": {"color": UNDER} | style, "predicted": {"color": OVER, "linestyle": DASHES}}
+        for side, look in looks.items():
+            ends = drawn[f"{side}_low"], drawn[f"{side}_high"]
+            ax.fill_between(value, *ends, color=look["color"], alpha=0.18, linewidth=0)
+            ax.plot(value, drawn[side], **{"linewidth": 1.6, "label": f"{side} {word}".capitalize()} | look)
         first, last = float(value.min()), float(value.max())
         low, high = extra["range"]
         if self.result.p_value <= 0.05 and high - low <= 0.9 * (last - first):  # else it is everywhere
@@ -284,10 +286,10 @@ class OverRanges(View):
     columns = ("label", "rows", "predicted", "observed", "gap_low", "gap_high", "p_adjusted")
     size, a_row = (6.4, 1.5), 0.28
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "") -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        at = self.rows(ax, words, drawn["observed"], self.happened(drawn), UNDER, label="Observed")
+        at = self.rows(ax, words, drawn["observed"], self.happened(drawn), UNDER, **{"label": "Observed"} | style)
         ax.plot(drawn["predicted"], at, "|", color=OVER, markersize=12, markeredgewidth=2, label="Predicted")
         names = "Mean, with simultaneous 95% intervals", str(self.result.settings["column"])
         self.labelled(ax, *names, rates="x", legend="above", title=name)
@@ -320,11 +322,12 @@ class Classes(View):
         """The most significant and then the largest errors first."""
         return np.lexsort((-self.result.table["error"], self.result.table["p_adjusted"]))[: self.most]
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a line a class from its noise floor to its error."""
         floor, error, tint = drawn["noise_floor"], drawn["error"], np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
         names = [short(name) for name in drawn["class"]]
-        at = self.rows(ax, names, error, (floor, error), tint, label="Error (in colour: beyond noise)")
+        dots = {"label": "Error (in colour: beyond noise)"} | style
+        at = self.rows(ax, names, error, (floor, error), tint, **dots)
         ax.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
         ax.set_xlim(left=0)
         more = self.result.table.rows - drawn.rows
@@ -345,7 +348,7 @@ class Periods(View):
         """Those that have a date."""
         return self.result.table["verdict"] != "no date"
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the gaps in time."""
         place, gap, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_high"]
         noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
@@ -355,7 +358,7 @@ class Periods(View):
         real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
         tint = self.tinted(ax, np.where(real, gap, 0.0))
         ax.vlines(place, drawn["gap_low"], high, color=tint)
-        ax.scatter(place, gap, s=26, color=tint, zorder=3)
+        ax.scatter(place, gap, **{"s": 26, "color": tint, "zorder": 3} | style)
         for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
             ax.text(i, high[i], f"{drawn['verdict'][i]}\n", fontsize=8, ha="center", va="center")
         some = place[:: max(1, -(-drawn.rows // NAMED))]

@@ -65,14 +65,14 @@ class View:
         """Which cells are drawn: those that have rows."""
         return self.result.table["rows"] > 0
 
-    def plot(self, ax: Any = None, **options: Any) -> Self:
-        """Draw, on new axes or on those given; visual options only."""
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw, on new axes or on those given; style is that of what was observed."""
         drawn = self.frame()
         if ax is None:
             ax = self.panels(1, 1, self.inches(drawn))[0, 0]
         self.ax_, self.figure_ = ax, ax.figure
         open_axes(ax)
-        self.draw(ax, drawn, **options)
+        self.draw(ax, drawn, **style)
         return self
 
     def panels(self, high: int, wide: int, size: tuple[float, float], **options: Any) -> Any:
@@ -84,7 +84,7 @@ class View:
             open_axes(ax)
         return axes
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw what `frame` gives on some axes."""
 
     def inches(self, drawn: Table) -> tuple[float, float]:
@@ -124,14 +124,14 @@ class View:
         if not self.means:
             percent_axis(bar.long_axis)
 
-    def square(self, ax: Any, drawn: Table, diagonal: str, ends: Any = (0.0, 1.0), **line: Any) -> None:
+    def square(self, ax: Any, drawn: Table, diagonal: str, ends: Any, **line: Any) -> None:
         """The second column against the first in a square, with the diagonal and, once, the band of noise."""
         x, y, *_ = drawn.values()
         if not ax.lines:
             band = drawn["band_low"], drawn["band_high"]
             ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
             ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
-        ax.plot(x, y, "o-", markersize=4, linewidth=1.2, **line)
+        ax.plot(x, y, **{"marker": "o", "markersize": 4, "linewidth": 1.2} | line)
         ax.set(xlim=ends, ylim=ends, aspect="equal")
 
     def bars_beneath(self, ax: Any, given: Mapping[str, Any]) -> None:
@@ -192,9 +192,9 @@ class Display:
         return next(kind for kind, view in cls.views.items() if view.suits(result))
 
     @classmethod
-    def from_result(cls, result: Result, *, kind: str | None = None, ax: Any = None, **options: Any) -> Self:
-        """Draw a result; options go to `plot`."""
-        return cls(result, kind).plot(ax, **options)
+    def from_result(cls, result: Result, *, kind: str | None = None, ax: Any = None, **style: Any) -> Self:
+        """Draw a result; style goes to `plot`."""
+        return cls(result, kind).plot(ax, **style)
 
     @classmethod
     def from_predictions(
@@ -260,9 +260,12 @@ class Display:
         """Exactly what is drawn."""
         return self.view.frame()
 
-    def plot(self, ax: Any = None, **options: Any) -> Self:
-        """Draw, on new axes or on those given; visual options only. Nothing is computed here."""
-        self.view.plot(ax, **options)
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw, on new axes or on those given; nothing is computed here.
+
+        Style goes to matplotlib for what shows what was observed (of a list or a map the gaps), such as color="black".
+        """
+        self.view.plot(ax, **style)
         self.ax_, self.figure_ = self.view.ax_, self.view.figure_
         return self
 

@@ -38,7 +38,7 @@ class Funnel(View):
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw every level and the limits."""
         size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
         ax.axhline(0, color=QUIET, linewidth=0.8)
@@ -49,14 +49,14 @@ class Funnel(View):
             ax.set_ylim(-reach, reach)
         tint = self.tinted(ax, np.where(real, gap, 0.0))
         area = np.where(real, 22, 14 if size.size <= MANY else 5)
-        shade = np.where(real, 1.0, 0.5)
-        ax.scatter(size, gap, s=area, color=tint, alpha=shade, linewidth=0, rasterized=size.size > MANY)
+        dots = {"s": area, "color": tint, "alpha": np.where(real, 1.0, 0.5), "linewidth": 0}
+        ax.scatter(size, gap, **dots | {"rasterized": size.size > MANY} | style)
         self._name(ax, drawn.take(real).sort("p_value"))
         share = self.result.extra.get("noise_share", float("nan"))
         title = f"{self.result.table.rows:,} levels, error {self.said(self.result.value)}"
         title += "" if np.isnan(share) else f", of which {share:.0%} is noise"
         names = "Size of the level (rows at the mean rate that would be as noisy)", "Predicted minus observed"
-        self.labelled(ax, *names, rates="y", legend="upper right", title=title)
+        self.labelled(ax, *names, rates="y", legend="best", title=title)
 
     def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
         grid = np.geomspace(size.min(), size.max() * 1.001, 200)
@@ -97,12 +97,12 @@ class Caterpillar(View):
         size = np.where(table["rows"] > 0, np.abs(np.nan_to_num(table["shrunken"])), -1.0)
         return np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw two lines for each level."""
         ends = drawn["shrunken_low"], drawn["shrunken_high"]
         names = [f"{short(a)}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)]
         ax.axvline(0, color=QUIET, linewidth=0.8)
-        at = self.rows(ax, names, drawn["shrunken"], ends, self.tinted(ax, drawn["shrunken"]))
+        at = self.rows(ax, names, drawn["shrunken"], ends, self.tinted(ax, drawn["shrunken"]), **style)
         ax.plot(drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once")
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
         ax.hlines(at + 0.3, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2, zorder=1)
@@ -141,7 +141,7 @@ class FieldMap(View):
         """As large as its fields."""
         return 2.6 + 0.34 * len(set(drawn["two"])), 1.8 + 0.26 * len(set(drawn["one"]))
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the map."""
         across, down = (_ordered(drawn[name]) for name in ("two", "one"))
         row = np.array([down.index(name) for name in drawn["one"]], dtype=int)
@@ -149,7 +149,8 @@ class FieldMap(View):
         values = np.full((len(down), len(across)), np.nan)
         values[row, column] = drawn["shrunken"]
         reach = max(float(np.nanmax(np.abs(values))), 1e-12)
-        image = ax.imshow(values, cmap=colours(), vmin=-reach, vmax=reach, aspect="auto")
+        usual = {"cmap": colours(), "vmin": -reach, "vmax": reach, "aspect": "auto"}
+        image = ax.imshow(values, **usual | style)
         real = drawn["real"]
         ax.plot(column[real], row[real], "o", color=INK, markersize=4)
         ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)

@@ -47,15 +47,15 @@ class LocalMap(View):
         x, y = local.features[rows, :2].T
         return Table({"row": rows, "bin": which, "x": x, "y": y, "gap": local.gap[rows]})
 
-    def plot(self, ax: Any = None, **options: Any) -> Self:
+    def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw both bins, or with `ax` the map of the worst bin alone."""
         if ax is not None:
-            return super().plot(ax, **options)
+            return super().plot(ax, **style)
         drawn = self.frame()
         shown = np.unique(drawn["bin"])  # all scores in one bin: it is the worst
         axes = self.panels(shown.size, 2, (9.6, 4.1 * shown.size), width_ratios=(1.35, 1))
         for (left, right), which in zip(axes, shown, strict=True):
-            self.draw(left, drawn, which)
+            self.draw(left, drawn, which, **style)
             self._distribution(right, np.abs(drawn["gap"][drawn["bin"] == which]), self._cell(which))
         points = self.ax_.collections[0]
         self.bar_of_colours(points, axes[:, 0], "Predicted minus observed around a row", location="bottom", aspect=40)
@@ -64,15 +64,16 @@ class LocalMap(View):
     def _cell(self, which: str) -> int:
         return self.worst if which == "worst" else self.best
 
-    def draw(self, ax: Any, drawn: Table, which: str = "worst") -> None:
+    def draw(self, ax: Any, drawn: Table, which: str = "worst", **style: Any) -> None:
         """Draw the map of one bin."""
         cell = self._cell(which)
         limit = max(1e-12 if self.means else 0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
         inside = drawn.take(drawn["bin"] == which)
         inside = inside.take(slice(None, None, max(1, inside.rows // MOST)))
         shown = inside.take(np.argsort(np.abs(inside["gap"]), kind="stable"))  # the largest gaps on top
-        look = {"s": float(np.clip(9000 / max(shown.rows, 1), 3, 26)), "linewidths": 0}
-        ax.scatter(shown["x"], shown["y"], c=shown["gap"], cmap=colours(), vmin=-limit, vmax=limit, **look)
+        area = float(np.clip(9000 / max(shown.rows, 1), 3, 26))
+        look = {"s": area, "linewidths": 0, "cmap": colours(), "vmin": -limit, "vmax": limit}
+        ax.scatter(shown["x"], shown["y"], c=shown["gap"], **look | style)
         low, high = self.local.edges[cell : cell + 2]
         average = self.said(self.gaps[cell], "+")
         title = f"The {which} bin: scores {low:.2g} to {high:.2g}, on average {average} off"
@@ -97,7 +98,7 @@ class WorstNeighbourhoods(View):
     columns = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
     size, a_row = (8.6, 1.4), 0.55
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw one line a neighbourhood, the worst on top; those beyond noise are filled."""
         names = []
         for label, low, high, rows, *_ in zip(*drawn.values(), strict=True):
@@ -106,7 +107,8 @@ class WorstNeighbourhoods(View):
         filled = np.where(drawn["p_adjusted"] <= 0.05, tint, "white")
         ends = drawn["gap_low"], drawn["gap_high"]
         ax.axvline(0, color=QUIET, linewidth=0.9)
-        self.rows(ax, names, drawn["gap"], ends, tint, color=filled, edgecolors=tint, s=36)
+        look = {"color": filled, "edgecolors": tint, "s": 36} | style
+        self.rows(ax, names, drawn["gap"], ends, tint, **look)
         self.labelled(ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", rates="x")
         ax.spines["left"].set_visible(False)
 
@@ -146,7 +148,7 @@ class WorstSubpopulations(View):
         """The first, which are the worst."""
         return slice(self.most)
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a line a subpopulation."""
         mean, critical = self.result.extra["null_mean"], self.result.extra["null_critical"]
         if not math.isnan(critical):
@@ -154,7 +156,7 @@ class WorstSubpopulations(View):
             ax.axvline(mean, color=QUIET, linewidth=1, linestyle=DOTS, label="The largest by chance, on average")
         value = np.where(np.isfinite(drawn["deviations"]), drawn["deviations"], np.nan)
         names = [fill(short(label, 76), 44) for label in drawn["label"]]
-        places = self.rows(ax, names, value, (0, value), self.tinted(ax, drawn["interval_off"]))
+        places = self.rows(ax, names, value, (0, value), self.tinted(ax, drawn["interval_off"]), **style)
         for x, y, rows, gap in zip(value, places, drawn["rows"], drawn["gap"], strict=True):
             ax.text(x, y, f"  {rows:,} rows, gap {self.said(gap, '+')}", va="center", fontsize=8)
         ax.set_xlim(0, 1.48 * np.nanmax([1.0, critical, *value]))
