@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -152,7 +151,7 @@ class Synthetic:
     y_true: Codes
     y_prob: Floats
     truth: Floats
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Columns
     where: str
     planted: Booleans
     gap: float
@@ -161,9 +160,7 @@ class Synthetic:
 
     def predictions(self) -> Predictions:
         """Return the same data as validated predictions."""
-        return Predictions(
-            self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=dict(self.columns)
-        )
+        return Predictions(self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=self.columns)
 
     def __repr__(self) -> str:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
@@ -176,7 +173,7 @@ def generator(random_state: object) -> np.random.Generator:
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
 
 
-def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+def draw_columns(n: int, random: np.random.Generator) -> Columns:
     """Draw columns that say nothing about the outcome: two fields, two variables, a flag and a place in the plane."""
     return {
         "region": REGIONS[random.choice(len(REGIONS), n, p=REGION_SHARES)],
@@ -197,15 +194,10 @@ def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> 
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
 
-def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
-    """Draw 0 or 1 for each probability."""
-    return (random.random(len(truth)) < truth).astype(np.int64)
-
-
-def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray]) -> Synthetic:
+def calibrated_record(y_true: Codes, y_prob: Floats, random: np.random.Generator) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
-    nothing = np.zeros(len(y_true), dtype=np.bool_)
-    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)
+    nothing = np.zeros(len(y_true), bool)
+    return Synthetic(y_true, y_prob, y_prob.copy(), draw_columns(len(y_true), random), "nowhere", nothing, 0.0)
 
 
 def calibrated(
@@ -255,7 +247,8 @@ def calibrated(
         if abs(parts - round(parts)) > 1e-9 * parts:
             raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
         y_prob = np.round(y_prob * round(parts)) / round(parts)
-    return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
+    y_true = (random.random(n) < y_prob).astype(np.int64)
+    return calibrated_record(y_true, y_prob, random)
 
 
 def calibrated_classes(
@@ -296,7 +289,7 @@ def calibrated_classes(
     y_prob = random.dirichlet(alpha, n)
     # The class is the first whose cumulative probability exceeds a uniform draw; the last one catches the rounding.
     y_true = (np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))).sum(axis=1).astype(np.int64)
-    return calibrated_record(y_true, y_prob, draw_columns(n, random))
+    return calibrated_record(y_true, y_prob, random)
 
 
 def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
@@ -309,7 +302,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
         raise refusal(what, where="'gap'", got=f"got {gap!r}")
 
     def moved(shift: float) -> Floats:
-        return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
+        return np.asarray(special.expit(special.logit(y_prob) - shift))
 
     return moved(optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14))
 
@@ -365,7 +358,7 @@ def planted(
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)
     words, find = PLACES[place]
-    rows = np.asarray(find(columns), dtype=np.bool_)
+    rows = find(columns)
     if not rows.any() or (balanced and rows.all()):
         raise refusal("is too small: the place or the rest has no row", where="'n'", got=f"got {n}")
     truth = y_prob.copy()
@@ -373,4 +366,5 @@ def planted(
     if balanced:
         truth[~rows] = truth_with_gap(y_prob[~rows], -gap * rows.sum() / (~rows).sum())
     found = float((y_prob - truth)[rows].mean())
-    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, words, rows, found)
+    y_true = (random.random(n) < truth).astype(np.int64)
+    return Synthetic(y_true, y_prob, truth, columns, words, rows, found)
