@@ -58,7 +58,7 @@ class Problem:
 
     def pairs(self) -> float:
         """How many there are."""
-        return float(np.dot(np.diff(self.starts).astype(np.float64), np.diff(self.query_starts)))
+        return float(np.dot(np.diff(self.starts).astype(float), np.diff(self.query_starts)))
 
 
 def local_sums(
@@ -100,9 +100,12 @@ def local_sums(
         Where pairs are computed.
     """
     if kernel == "group":  # the points of a group are cells of their own, all in one place
-        cells, asked = _groups(features, cells, queries)
+        asked, asked_cells = (features[:0], cells[:0]) if queries is None else queries
+        keys = np.column_stack([np.append(cells, asked_cells), np.concatenate([features, asked])])
+        codes = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+        cells, asked_cells = np.split(codes, [len(cells)])
         features, bandwidths = np.zeros((len(cells), 1)), np.full(bandwidths.size, np.inf)
-        queries = None if queries is None else (np.zeros((len(asked), 1)), asked)
+        queries = None if queries is None else (np.zeros((len(asked), 1)), asked_cells)
     problem, order = arranged(features, cells, values, queries, own)
     sums = np.empty((bandwidths.size, len(order), values.shape[1]))
     scales = scales_of(bandwidths, features.shape[1], kernel)
@@ -114,15 +117,17 @@ def local_sums(
             sums[b][order] = laplacian_sums(problem, float(scales[b]))
     elif not flat.all():
         sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)
-    if flat.any() and not callable(kernel):
-        sums[np.ix_(flat, order)] = _cell_sums(problem)
+    if flat.any() and not callable(kernel):  # every weight is 1: the same for all rows of a cell, to the last digit
+        codes = _codes(problem.starts)
+        totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
+        sums[np.ix_(flat, order)] = np.stack(totals, axis=1)[_codes(problem.query_starts)]
     return sums
 
 
 def laplacian_energy(scores: Array, residuals: Array, bandwidth: float) -> float:
     """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth)."""
     cells = np.zeros(scores.size, np.int64)
-    sums = local_sums(scores[:, np.newaxis], cells, residuals[:, np.newaxis], np.array([bandwidth]))
+    sums = local_sums(scores[:, None], cells, residuals[:, None], np.array([bandwidth]))
     return float(residuals @ sums[0, :, 0])
 
 
@@ -135,14 +140,6 @@ def device_available() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _groups(features: Array, cells: Array, queries: tuple[Array, Array] | None) -> tuple[Array, Array]:
-    """Cells within which all features are equal, of the points and of the queries."""
-    asked = (features[:0], cells[:0]) if queries is None else queries
-    keys = np.column_stack([np.concatenate([cells, asked[1]]), np.concatenate([features, asked[0]])])
-    codes = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-    return codes[: len(cells)], codes[len(cells) :]
-
-
 def arranged(
     features: Array, cells: Array, values: Array, queries: tuple[Array, Array] | None, own: bool
 ) -> tuple[Problem, Array]:
@@ -151,10 +148,11 @@ def arranged(
     count = int(max(cells.max(initial=-1), asked_cells.max(initial=-1))) + 1
     order, starts = _by_cell(features[:, 0], cells, count)
     points, columns = features.take(order, axis=0), values.take(order, axis=0)
+    problem = Problem(points, columns, starts, points, starts, same=True, own=own)
     if queries is None:
-        return Problem(points, columns, starts, points, starts, same=True, own=own), order
-    order, asked_starts = _by_cell(asked[:, 0], asked_cells, count)
-    return Problem(points, columns, starts, asked.take(order, axis=0), asked_starts, same=False, own=own), order
+        return problem, order
+    order, starts = _by_cell(asked[:, 0], asked_cells, count)
+    return replace(problem, queries=asked.take(order, axis=0), query_starts=starts, same=False), order
 
 
 def _by_cell(key: Array, cells: Array, count: int) -> tuple[Array, Array]:
@@ -174,11 +172,9 @@ def scales_of(bandwidths: Array, dimensions: int, kernel: Kernel) -> Array:
         return np.clip(1.0 / (dimensions * width), FLATTEST, STEEPEST)
 
 
-def _cell_sums(problem: Problem) -> Array:
-    """Sums of whole cells, where every weight is 1: the same for all rows of a cell, to the last digit."""
-    codes = np.repeat(np.arange(problem.starts.size - 1), np.diff(problem.starts))
-    totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
-    return np.repeat(np.stack(totals, axis=1), np.diff(problem.query_starts), axis=0)
+def _codes(starts: Array) -> Array:
+    """The cell of each row."""
+    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
 def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
@@ -245,7 +241,7 @@ def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
         size = max(1, ENTRIES // (high - low))
         for first in range(start, stop, size):
             last = min(first + size, stop)
-            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
+            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), float)
             if weights.shape != (last - first, high - low):
                 raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
             if not ((weights >= 0) & (weights < np.inf)).all():
@@ -269,8 +265,7 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
     by_feature, source = np.ascontiguousarray(points.T), gives.astype(np.uint8)
     reference = np.full(len(points), 0.0 if problem.counts_itself else FAR)
     sums = values.copy() if problem.counts_itself else np.zeros_like(values)
-    codes = np.repeat(np.arange(nodes.size - 1), np.diff(nodes))
-    order = _by_cell(points[:, -1], codes, nodes.size - 1)[0].astype(np.uint32)
+    order = _by_cell(points[:, -1], _codes(nodes), nodes.size - 1)[0].astype(np.uint32)
     while line or (np.diff(nodes) > LEAF).any():
         wide = np.diff(nodes) > (0 if line else LEAF)
         spans = np.stack([nodes[:-1][wide], nodes[1:][wide]], axis=1)
@@ -285,7 +280,7 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
     starts, asked = (np.append(0, np.cumsum(each))[nodes] for each in (gives, asks))
     leaves = replace(problem, starts=starts, query_starts=asked, own=False)
     reference, sums = reference[asks], sums[asks]
-    add_pairs(leaves, np.array([scale]), False, reference, sums[np.newaxis])
+    add_pairs(leaves, np.array([scale]), False, reference, sums[None])
     return sums
 
 
@@ -297,7 +292,6 @@ def _together(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
         return problem.points, problem.values, problem.starts, every, every
     points = np.concatenate([problem.points, problem.queries])
     values = np.concatenate([problem.values, np.zeros((q, problem.values.shape[1]))])
-    sides = problem.starts, problem.query_starts
-    cells = np.concatenate([np.repeat(np.arange(each.size - 1), np.diff(each)) for each in sides])
+    cells = np.append(_codes(problem.starts), _codes(problem.query_starts))
     order, starts = _by_cell(points[:, 0], cells, problem.starts.size - 1)
     return points[order], values[order], starts, order < n, order >= n

@@ -73,7 +73,12 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     Ratios of sums are within 1e-5 of those of `neighbours.all_pairs`. The device "cpu" is triton's interpreter.
     """
     asked, given = len(problem.queries), problem.values.shape[1]
-    points, queries, size = _scaled(problem.points, problem.queries, square)
+    both = problem.points, problem.queries
+    low = np.min([each.min(axis=0) for each in both], axis=0)
+    high = np.max([each.max(axis=0) for each in both], axis=0)
+    size = float((high - low).max()) or 1.0
+    centre = low + (high - low) / 2
+    points, queries = (((each - centre) / size).astype(np.float32) for each in both)
     columns = given + given % 2
     values = np.zeros((columns, len(points)), np.float32)
     largest = np.abs(problem.values).max(axis=0)
@@ -86,7 +91,7 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     sources, sizes = sent(points.T), np.diff(problem.query_starts)
     low, high = np.repeat(problem.starts[:-1], sizes), np.repeat(problem.starts[1:], sizes)
     cells = [sent(each, torch.int32) for each in (low, high, problem.own_place())]
-    slopes = -LOG2E * np.minimum(scales * size, STEEPEST)
+    slopes = -LOG2E * np.minimum(scales * (size * size if square else size), STEEPEST)
     out = torch.empty((scales.size, columns, asked), dtype=torch.float64, device=device)
     rows, width, warps = BLOCKS
     pair_sums[triton.cdiv(asked, rows), columns // 2, scales.size](
@@ -95,13 +100,3 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
         ROWS=rows, WIDTH=width, num_warps=warps,
     )  # fmt: skip
     return np.asarray(out[:, :given].permute(0, 2, 1).cpu().numpy() * largest)
-
-
-def _scaled(points: Array, queries: Array, square: bool) -> tuple[Array, Array, float]:
-    """Coordinates of extent about 1 as float32, and what their distances are to be multiplied by."""
-    low = np.minimum(points.min(axis=0), queries.min(axis=0))
-    high = np.maximum(points.max(axis=0), queries.max(axis=0))
-    size = float((high - low).max()) or 1.0
-    centre = low + (high - low) / 2
-    made = [((each - centre) / size).astype(np.float32) for each in (points, queries)]
-    return made[0], made[1], size * size if square else size
