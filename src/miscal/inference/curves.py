@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Smooth:
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
-    critical: Floats = field(default_factory=lambda: np.empty(0))
+    critical: Floats | float = np.nan
 
     @property
     def low(self) -> Floats:
@@ -77,7 +77,7 @@ def estimate(rows: Rows, codes: Integers | None, points: Floats, how: Smoothing)
     where, own = find_windows(rows, how.span, points, rows.x)
     parts = [rows]
     if how.robust_iterations:
-        parts = [replace(rows, y=y[np.newaxis]) for y in rows.y]
+        parts = [replace(rows, y=y[None]) for y in rows.y]
     fitted = _constant if how.se == "constant" else _sandwich
     done = [fitted(part, codes, where, own, how) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
@@ -187,14 +187,14 @@ def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, f
     """Of the fit at the values: one_delta = trace of (I - L)(I - L)', and degrees of freedom."""
     many = rows.per_value(rows.count)
     square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
-    norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
+    norm = powers_at(rows.x, square[None], own, fit, 2)[:, 0]
     delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
     if not delta > 1e-9 * rows.total:
         return np.nan, np.nan
     if rows.x.size > DENSE or rows.weight.ndim:  # two_delta is dear and about one_delta
         return delta, delta
     root = np.sqrt(many)
-    rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
+    rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, None] * root
     product = rest @ rest.T
     two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
     return delta, delta * delta / two
@@ -229,7 +229,7 @@ def _correlations(rows: Rows, scores: Floats, codes: Integers, where: Windows, f
         covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T
         size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         size[size == 0.0] = 1.0
-        out.append(np.asarray(covariance / size[:, np.newaxis] / size))
+        out.append(np.asarray(covariance / size[:, None] / size))
     return out
 
 

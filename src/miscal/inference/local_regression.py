@@ -100,7 +100,7 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     own = np.broadcast_to(weight * count, x.shape)
     responses = np.ascontiguousarray(y[order].T)
     middle = responses @ own / own.sum()
-    responses -= middle[:, np.newaxis]
+    responses -= middle[:, None]
     distinct = ordered[starts]
     return Rows(distinct, starts, distinct, ends.astype(np.int64), order, responses, middle, weight, count)
 
@@ -157,28 +157,24 @@ def _inside(x: Floats, points: Floats, bandwidth: Floats) -> Windows:
 
 
 def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
-    """Distinct values, the sums that belong to them (weights first), and the nodes of cells, of two cells each, ..."""
+    """Distinct values, the sums that belong to them (weights first), and the nodes of cells, of two cells each, ...
+
+    With K Chebyshev nodes for a cell, sum_i v_i p(x_i) = sum_k V_k p(node_k) for every polynomial p of degree below K.
+    """
     nodes, rows, parts = NODES[power], len(values), [np.vstack([x, values])]
+    unit = -chebyshev.chebpts1(nodes)[::-1]
+    back = chebyshev.chebvander(unit, nodes - 1) * np.where(np.arange(nodes), 2.0, 1.0) / nodes
     cell = CELL * nodes
     while parts[-1].shape[1] >= cell:
         count = parts[-1].shape[1] // cell
-        below = parts[-1][:, : count * cell].reshape(rows + 1, count, cell)
-        parts.append(_nodes_for(below[0], below[1:], nodes))
+        places, *below = parts[-1][:, : count * cell].reshape(rows + 1, count, cell)
+        low, high = places[:, :1] / 2.0, places[:, -1:] / 2.0
+        centre, half = low + high, high - low
+        basis = chebyshev.chebvander((places - centre) / half, nodes - 1)  # (cells, n, degrees)
+        sums = (np.stack(below, axis=1) @ basis) @ back.T
+        parts.append(np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(rows, -1)]))
         cell = 2 * nodes
     return Line(np.hstack(parts), x.size, nodes)
-
-
-def _nodes_for(x: Floats, values: Floats, nodes: int) -> Floats:
-    """Nodes that stand for cells of places (cells, n) and their sums (rows, cells, n): (rows + 1, cells * nodes).
-
-    With K Chebyshev nodes, sum_i v_i p(x_i) = sum_k V_k p(node_k) for every polynomial p of degree below K.
-    """
-    centre, half = x[:, :1] / 2.0 + x[:, -1:] / 2.0, x[:, -1:] / 2.0 - x[:, :1] / 2.0
-    basis = chebyshev.chebvander((x - centre) / half, nodes - 1)  # (cells, n, degrees)
-    unit = -chebyshev.chebpts1(nodes)[::-1]
-    back = chebyshev.chebvander(unit, nodes - 1) * np.where(np.arange(nodes), 2.0, 1.0) / nodes
-    sums = (np.moveaxis(values, 0, 1) @ basis) @ back.T
-    return np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(len(values), -1)])
 
 
 def fit_at(line: Line, where: Windows, degree: int) -> Fit:
@@ -207,12 +203,12 @@ def _at_points(line: Line, where: Windows, degree: int, power: int, out: Floats,
 def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:
     """Operator weight of each point (row) at each place (column), 0 outside its window."""
     first, _, last = where.window[part].T
-    scaled = (places - where.points[part, np.newaxis]) * where.inverse[part, np.newaxis]
+    scaled = (places - where.points[part, None]) * where.inverse[part, None]
     bell = np.maximum(1.0 - np.abs(scaled * scaled * scaled), 0.0)
     tricube = bell * bell * bell
     flat = np.flatnonzero(where.inverse[part] == 0.0)  # equal weights, on the rim of the window alone
-    low, high = x[first[flat], np.newaxis], x[last[flat] - 1, np.newaxis]
+    low, high = x[first[flat], None], x[last[flat] - 1, None]
     tricube[flat] = (places >= low) & (places <= high)
-    a, b, c, centre = fit.solution[part].T[:, :, np.newaxis]
+    a, b, c, centre = fit.solution[part].T[:, :, None]
     scaled -= centre
     return np.asarray(tricube * (a + scaled * (b + scaled * c)))
