@@ -84,11 +84,11 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    how, y = Smoothing(**options), np.asarray(responses, dtype=np.float64)
-    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
+    how, y = Smoothing(**options), np.asarray(responses, float)
+    weights, counts = (np.asarray(1.0 if each is None else each, float) for each in (weight, count))
     if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
-    rows = sort_rows(np.asarray(x, dtype=np.float64), y.reshape(len(y), -1), weights, counts)
+    rows = sort_rows(np.asarray(x, float), y.reshape(len(y), -1), weights, counts)
     codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
     done = estimate(pool_rows(rows), codes, _grid(rows, how.grid, how.trim), how)
     return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, how))
@@ -101,20 +101,16 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
         check_lengths({"'grid'": points.size})
         return points
     whole("grid", grid, 2)
-    low, high = _quantiles(rows, np.array([trim, 1.0 - trim]))
+    shares = np.array([trim, 1.0 - trim])
+    low, high = interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
+    if rows.weight.ndim:  # the smallest value that reaches the share of weight
+        reached = np.cumsum(rows.per_value(rows.weight * rows.count))
+        wanted = shares * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
+        low, high = rows.x[np.searchsorted(reached, wanted)]
     if low < high:
         return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
     thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
     return rows.x[thin]
-
-
-def _quantiles(rows: Rows, shares: Floats) -> Floats:
-    """Linear interpolation between rows; with weights the smallest value that reaches the share of weight."""
-    if not rows.weight.ndim:
-        return interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
-    reached = np.cumsum(rows.per_value(rows.weight * rows.count))
-    wanted = shares * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
-    return np.asarray(rows.x[np.searchsorted(reached, wanted)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,14 +202,13 @@ def variable_calibration_curve(
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
 
-def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
+def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
-    rows, key = pair.take(known), values[known].astype(np.float64)
-    observed = np.asarray(rows.observed, dtype=np.float64)
-    responses = np.stack([observed, rows.predicted, rows.predicted - observed], axis=1)
+    rows, key = pair.take(known), values[known].astype(float)
+    responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
     cluster = rows.cluster if how.se == "robust" else None
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)

@@ -39,11 +39,10 @@ class NeighbourhoodResult(Result):
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        return f"{self._worst()} {self.beside_noise('Maximum local calibration error')}."
-
-    def _worst(self) -> str:
+        error = f"{self.beside_noise('Maximum local calibration error')}."
         if not self.table.rows:
-            return "Every neighbourhood is too small to judge: widen the bandwidth, or use fewer bins or columns."
+            words = "Every neighbourhood is too small to judge: widen the bandwidth, or use fewer bins or columns."
+            return f"{words} {error}"
         worst = {name: values[0] for name, values in self.table.items()}
         place = f"{worst['label']}, scores {worst['score_low']:.3g} to {worst['score_high']:.3g}"
         mean = ".4g" if self.settings["target"] in MEANS else ".1%"
@@ -52,11 +51,12 @@ class NeighbourhoodResult(Result):
             f"That is {abs(worst['deviations']):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
         )
-        verdict = "beyond noise" if self.p_value <= REAL else "within noise"
+        opening, verdict = "", "beyond noise"
+        if self.p_value > REAL:
+            opening, verdict = "No neighbourhood is beyond noise. ", "within noise"
         said = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
-        opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
         place += f" (about {worst['effective_rows']:,.0f} rows)"
-        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}."
+        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}. {error}"
 
 
 @also_of_tables
@@ -136,7 +136,7 @@ def by_neighbourhood(
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
-    features, words, names = feature_map(p, columns, compared.first, reduce=reduce, dimensions=dimensions, scale=scale)
+    features, words, names = feature_map(p, columns, compared.first, reduce, dimensions, scale)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
@@ -165,11 +165,20 @@ def _result(
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight(), noise.tested
     gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
+    words = f"{reason} Features: {settings['features']}. "
+    if settings["tested"]:
+        words += (
+            f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {tested.draws} "
+            f"times: p = (1 + {tested.exceedances}) / (1 + {tested.draws}). "
+        )
+    words += f"{settings['too_small']:,} of {problem.pair.rows:,} neighbourhoods were too small to judge."
+    if settings["tested"] + settings["too_small"] < problem.pair.rows:
+        words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
     return NeighbourhoodResult(
         name="Calibration by neighbourhood",
         kind="neighbourhood",
         **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
-        method=_method(reason, settings, noise, problem.pair.rows),
+        method=words,
         table=table,
         settings=settings,
         extra={
@@ -215,20 +224,7 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     """The same neighbourhoods with the square of the kernel."""
     kernel = problem.kernel
     if callable(kernel):
-        return replace(problem, kernel=lambda a, b: np.asarray(kernel(a, b), dtype=np.float64) ** 2)
+        return replace(problem, kernel=lambda a, b: np.asarray(kernel(a, b), float) ** 2)
     if kernel == "group":
         return problem
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
-
-
-def _method(reason: str, settings: dict[str, Any], noise: LocalNoise, rows: int) -> str:
-    words = f"{reason} Features: {settings['features']}. "
-    if settings["tested"]:
-        words += (
-            f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {noise.tested.draws} "
-            f"times: p = (1 + {noise.tested.exceedances}) / (1 + {noise.tested.draws}). "
-        )
-    words += f"{settings['too_small']:,} of {rows:,} neighbourhoods were too small to judge."
-    if settings["tested"] + settings["too_small"] < rows:
-        words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
-    return words

@@ -14,7 +14,7 @@ from miscal.data.checks import check_lengths, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Floats
+from miscal.data.vectors import Array, Floats
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.columns import Encoding, mean_and_spread
@@ -40,12 +40,12 @@ def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool =
 
     `even`: multiplied so that the kernel's number of dimensions is that of the columns.
     """
-    parts: list[np.ndarray] = []
+    parts: list[Array] = []
     for each in encodings:
         values = each.read(columns)
         if not each.nominal:
             scaled, absent = each.scaled(values)
-            parts += [scaled, absent.astype(np.float64)] if each.missing else [scaled]
+            parts += [scaled, absent.astype(float)] if each.missing else [scaled]
         elif len(each.levels) <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
             parts.append(np.where(values < 0, 0.5, values))
         else:
@@ -62,7 +62,7 @@ def width_of(encodings: Sequence[Encoding]) -> int:
     )
 
 
-def components(matrix: np.ndarray, wanted: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+def components(matrix: Array, wanted: int, weight: Array | None) -> tuple[Array, Array, float]:
     """Centre, leading principal directions (d, wanted), and the share of variance they hold.
 
     The sign of a direction is that of its largest loading.
@@ -88,8 +88,8 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
 
 
 def feature_map(
-    p: Predictions, chosen: Any, weight: Floats | None, *, reduce: str | None, dimensions: int | None, scale: str | None
-) -> tuple[np.ndarray, str, list[str]]:
+    p: Predictions, chosen: Any, weight: Floats | None, reduce: str | None, dimensions: int | None, scale: str | None
+) -> tuple[Array, str, list[str]]:
     """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
     if scale is not None:
@@ -121,25 +121,22 @@ def feature_map(
 
 
 def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, str]:
-    """The columns with rare levels taken together, and what is said of them."""
-    common = {name: _commonest(each) for name, each in columns.items()}
-    rare = [name for name, each in columns.items() if common[name] is not each]
+    """The columns, of categories the levels beyond the commonest taken together, and what is said of them."""
+    common, rare = dict(columns), []
+    for name, each in columns.items():
+        counts = np.bincount(each.values[each.values >= 0], minlength=len(each.levels)) if each.nominal else np.empty(0)
+        if np.count_nonzero(counts) > MOST_LEVELS:
+            kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+            place = np.full(len(each.levels) + 1, MOST_LEVELS)
+            place[kept], place[-1] = np.arange(MOST_LEVELS), -1
+            levels = (*(each.levels[code] for code in kept), "the others")
+            common[name] = replace(each, values=place[each.values], levels=levels)
+            rare.append(name)
     words = f"{len(columns)} columns ({', '.join(columns)})" if len(columns) <= 6 else f"{len(columns)} columns"
     words += ", numbers standardised" if scale == "standard" else ", numbers as they are"
     if rare:
         words += f", levels of {', '.join(rare)} beyond the {MOST_LEVELS} commonest taken together"
     return Columns(common), words
-
-
-def _commonest(each: Column) -> Column:
-    """A category whose levels beyond the commonest are one."""
-    counts = np.bincount(each.values[each.values >= 0], minlength=len(each.levels)) if each.nominal else np.empty(0)
-    if np.count_nonzero(counts) <= MOST_LEVELS:
-        return each
-    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
-    place = np.full(len(each.levels) + 1, MOST_LEVELS)
-    place[kept], place[-1] = np.arange(MOST_LEVELS), -1
-    return replace(each, values=place[each.values], levels=(*(each.levels[code] for code in kept), "the others"))
 
 
 LISTED = 10
@@ -156,7 +153,7 @@ COLUMNS = (
 
 
 def worst_table(
-    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: np.ndarray
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: Array
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
@@ -194,7 +191,7 @@ def worst_table(
     return Table(made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")})
 
 
-def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _core(weights: Array, weight: Array) -> Array:
     """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
     order = np.argsort(-weights, kind="stable")
     held = np.cumsum((weights * weight)[order])
@@ -202,9 +199,7 @@ def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
 
-def _row(
-    problem: Neighbourhoods, inside: np.ndarray, weights: np.ndarray, near: np.ndarray, beyond: np.ndarray
-) -> dict[str, Any]:
+def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array) -> dict[str, Any]:
     pair = problem.pair.take(inside)
     first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
     share, own = weights * first, weights**2 * second
@@ -224,7 +219,7 @@ def _row(
     }
 
 
-def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> str:
+def described(columns: Mapping[str, Column], inside: Array, share: Array, weight: Array) -> str:
     """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
     found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
     large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
@@ -237,7 +232,7 @@ def _often(what: str, there: float, everywhere: float) -> tuple[float, str]:
     return abs(there - everywhere), f"{what} {often} often ({there:.0%} against {everywhere:.0%})"
 
 
-def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+def _levels(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """By how much the share of the level that differs most does, and that in words."""
     size = len(each.levels) + 1
     codes = np.where(each.values < 0, size - 1, each.values)
@@ -249,7 +244,7 @@ def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndar
     return apart, level if there[place] >= 0.995 else words
 
 
-def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
     values, here, seen = each.values, each.values[inside], ~each.missing
     known = seen[inside]
