@@ -106,8 +106,8 @@ class Cumulative(View):
     def _axes(self, ax: Any, **words: str) -> None:
         ax.axhline(0, color=QUIET, linewidth=0.8)
         ax.set_xlim(0, 1)
-        names = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
-        self.labelled(ax, *names, rates="xy", **words)
+        across = "Rows, from the lowest score to the highest"
+        self.labelled(ax, across, "Predicted minus happened, so far", rates="xy", **words)
 
 
 class ScoreDisplay(Display):
@@ -199,9 +199,10 @@ class Ranks(View):
         ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted")
         ax.bar(shown["rank"] + 0.2, shown["observed"], **{"width": 0.36, "color": UNDER, "label": "Observed"} | style)
         ax.set_xticks(shown["rank"])
-        more = f" (of {drawn.rows})" if drawn.rows > shown.rows else ""
-        names = f"Rank of the class that occurred{more}", "Share of rows"
-        self.labelled(ax, *names, rates="y", legend="best", title=title)
+        across = "Rank of the class that occurred"
+        if drawn.rows > shown.rows:
+            across += f" (of {drawn.rows})"
+        self.labelled(ax, across, "Share of rows", rates="y", legend="best", title=title)
 
 
 class VariationDisplay(Display):
@@ -273,8 +274,8 @@ class Curve(View):
             ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
             ax.set_xlim(first - pad, last + pad)
             self.bars_beneath(ax, extra["density"])
-        names = str(self.result.settings["column"]), f"{word.capitalize()}, with 95% bands"
-        self.labelled(ax, *names, rates="y", legend="best", title=name)
+        up = f"{word.capitalize()}, with 95% bands"
+        self.labelled(ax, self.result.settings["column"], up, rates="y", legend="best", title=name)
 
 
 class OverRanges(View):
@@ -291,8 +292,8 @@ class OverRanges(View):
         words = [short(label, 99) for label in drawn["label"]]
         at = self.rows(ax, words, drawn["observed"], self.happened(drawn), UNDER, **{"label": "Observed"} | style)
         ax.plot(drawn["predicted"], at, "|", color=OVER, markersize=12, markeredgewidth=2, label="Predicted")
-        names = "Mean, with simultaneous 95% intervals", str(self.result.settings["column"])
-        self.labelled(ax, *names, rates="x", legend="above", title=name)
+        across = "Mean, with simultaneous 95% intervals"
+        self.labelled(ax, across, self.result.settings["column"], rates="x", legend="above", title=name)
 
 
 class VariableDisplay(Display):
@@ -324,7 +325,8 @@ class Classes(View):
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a line a class from its noise floor to its error."""
-        floor, error, tint = drawn["noise_floor"], drawn["error"], np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
+        floor, error = drawn["noise_floor"], drawn["error"]
+        tint = np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
         names = [short(name) for name in drawn["class"]]
         dots = {"label": "Error (in colour: beyond noise)"} | style
         at = self.rows(ax, names, error, (floor, error), tint, **dots)

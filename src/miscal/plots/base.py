@@ -14,7 +14,7 @@ from miscal.data.checks import one_of
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import frame_of, is_table
+from miscal.data.vectors import Array, frame_of, is_table
 from miscal.results import Result, Table
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.
@@ -25,15 +25,6 @@ QUIET = "#7b8794"
 BAND = "#c9d3dc"
 DASHES, DOTS = (0, (4, 3)), (0, (3, 3))
 SERIES = ("#1f6fb4", "#c2571a", "#2a8c6e", "#8a5fb0", "#b03a5b", "#8c7a1f")
-
-
-def pyplot() -> Any:
-    """Matplotlib's pyplot, or a word on how to install it."""
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError as error:
-        raise MissingExtra("drawing a plot", "matplotlib", "plot") from error
-    return plt
 
 
 class View:
@@ -77,8 +68,12 @@ class View:
 
     def panels(self, high: int, wide: int, size: tuple[float, float], **options: Any) -> Any:
         """New axes in rows and columns, of a figure of their own."""
+        try:
+            from matplotlib import pyplot as plt
+        except ImportError as error:
+            raise MissingExtra("drawing a plot", "matplotlib", "plot") from error
         options |= {"figsize": size, "layout": "constrained", "squeeze": False}
-        self.figure_, axes = pyplot().subplots(high, wide, **options)
+        self.figure_, axes = plt.subplots(high, wide, **options)
         self.ax_ = axes[0, 0]
         for ax in axes.flat:
             open_axes(ax)
@@ -140,16 +135,17 @@ class View:
         height, place = 0.1 * rows / max(rows.max(), 1e-300), ax.get_xaxis_transform()
         ax.stairs(height, given["edges"], fill=True, color=QUIET, alpha=0.4, zorder=0, transform=place)
 
-    def tinted(self, ax: Any, gap: np.ndarray) -> np.ndarray:
+    def tinted(self, ax: Any, gap: Array) -> Array:
         """The colour of each gap, which the legend then explains; gaps of 0 are quiet."""
-        for side, tint, words in ((gap > 0, OVER, "Predicted too high"), (gap < 0, UNDER, "Predicted too low")):
-            if side.any():
+        tints = np.select([gap > 0, gap < 0], [OVER, UNDER], QUIET)
+        for tint, words in ((OVER, "Predicted too high"), (UNDER, "Predicted too low")):
+            if tint in tints:
                 ax.plot([], [], "o", color=tint, markersize=5, label=words)
-        return np.select([gap > 0, gap < 0], [OVER, UNDER], QUIET)
+        return tints
 
-    def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> np.ndarray:
+    def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> Array:
         """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
-        at = -np.arange(len(names), dtype=np.float64)
+        at = -np.arange(float(len(names)))
         ax.hlines(at, *ends, color=tint, linewidth=1.6, alpha=0.7)
         ax.scatter(value, at, **{"color": tint, "s": 26, "zorder": 3} | dots)
         ax.set_yticks(at, names, fontsize=8)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.libraries import special
+from miscal.data.vectors import Array
 from miscal.plots.base import BAND, DASHES, INK, QUIET, Display, View, colours, short
 from miscal.results import Result, Table
 
@@ -44,7 +45,13 @@ class Funnel(View):
         ax.axhline(0, color=QUIET, linewidth=0.8)
         ax.set_xscale("log")
         if size.size:
-            self._limits(ax, size, int(np.count_nonzero(~np.isnan(drawn["p_value"]))))
+            grid = np.geomspace(size.min(), size.max() * 1.001, 200)
+            error = np.sqrt(self._unit() / grid)
+            inner, tests = 1.96 * error, int((~np.isnan(drawn["p_value"])).sum())
+            outer = -special.ndtri(0.025 / max(tests, 1)) * error
+            ax.fill_between(grid, -inner, inner, color=BAND, alpha=0.8, linewidth=0, label="95% of levels")
+            ax.plot(grid, -outer, color=QUIET, linewidth=1, linestyle=DASHES, label="All levels at once")
+            ax.plot(grid, outer, color=QUIET, linewidth=1, linestyle=DASHES)
             reach = 1.15 * max(float(np.abs(gap).max()), 1e-12)
             ax.set_ylim(-reach, reach)
         tint = self.tinted(ax, np.where(real, gap, 0.0))
@@ -55,16 +62,8 @@ class Funnel(View):
         share = self.result.extra.get("noise_share", float("nan"))
         title = f"{self.result.table.rows:,} levels, error {self.said(self.result.value)}"
         title += "" if np.isnan(share) else f", of which {share:.0%} is noise"
-        names = "Size of the level (rows at the mean rate that would be as noisy)", "Predicted minus observed"
-        self.labelled(ax, *names, rates="y", legend="best", title=title)
-
-    def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
-        grid = np.geomspace(size.min(), size.max() * 1.001, 200)
-        error = np.sqrt(self._unit() / grid)
-        outer = float(-special.ndtri(0.025 / max(tests, 1)))
-        ax.fill_between(grid, -1.96 * error, 1.96 * error, color=BAND, alpha=0.8, linewidth=0, label="95% of levels")
-        for sign, label in ((-1, "All levels at once"), (1, None)):
-            ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=DASHES, label=label)
+        across = "Size of the level (rows at the mean rate that would be as noisy)"
+        self.labelled(ax, across, "Predicted minus observed", rates="y", legend="best", title=title)
 
     def _name(self, ax: Any, real: Table) -> None:
         """Name the first levels, none at the height of another."""
@@ -132,7 +131,7 @@ class FieldMap(View):
         drawn = {"one": one, "two": two, "rows": table["rows"], "shrunken": table["shrunken"], "real": _real(table)}
         return Table(drawn).take(self._largest(one) & self._largest(two))
 
-    def _largest(self, part: np.ndarray) -> np.ndarray:
+    def _largest(self, part: Array) -> Array:
         codes = np.unique(part.astype(str), return_inverse=True)[1]
         rows = np.bincount(codes, weights=self.result.table["rows"])
         return np.isin(codes, np.argsort(-rows, kind="stable")[: self.most])
@@ -144,8 +143,8 @@ class FieldMap(View):
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the map."""
         across, down = (_ordered(drawn[name]) for name in ("two", "one"))
-        row = np.array([down.index(name) for name in drawn["one"]], dtype=int)
-        column = np.array([across.index(name) for name in drawn["two"]], dtype=int)
+        row = np.array([down.index(name) for name in drawn["one"]])
+        column = np.array([across.index(name) for name in drawn["two"]])
         values = np.full((len(down), len(across)), np.nan)
         values[row, column] = drawn["shrunken"]
         reach = max(float(np.nanmax(np.abs(values))), 1e-12)
@@ -159,11 +158,11 @@ class FieldMap(View):
         left = self.result.table.rows - drawn.rows
         title = f"{int(real.sum()):,} beyond noise (dots)"
         title += f"; {left:,} combinations of rarer levels are not shown" if left else ""
-        self.labelled(ax, str(second), str(first), title=title)
+        self.labelled(ax, second, first, title=title)
         self.bar_of_colours(image, ax, "Predicted minus observed, shrunken")
 
 
-def _ordered(names: np.ndarray) -> list[str]:
+def _ordered(names: Array) -> list[str]:
     """Levels in order, numbers by size."""
     try:
         return sorted(set(names), key=float)
