@@ -173,7 +173,7 @@ def generator(random_state: object) -> np.random.Generator:
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
 
 
-def draw_columns(n: int, random: np.random.Generator) -> Columns:
+def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
     """Draw columns that say nothing about the outcome: two fields, two variables, a flag and a place in the plane."""
     return {
         "region": REGIONS[random.choice(len(REGIONS), n, p=REGION_SHARES)],
@@ -194,10 +194,15 @@ def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> 
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
 
-def calibrated_record(y_true: Codes, y_prob: Floats, random: np.random.Generator) -> Synthetic:
+def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
+    """Draw 0 or 1 for each probability."""
+    return (random.random(len(truth)) < truth).astype(np.int64)
+
+
+def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray]) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
     nothing = np.zeros(len(y_true), bool)
-    return Synthetic(y_true, y_prob, y_prob.copy(), draw_columns(len(y_true), random), "nowhere", nothing, 0.0)
+    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)
 
 
 def calibrated(
@@ -247,8 +252,7 @@ def calibrated(
         if abs(parts - round(parts)) > 1e-9 * parts:
             raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
         y_prob = np.round(y_prob * round(parts)) / round(parts)
-    y_true = (random.random(n) < y_prob).astype(np.int64)
-    return calibrated_record(y_true, y_prob, random)
+    return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
 
 
 def calibrated_classes(
@@ -289,7 +293,7 @@ def calibrated_classes(
     y_prob = random.dirichlet(alpha, n)
     # The class is the first whose cumulative probability exceeds a uniform draw; the last one catches the rounding.
     y_true = (np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))).sum(axis=1).astype(np.int64)
-    return calibrated_record(y_true, y_prob, random)
+    return calibrated_record(y_true, y_prob, draw_columns(n, random))
 
 
 def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
@@ -366,5 +370,4 @@ def planted(
     if balanced:
         truth[~rows] = truth_with_gap(y_prob[~rows], -gap * rows.sum() / (~rows).sum())
     found = float((y_prob - truth)[rows].mean())
-    y_true = (random.random(n) < truth).astype(np.int64)
-    return Synthetic(y_true, y_prob, truth, columns, words, rows, found)
+    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, words, rows, found)

@@ -27,6 +27,15 @@ DASHES, DOTS = (0, (4, 3)), (0, (3, 3))
 SERIES = ("#1f6fb4", "#c2571a", "#2a8c6e", "#8a5fb0", "#b03a5b", "#8c7a1f")
 
 
+def pyplot() -> Any:
+    """Matplotlib's pyplot, or a word on how to install it."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise MissingExtra("drawing a plot", "matplotlib", "plot") from error
+    return plt
+
+
 class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
@@ -68,12 +77,8 @@ class View:
 
     def panels(self, high: int, wide: int, size: tuple[float, float], **options: Any) -> Any:
         """New axes in rows and columns, of a figure of their own."""
-        try:
-            from matplotlib import pyplot as plt
-        except ImportError as error:
-            raise MissingExtra("drawing a plot", "matplotlib", "plot") from error
         options |= {"figsize": size, "layout": "constrained", "squeeze": False}
-        self.figure_, axes = plt.subplots(high, wide, **options)
+        self.figure_, axes = pyplot().subplots(high, wide, **options)
         self.ax_ = axes[0, 0]
         for ax in axes.flat:
             open_axes(ax)
