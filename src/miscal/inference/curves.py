@@ -101,10 +101,10 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
     scale = 6.0 * _median(size, count)
     if scale < np.finfo(np.float64).tiny:
         return np.ones(size.size)
-    out = (1.0 - (size / scale) ** 2) ** 2
+    out: Floats = (1.0 - (size / scale) ** 2) ** 2
     out[size <= 0.001 * scale] = 1.0
     out[size > 0.999 * scale] = 0.0
-    return np.asarray(out)
+    return out
 
 
 def _robust_fit(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> tuple[Floats | float, Fit, Fit]:
@@ -123,7 +123,7 @@ def _robust_fit(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> tup
 def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
     robust, fit, at_values = _robust_fit(rows, where, own, how)
-    weight = np.asarray(rows.weight * robust)
+    weight = rows.weight * robust
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
     scale = weight / np.where(reproduced, 1.0, left)
@@ -186,7 +186,7 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
 def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, float]:
     """Of the fit at the values: one_delta = trace of (I - L)(I - L)', and degrees of freedom."""
     many = rows.per_value(rows.count)
-    square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
+    square = rows.per_value(rows.weight * rows.weight * rows.count)
     norm = powers_at(rows.x, square[None], own, fit, 2)[:, 0]
     delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
     if not delta > 1e-9 * rows.total:
@@ -229,7 +229,7 @@ def _correlations(rows: Rows, scores: Floats, codes: Integers, where: Windows, f
         covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T
         size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         size[size == 0.0] = 1.0
-        out.append(np.asarray(covariance / size[:, None] / size))
+        out.append(covariance / size[:, None] / size)
     return out
 
 

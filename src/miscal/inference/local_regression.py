@@ -63,7 +63,7 @@ class Rows:
 
     def sums(self, robust: Floats | float = 1.0) -> Floats:
         """Weight (first row) and weighted responses of each distinct value."""
-        own = np.asarray(self.weight * robust * self.count)
+        own = self.weight * robust * self.count
         return np.vstack([self.per_value(own), self.per_value(own * self.y)])
 
 
@@ -115,7 +115,7 @@ def pool_rows(rows: Rows) -> Rows:
     cell = (rows.ends - 1) * EXACT // rows.total
     heavy = np.diff(rows.ends, prepend=0) * EXACT >= rows.total
     first = np.flatnonzero((np.diff(cell, prepend=-1) > 0) | heavy | np.roll(heavy, 1))
-    own = rows.per_value(np.asarray(rows.weight * rows.count))
+    own = rows.per_value(rows.weight * rows.count)
     mean = np.add.reduceat(own * rows.x, first) / np.add.reduceat(own, first)
     return replace(rows, x=mean, starts=rows.starts[first])
 

@@ -260,7 +260,7 @@ def in_the_large(pair: Pair) -> Estimate:
 
 def has_log_odds(pair: Pair) -> Array:
     """Which rows were not said to be certain."""
-    return np.asarray((pair.predicted > 0.0) & (pair.predicted < 1.0))
+    return (pair.predicted > 0.0) & (pair.predicted < 1.0)
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
@@ -304,7 +304,7 @@ def descended(
     for _ in range(MOST_STEPS):
         step, last = step_at(theta, state)
         if last:
-            return np.asarray(theta - step)
+            return theta - step
         for _ in range(MOST_HALVINGS):
             new = evaluate(theta - step)
             if new[0] <= state[0] + ROUNDING * abs(state[0]):
@@ -333,7 +333,7 @@ def _derivatives(pair: Pair, theta: Array) -> tuple[float, Array, Array]:
 def _covariance(pair: Pair, theta: Array, free: int) -> Array:
     bread = np.linalg.pinv(_derivatives(pair, theta)[2][:free, :free])
     if pair.weight is None and pair.cluster is None:
-        return np.asarray(bread)
+        return bread
     logit = special.logit(pair.predicted)
     off = pair.observed - special.expit(theta[0] + theta[1] * logit)
     if pair.first is not None:
