@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import Any, ClassVar, Self
+from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 
@@ -124,7 +125,7 @@ class ScoreDisplay(Display):
     """
 
     word = "score"
-    views: ClassVar[Mapping[str, type[View]]] = {"reliability": Reliability, "cumulative": Cumulative}
+    views = MappingProxyType({"reliability": Reliability, "cumulative": Cumulative})
     pools = False
 
 
@@ -218,7 +219,7 @@ class VariationDisplay(Display):
     """
 
     word = "variation"
-    views: ClassVar[Mapping[str, type[View]]] = {"variation": Variation, "uncertainty": Uncertainty, "ranks": Ranks}
+    views = MappingProxyType({"variation": Variation, "uncertainty": Uncertainty, "ranks": Ranks})
     pools = False
 
 
@@ -310,7 +311,7 @@ class VariableDisplay(Display):
     """
 
     word = "variable"
-    views: ClassVar[Mapping[str, type[View]]] = {"curve": Curve, "ranges": OverRanges}
+    views = MappingProxyType({"curve": Curve, "ranges": OverRanges})
 
 
 class Classes(View):

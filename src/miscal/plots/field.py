@@ -1,7 +1,7 @@
 """Figures by field: the funnel of all levels, the worst levels before and after shrinkage, a map of two fields."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -174,7 +174,7 @@ class FieldDisplay(Display):
     """By field: a "map" of two crossed fields, a "caterpillar" of few levels or the worst ones, a "funnel" of many."""
 
     word = "field"
-    views: ClassVar[Mapping[str, type[View]]] = {"funnel": Funnel, "caterpillar": Caterpillar, "map": FieldMap}
+    views = MappingProxyType({"funnel": Funnel, "caterpillar": Caterpillar, "map": FieldMap})
 
     @classmethod
     def usual(cls, result: Result) -> str:

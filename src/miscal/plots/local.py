@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import Any, ClassVar, Self
+from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 
@@ -117,7 +118,7 @@ class NeighbourhoodDisplay(Display):
     """By neighbourhood: a "map" of the local error over two features, or the "worst" neighbourhoods in words."""
 
     word = "neighbourhood"
-    views: ClassVar[Mapping[str, type[View]]] = {"map": LocalMap, "worst": WorstNeighbourhoods}
+    views = MappingProxyType({"map": LocalMap, "worst": WorstNeighbourhoods})
 
 
 class SubpopulationCumulative(Cumulative):
@@ -178,4 +179,4 @@ class SubpopulationDisplay(Display):
     """
 
     word = "subpopulation"
-    views: ClassVar[Mapping[str, type[View]]] = {"cumulative": SubpopulationCumulative, "worst": WorstSubpopulations}
+    views = MappingProxyType({"cumulative": SubpopulationCumulative, "worst": WorstSubpopulations})
