@@ -210,8 +210,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
-    cluster = rows.cluster if how.se == "robust" else None
-    found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
+    found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap = found.fit[:, 2]
     place = int(np.nanargmax(np.abs(gap)))
     _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state), locate=False)

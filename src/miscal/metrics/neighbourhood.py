@@ -200,24 +200,25 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
     times = 1.0 if compared.count is None else compared.count
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
-    sums = problem.sums((weight, weight * problem.residual()))[0]
-    squares = _squared(problem).sums((noise * own**2,))[0, :, 0]
+    mass, off = problem.sums((weight, weight * problem.residual()))[0].T
+    squared = _squared(problem)
+    squares = squared.sums((noise * own**2,))[0, :, 0]
     usual = stretch = None
     if chosen.spread is not None:
         first, second = (np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second))
         usual = chosen.spread.at(compared.predicted, first, second) / problem.scale() ** 2
-        usual = np.maximum(squares, _squared(problem).sums((usual,))[0, :, 0])
+        usual = np.maximum(squares, squared.sums((usual,))[0, :, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     fourth, masses = noise * own**4, squares
     if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
         even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
-        fourth, masses = 4.0 * even**2, _squared(problem).sums((even,))[0, :, 0]
-    powers = _squared(_squared(problem)).sums((fourth,))[0, :, 0]
+        fourth, masses = 4.0 * even**2, squared.sums((even,))[0, :, 0]
+    powers = _squared(squared).sums((fourth,))[0, :, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
+        gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)
     deviation = np.sqrt(masses if usual is None else usual)
-    return LocalGaps(gap, sums[:, 0], deviation, (information >= least) & (masses > 0), stretch)
+    return LocalGaps(gap, mass, deviation, (information >= least) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:

@@ -127,12 +127,12 @@ class Neighbourhoods:
 
     def weights(self, centres: Array, rows: Array) -> Array:
         """Weights of some rows around others by the kernel alone, (centres, rows)."""
-        around, points, d = self.features[centres], self.features[rows], self.features.shape[1]
+        around, points = self.features[centres], self.features[rows]
         if callable(self.kernel):
             return np.asarray(self.kernel(around, points), float)
         from scipy.spatial.distance import cdist
 
-        scale = scales_of(self.bandwidths, d, self.kernel)[0]
+        scale = scales_of(self.bandwidths, points.shape[1], self.kernel)[0]
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(-cdist(around, points, KERNELS[self.kernel]) * scale))
 
@@ -234,8 +234,9 @@ def local_calibration_error(
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         check_lengths({"'queries' probabilities": len(predicted), "'queries' features": len(asked)})
         where = (asked, bin_index(predicted, pooling.cells.edges))
-    bins_of_rows = pooling.codes(), pooling.cells.edges
-    problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
+    problem = Neighbourhoods(
+        pair, matrix, pooling.codes(), pooling.cells.edges, bandwidths, kernel, not leave_one_out, where, device
+    )
     mass, gap = np.moveaxis(problem.sums((problem.weight(), problem.weight() * problem.residual())), -1, 0)
     error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
     error = error if signed else np.abs(error)

@@ -170,13 +170,13 @@ def worst_table(
             continue
         taken[inside[core]] = True
         row = _row(problem, inside, weights, core, beyond)
-        left = abs(row.pop("deviations_beyond")) >= critical
+        left, reach = abs(row.pop("deviations_beyond")) >= critical, critical * error[place]
         row |= {
             "label": described(columns, inside, weights * weight[inside], weight),
             "score_low": float(problem.edges[cell]),
             "score_high": float(problem.edges[cell + 1]),
-            "gap_low": row["gap"] - critical * error[place],
-            "gap_high": row["gap"] + critical * error[place],
+            "gap_low": row["gap"] - reach,
+            "gap_high": row["gap"] + reach,
             "standard_error": error[place],
             "deviations": z[place],
             "p_adjusted": adjusted[place],
@@ -201,7 +201,7 @@ def _core(weights: Array, weight: Array) -> Array:
 
 def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array) -> dict[str, Any]:
     pair = problem.pair.take(inside)
-    first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
+    first, second = (1.0 if each is None else each for each in (pair.first, pair.second))
     share, own = weights * first, weights**2 * second
     mass = share.sum()
     off, left = pair.predicted - pair.observed, beyond[inside] - pair.observed
