@@ -72,12 +72,11 @@ def on_gpu(problem: Any, bandwidth: float) -> tuple[Callable[[tuple[int, int, in
     whole = [torch.as_tensor(each, device="cuda").to(torch.int32) for each in (*ranges(problem), np.full(n, -1))]
     scale = torch.tensor([-pairs_device.LOG2E * size / (d * bandwidth)], dtype=torch.float32, device="cuda")
     out = torch.empty((1, 2, n), dtype=torch.float64, device="cuda")
-    near = torch.zeros(n, dtype=torch.float32, device="cuda")
 
     def run(blocks: tuple[int, int, int]) -> None:
         rows, width, warps = blocks
         pairs_device.pair_sums[triton.cdiv(n, rows), 1, 1](
-            made, made, values, *whole, scale, out, near, n, n, DIMENSIONS=d, COLUMNS=2, SQUARE=False, ROWS=rows,
+            made, made, values, *whole, scale, out, n, n, DIMENSIONS=d, COLUMNS=2, SQUARE=False, ROWS=rows,
             WIDTH=width, num_warps=warps,
         )  # fmt: skip
 

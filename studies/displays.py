@@ -235,11 +235,13 @@ def _series(place: int) -> tuple[str, Any]:
     return SERIES[(place - 1) % len(SERIES)], "-" if place <= len(SERIES) else (0, (4, 2))
 
 
-class RepairedSubpopulationsDisplay(View, size=(6.8, 1.3), a_row=0.5):
+class RepairedSubpopulationsDisplay(View):
     """Multi-calibration error of several predictions of the same rows, such as before and after a repair.
 
     The bar is the error, the tick what calibrated predictions would show on average, the line the 95% interval.
     """
+
+    size, a_row = (6.8, 1.3), 0.5
 
     def __init__(self, results: dict[str, Result]) -> None:
         super().__init__(next(iter(results.values())))
@@ -259,10 +261,10 @@ class RepairedSubpopulationsDisplay(View, size=(6.8, 1.3), a_row=0.5):
             }
         )
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table) -> None:
         """Draw a bar each."""
         place = np.arange(drawn.rows)
-        ax.barh(place, drawn["value"], height=0.56, color=SERIES[0], alpha=0.85, **style)
+        ax.barh(place, drawn["value"], height=0.56, color=SERIES[0], alpha=0.85)
         ax.hlines(place, drawn["low"], drawn["high"], color=INK, linewidth=1, label="95% interval")
         floor = drawn["noise_floor"]
         ax.vlines(floor, place - 0.34, place + 0.34, color=OVER, linewidth=2.2, label="If calibrated, on average")

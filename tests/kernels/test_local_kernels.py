@@ -24,7 +24,7 @@ def exponentials(exponents):
     values = np.tile([0.0, 1.0], exponents.size)[:, None]
     starts = np.arange(0, 2 * exponents.size + 1, 2)
     problem = Problem(points, values, starts, points, starts, same=True, own=True)
-    return all_pairs(problem, np.ones(1), False, "cpu")[0][0, ::2, 0]
+    return all_pairs(problem, np.ones(1), False, "cpu")[0, ::2, 0]
 
 
 def test_exponential_is_within_one_and_a_half_units_in_the_last_place(rng):
@@ -147,7 +147,7 @@ def test_low_level_sums_agree(rng):
     starts, scales = np.array([0, 0, 300, 700]), np.array([0.05, 1.0])
     features = features[np.lexsort((features[:, 0], np.arange(700) >= 300))]
     problem = Problem(features, values, starts, features, starts, same=True, own=True)
-    pairs, _ = all_pairs(problem, scales, False, "cpu")
+    pairs = all_pairs(problem, scales, False, "cpu")
     exact = np.stack([laplacian_sums(problem, scale) for scale in scales])
     one, reference = np.zeros_like(pairs), np.full(700, FAR)
     asked = Problem(features, values, starts, features, starts, same=False, own=True)  # as queries, one by one
@@ -262,3 +262,36 @@ def test_scale_of_weights_does_not_matter(rng):
     one = local_calibration_error(y, p, features, sample_weight=weight)
     other = local_calibration_error(y, p, features, sample_weight=weight * 1e-90)
     np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(300, 256), (3000, 256), (60_000, 16)])
+def test_a_given_kernel_is_asked_for_a_million_weights_at_most(rows, most):
+    asked = []
+
+    def ones(a, b):
+        asked.append((len(a), len(b)))
+        return np.ones((len(a), len(b)))
+
+    features, cells = np.linspace(0.0, 1.0, rows)[:, None], np.zeros(rows, np.int64)
+    queries = features[:300], cells[:300]
+    sums = local_sums(features, cells, np.ones((rows, 1)), np.array([1.0]), kernel=ones, queries=queries)
+    assert (sums == rows).all()
+    assert sum(some for some, _ in asked) == 300
+    assert max(some for some, _ in asked) == most
+    assert max(some * many for some, many in asked) <= 1_000_000
+
+
+def test_one_query_may_have_more_than_a_million_weights(monkeypatch):
+    from miscal.kernels import neighbours
+
+    monkeypatch.setattr(neighbours, "ENTRIES", 10)
+    asked = []
+
+    def ones(a, b):
+        asked.append(len(a))
+        return np.ones((len(a), len(b)))
+
+    features, cells = np.linspace(0.0, 1.0, 40)[:, None], np.zeros(40, np.int64)
+    sums = local_sums(features, cells, np.ones((40, 1)), np.array([1.0]), kernel=ones, own=False)
+    assert asked == [1] * 40
+    assert (sums == 39).all()

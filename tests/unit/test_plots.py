@@ -141,3 +141,61 @@ def test_every_result_of_an_audit_is_drawn(tmp_path, rng, memory):
             drawn.figure_.canvas.draw()
             assert drawn.frame().rows > 0
             plt.close("all")
+
+
+def _seen(display) -> list:
+    """The artists that were given the style."""
+    return [each for each in display.figure_.findobj() if each.get_gid() == "seen"]
+
+
+def test_style_goes_to_what_shows_what_was_observed(table):
+    y, p = table["y"], np.linspace(0.1, 0.9, 400)
+    columns = {name: table[name] for name in ("age", "income", "state")}
+    three = miscal.datasets.calibrated_classes(400, n_classes=3)
+    held, classes = miscal.Predictions(y, p, columns=columns), miscal.Predictions(three.y_true, three.y_prob)
+    results = [
+        miscal.by_score(held),
+        miscal.by_variable(held, "age"),
+        miscal.by_field(held, ["state", "age"]),
+        miscal.by_variation(classes, variation="entropy"),
+        miscal.by_neighbourhood(held, ["age", "income"], simulations=9),
+        miscal.by_subpopulation(held, subpopulations=10, simulations=9),
+    ]
+    style = {"gid": "seen", "alpha": 0.25, "zorder": 7}
+    for result in results:
+        for kind in DISPLAYS[result.kind].views:
+            for ax in (None, plt.subplots()[1]):
+                seen = _seen(result.plot(kind=kind, ax=ax, **style))
+                assert seen, (result.kind, kind)
+                assert {(each.get_alpha(), each.get_zorder()) for each in seen} == {(0.25, 7)}
+                plt.close("all")
+    look = {"gid": "seen", "color": "black", "label": "mine", "linewidth": 3, "marker": "s", "linestyle": ":"}
+    for result, kind in [
+        (results[0], None),
+        (results[1], None),
+        (results[3], "variation"),
+        (results[3], "uncertainty"),
+    ]:
+        display = result.plot(kind=kind, **look)
+        (line,) = _seen(display)
+        frame = display.frame()
+        assert line.get_ydata().tolist() == frame["error" if kind == "uncertainty" else "observed"].tolist()
+        assert (line.get_color(), line.get_label(), line.get_linewidth()) == ("black", "mine", 3)
+        assert (line.get_marker(), line.get_linestyle()) == ("s", ":")
+    ranks = results[3].plot(kind="ranks", gid="seen", color="black", width=0.1, label="mine")
+    assert [bar.get_height() for bar in _seen(ranks)] == ranks.frame()["observed"].tolist()
+
+
+def test_style_goes_to_classes_and_periods(tmp_path):
+    three = miscal.datasets.calibrated_classes(900, n_classes=3)
+    classes = miscal.by_class(miscal.Predictions(three.y_true, three.y_prob))
+    data = miscal.datasets.calibrated(600)
+    day = np.arange("2024-01-01", "2024-05-30", dtype="datetime64[D]")[:150].repeat(4)
+    frame = pd.DataFrame({"y": data.y_true, "p": data.y_prob, "day": day.astype(str)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    audit = miscal.audit(tmp_path / "t.parquet", outcome="y", probability="p", time="day", effort="quick")
+    periods = next(result for result in audit.results if result.kind == "period")
+    for result in (classes, periods):
+        (dots,) = _seen(result.plot(gid="seen", marker="s", s=50, color="black", label="mine"))
+        assert (dots.get_sizes().tolist(), dots.get_label()) == ([50.0], "mine")
+        assert dots.get_facecolor().tolist() == [[0.0, 0.0, 0.0, 1.0]]

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -152,7 +151,7 @@ class Synthetic:
     y_true: Codes
     y_prob: Floats
     truth: Floats
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Columns
     where: str
     planted: Booleans
     gap: float
@@ -161,9 +160,7 @@ class Synthetic:
 
     def predictions(self) -> Predictions:
         """Return the same data as validated predictions."""
-        return Predictions(
-            self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=dict(self.columns)
-        )
+        return Predictions(self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=self.columns)
 
     def __repr__(self) -> str:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
@@ -191,10 +188,8 @@ def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
 
 def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> Floats:
     """Draw probabilities from a beta distribution."""
-    pair = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
-    if len(pair) != 2:
-        raise refusal("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}")
-    first, second = (number("shape", value, 0.0, above=True) for value in pair)
+    with refusing("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}"):
+        first, second = (number("shape", value, 0.0, above=True) for value in shape)
     # Far in the tails of a very skewed shape a draw can round to 0 or 1, where no logit exists.
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
@@ -206,7 +201,7 @@ def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
 
 def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray]) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
-    nothing = np.zeros(len(y_true), dtype=np.bool_)
+    nothing = np.zeros(len(y_true), bool)
     return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)
 
 
@@ -289,12 +284,12 @@ def calibrated_classes(
     n, n_classes, random = whole("n", n, 1), whole("n_classes", n_classes, 2), generator(random_state)
     if isinstance(concentration, str):
         one_of("concentration", concentration, ("flat", "skewed"))
-        alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
-    else:
-        given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
-        alpha = [number("concentration", value, 0.0, above=True) for value in given]
+        concentration = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
+    what = f"must be 'flat', 'skewed' or {n_classes} numbers"
+    with refusing(what, where="'concentration'", got=f"got {concentration!r}"):
+        alpha = [number("concentration", value, 0.0, above=True) for value in concentration]
         if len(alpha) != n_classes:
-            raise refusal("must have one number a class", where="'concentration'", got=f"got {len(alpha)}")
+            raise ValueError(what)
     y_prob = random.dirichlet(alpha, n)
     # The class is the first whose cumulative probability exceeds a uniform draw; the last one catches the rounding.
     y_true = (np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))).sum(axis=1).astype(np.int64)
@@ -311,7 +306,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
         raise refusal(what, where="'gap'", got=f"got {gap!r}")
 
     def moved(shift: float) -> Floats:
-        return np.asarray(special.expit(special.logit(y_prob) - shift), dtype=np.float64)
+        return np.asarray(special.expit(special.logit(y_prob) - shift))
 
     return moved(optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14))
 
@@ -367,7 +362,7 @@ def planted(
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)
     words, find = PLACES[place]
-    rows = np.asarray(find(columns), dtype=np.bool_)
+    rows = find(columns)
     if not rows.any() or (balanced and rows.all()):
         raise refusal("is too small: the place or the rest has no row", where="'n'", got=f"got {n}")
     truth = y_prob.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,22 +23,19 @@ DENSE = 400  # two_delta is exact up to this many distinct values
 class Smooth:
     """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `degree` is the local degree that the window's values could carry; `one_delta` and `sigma` belong to
-    `se="constant"` and are NaN otherwise.
+    `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
     `correlations` across the points, one matrix a response, are made for a simultaneous band. `critical` is the
     multiple of the standard error that makes the band, Student's at `degrees_of_freedom`.
     """
 
     grid: Floats
-    bandwidth: Floats
     fit: Floats
     standard_error: Floats
     degrees_of_freedom: Floats
-    degree: Integers
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
-    critical: Floats = field(default_factory=lambda: np.empty(0))
+    critical: Floats | float = np.nan
 
     @property
     def low(self) -> Floats:
@@ -75,12 +72,12 @@ class Smoothing:
         whole("robust_iterations", self.robust_iterations, 0)
 
 
-def estimate(rows: Rows, codes: Integers | None, where: Windows, how: Smoothing) -> Smooth:
+def estimate(rows: Rows, codes: Integers | None, points: Floats, how: Smoothing) -> Smooth:
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    own = find_windows(rows, rows.x, how.span)
+    where, own = find_windows(rows, how.span, points, rows.x)
     parts = [rows]
     if how.robust_iterations:
-        parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
+        parts = [replace(rows, y=y[None]) for y in rows.y]
     fitted = _constant if how.se == "constant" else _sandwich
     done = [fitted(part, codes, where, own, how) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
@@ -104,10 +101,10 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
     scale = 6.0 * _median(size, count)
     if scale < np.finfo(np.float64).tiny:
         return np.ones(size.size)
-    out = (1.0 - (size / scale) ** 2) ** 2
+    out: Floats = (1.0 - (size / scale) ** 2) ** 2
     out[size <= 0.001 * scale] = 1.0
     out[size > 0.999 * scale] = 0.0
-    return np.asarray(out)
+    return out
 
 
 def _robust_fit(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> tuple[Floats | float, Fit, Fit]:
@@ -126,7 +123,7 @@ def _robust_fit(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> tup
 def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
     robust, fit, at_values = _robust_fit(rows, where, own, how)
-    weight = np.asarray(rows.weight * robust)
+    weight = rows.weight * robust
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
     scale = weight / np.where(reproduced, 1.0, left)
@@ -147,8 +144,7 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     error = np.sqrt(np.maximum(variance, 0.0))
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
-    found = (fit.values, error, freedom, fit.degree, sigma, np.nan, correlations)
-    return Smooth(where.points, where.bandwidth, *found)
+    return Smooth(where.points, fit.values, error, freedom, sigma, np.nan, correlations)
 
 
 def _clustered(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit) -> tuple[Floats, Floats]:
@@ -167,28 +163,12 @@ def _clustered(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit:
 
 
 # ---- one residual variance -------------------------------------------------------------------------------------------
-def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, float]:
-    """At the values without robustness: sums, fit, one_delta = trace of (I - L)(I - L)', degrees of freedom."""
-    sums = rows.sums()
-    fit = fit_at(line_of(rows.x, sums), own, degree)
-    many = rows.per_value(rows.count)
-    square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
-    norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
-    delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
-    delta = freedom = delta if delta > 1e-9 * rows.total else np.nan
-    if rows.x.size <= DENSE and not rows.weight.ndim:  # beyond, two_delta is dear and about one_delta
-        root = np.sqrt(many)
-        rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
-        product = rest @ rest.T
-        two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
-        freedom = delta * delta / two
-    return sums, fit, delta, freedom
-
-
 def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """One variance for all rows: clusters are of no use to it."""
-    sums, plain, delta, degrees = _base(rows, own, how.degree)
-    fit = fit_at(line_of(rows.x, sums), where, how.degree)
+    sums = rows.sums()
+    line = line_of(rows.x, sums)
+    plain, fit = fit_at(line, own, how.degree), fit_at(line, where, how.degree)
+    delta, degrees = _freedom(rows, sums, plain, own)
     final, residual = fit, rows.y - rows.per_row(plain.values.T)
     if how.robust_iterations:
         robust, final, at_values = _robust_fit(rows, where, own, how)
@@ -199,8 +179,25 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
         correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
     error = np.sqrt(powers_at(rows.x, sums[:1], where, fit, 2)) * sigma
-    found = (final.values, error, np.full_like(error, degrees), final.degree, sigma, delta, correlations)
-    return Smooth(where.points, where.bandwidth, *found)
+    freedom = np.full_like(error, degrees)
+    return Smooth(where.points, final.values, error, freedom, sigma, delta, correlations)
+
+
+def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, float]:
+    """Of the fit at the values: one_delta = trace of (I - L)(I - L)', and degrees of freedom."""
+    many = rows.per_value(rows.count)
+    square = rows.per_value(rows.weight * rows.weight * rows.count)
+    norm = powers_at(rows.x, square[None], own, fit, 2)[:, 0]
+    delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
+    if not delta > 1e-9 * rows.total:
+        return np.nan, np.nan
+    if rows.x.size > DENSE or rows.weight.ndim:  # two_delta is dear and about one_delta
+        return delta, delta
+    root = np.sqrt(many)
+    rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, None] * root
+    product = rest @ rest.T
+    two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
+    return delta, delta * delta / two
 
 
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
@@ -232,7 +229,7 @@ def _correlations(rows: Rows, scores: Floats, codes: Integers, where: Windows, f
         covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T
         size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         size[size == 0.0] = 1.0
-        out.append(np.asarray(covariance / size[:, np.newaxis] / size))
+        out.append(covariance / size[:, None] / size)
     return out
 
 
@@ -244,7 +241,7 @@ def critical_values(done: Smooth, how: Smoothing) -> Floats:
     """
     tail = np.full(done.fit.shape[1], 0.5 + 0.5 * how.level)
     random = np.random.default_rng(how.random_state)
-    for k, correlation in enumerate(done.correlations if how.band == "simultaneous" else []):
+    for k, correlation in enumerate(done.correlations):
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])

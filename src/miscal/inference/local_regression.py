@@ -48,6 +48,10 @@ class Rows:
         """Number of rows, counts included."""
         return int(self.ends[-1])
 
+    def at(self, rank: Integers) -> Floats:
+        """The value of each of these rows, counted from 0 in order."""
+        return self.every[np.searchsorted(self.ends, rank, side="right")]
+
     def per_value(self, of_rows: Floats) -> Floats:
         """Sum over the rows of each distinct value."""
         every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
@@ -59,27 +63,25 @@ class Rows:
 
     def sums(self, robust: Floats | float = 1.0) -> Floats:
         """Weight (first row) and weighted responses of each distinct value."""
-        own = np.asarray(self.weight * robust * self.count)
+        own = self.weight * robust * self.count
         return np.vstack([self.per_value(own), self.per_value(own * self.y)])
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
+    """Where each of some points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
 
     points: Floats
-    bandwidth: Floats
     inverse: Floats
     window: Integers
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Values (points, responses), and the operator there: (a, b, c, centre) and the degree kept."""
+    """Values (points, responses), and the operator there: (a, b, c, centre)."""
 
     values: Floats
     solution: Floats
-    degree: Integers
 
     @property
     def leverage(self) -> Floats:
@@ -98,7 +100,7 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     own = np.broadcast_to(weight * count, x.shape)
     responses = np.ascontiguousarray(y[order].T)
     middle = responses @ own / own.sum()
-    responses -= middle[:, np.newaxis]
+    responses -= middle[:, None]
     distinct = ordered[starts]
     return Rows(distinct, starts, distinct, ends.astype(np.int64), order, responses, middle, weight, count)
 
@@ -113,59 +115,72 @@ def pool_rows(rows: Rows) -> Rows:
     cell = (rows.ends - 1) * EXACT // rows.total
     heavy = np.diff(rows.ends, prepend=0) * EXACT >= rows.total
     first = np.flatnonzero((np.diff(cell, prepend=-1) > 0) | heavy | np.roll(heavy, 1))
-    own = rows.per_value(np.asarray(rows.weight * rows.count))
+    own = rows.per_value(rows.weight * rows.count)
     mean = np.add.reduceat(own * rows.x, first) / np.add.reduceat(own, first)
     return replace(rows, x=mean, starts=rows.starts[first])
 
 
-def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
-    """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1.
+def find_windows(rows: Rows, span: float, *several: Floats) -> list[Windows]:
+    """The windows of some points each: the q = floor(span * rows + 1e-5) nearest rows, at least 1.
 
-    Values strictly inside belong to it; if there is none, those on its rim, equally weighted. (A value on the rim that
-    rounding lets in beside others weighs nothing.)
+    As a point moves up, the first of its rows leaves when the next one above comes nearer: at the middle between them.
     """
-    wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
-    bandwidth, ends = np.empty(points.size), np.concatenate([[-np.inf], rows.x, [np.inf]])
-    loess.find_widths(rows.every, rows.ends, points, wanted, bandwidth)
-    place = np.searchsorted(rows.x, points)
-    with np.errstate(over="ignore"):  # of values as far apart as numbers get
-        below, above = points - ends[place], ends[place + 1] - points
-        rim = np.minimum(below, above) >= bandwidth
-        first = np.where(rim, place - (below <= bandwidth), np.searchsorted(rows.x, points - bandwidth, side="right"))
-        last = np.where(rim, place + (above <= bandwidth), np.searchsorted(rows.x, points + bandwidth))
-    window = np.stack([first, np.searchsorted(rows.x, points, side="right"), last], axis=1)
-    return Windows(points, bandwidth, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
+    wanted = max(1, int(span * rows.total + 1e-5))
+    last = rows.total - wanted
+    changes = np.concatenate([[0], rows.ends, rows.ends - wanted])
+    changes = np.sort(changes[(changes >= 0) & (changes < last)], kind="stable")
+    starts = changes[np.diff(changes, prepend=-1) > 0]  # of windows whose first or next value is another
+    middles = rows.at(starts) / 2.0 + rows.at(starts + wanted) / 2.0
+    starts = np.append(starts, last)
+    found = []
+    for points in several:
+        first = starts[np.searchsorted(middles, points)]
+        with np.errstate(over="ignore"):  # of values as far apart as numbers get
+            bandwidth = np.maximum(points - rows.at(first), rows.at(first + wanted - 1) - points)
+            found.append(_inside(rows.x, points, bandwidth))
+    return found
+
+
+def _inside(x: Floats, points: Floats, bandwidth: Floats) -> Windows:
+    """The values strictly inside each window; if there is none, those on its rim, equally weighted.
+
+    (A value on the rim that rounding lets in beside others weighs nothing.)
+    """
+    ends = np.concatenate([[-np.inf], x, [np.inf]])
+    place = np.searchsorted(x, points)
+    below, above = points - ends[place], ends[place + 1] - points
+    rim = np.minimum(below, above) >= bandwidth
+    first = np.where(rim, place - (below <= bandwidth), np.searchsorted(x, points - bandwidth, side="right"))
+    last = np.where(rim, place + (above <= bandwidth), np.searchsorted(x, points + bandwidth))
+    window = np.stack([first, np.searchsorted(x, points, side="right"), last], axis=1)
+    return Windows(points, np.divide(1.0, bandwidth, out=np.zeros(points.size), where=~rim), window)
 
 
 def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
-    """Distinct values, the sums that belong to them (weights first), and the nodes of cells, of two cells each, ..."""
+    """Distinct values, the sums that belong to them (weights first), and the nodes of cells, of two cells each, ...
+
+    With K Chebyshev nodes for a cell, sum_i v_i p(x_i) = sum_k V_k p(node_k) for every polynomial p of degree below K.
+    """
     nodes, rows, parts = NODES[power], len(values), [np.vstack([x, values])]
+    unit = -chebyshev.chebpts1(nodes)[::-1]
+    back = chebyshev.chebvander(unit, nodes - 1) * np.where(np.arange(nodes), 2.0, 1.0) / nodes
     cell = CELL * nodes
     while parts[-1].shape[1] >= cell:
         count = parts[-1].shape[1] // cell
-        below = parts[-1][:, : count * cell].reshape(rows + 1, count, cell)
-        parts.append(_nodes_for(below[0], below[1:], nodes))
+        places, *below = parts[-1][:, : count * cell].reshape(rows + 1, count, cell)
+        low, high = places[:, :1] / 2.0, places[:, -1:] / 2.0
+        centre, half = low + high, high - low
+        basis = chebyshev.chebvander((places - centre) / half, nodes - 1)  # (cells, n, degrees)
+        sums = (np.stack(below, axis=1) @ basis) @ back.T
+        parts.append(np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(rows, -1)]))
         cell = 2 * nodes
     return Line(np.hstack(parts), x.size, nodes)
-
-
-def _nodes_for(x: Floats, values: Floats, nodes: int) -> Floats:
-    """Nodes that stand for cells of places (cells, n) and their sums (rows, cells, n): (rows + 1, cells * nodes).
-
-    With K Chebyshev nodes, sum_i v_i p(x_i) = sum_k V_k p(node_k) for every polynomial p of degree below K.
-    """
-    centre, half = x[:, :1] / 2.0 + x[:, -1:] / 2.0, x[:, -1:] / 2.0 - x[:, :1] / 2.0
-    basis = chebyshev.chebvander((x - centre) / half, nodes - 1)  # (cells, n, degrees)
-    unit = -chebyshev.chebpts1(nodes)[::-1]
-    back = chebyshev.chebvander(unit, nodes - 1) * np.where(np.arange(nodes), 2.0, 1.0) / nodes
-    sums = (np.moveaxis(values, 0, 1) @ basis) @ back.T
-    return np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(len(values), -1)])
 
 
 def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     """Fit at every point, a polynomial of the degree or of what its window can carry."""
     points = where.points.size
-    fit = Fit(np.empty((points, len(line.sums) - 2)), np.empty((points, 4)), np.empty(points, np.int64))
+    fit = Fit(np.empty((points, len(line.sums) - 2)), np.empty((points, 4)))
     _at_points(line, where, degree, 0, fit.values, fit)
     return fit
 
@@ -180,7 +195,7 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
 def _at_points(line: Line, where: Windows, degree: int, power: int, out: Floats, fit: Fit) -> None:
     def some(i: int, j: int) -> None:
         seen = where.points[i:j], where.window[i:j], where.inverse[i:j]
-        loess.at_points(*line, *seen, degree, power, out[i:j], fit.solution[i:j], fit.degree[i:j])
+        loess.at_points(*line, *seen, degree, power, out[i:j], fit.solution[i:j])
 
     over_blocks(where.points.size, some, block=TOGETHER)
 
@@ -188,12 +203,12 @@ def _at_points(line: Line, where: Windows, degree: int, power: int, out: Floats,
 def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:
     """Operator weight of each point (row) at each place (column), 0 outside its window."""
     first, _, last = where.window[part].T
-    scaled = (places - where.points[part, np.newaxis]) * where.inverse[part, np.newaxis]
+    scaled = (places - where.points[part, None]) * where.inverse[part, None]
     bell = np.maximum(1.0 - np.abs(scaled * scaled * scaled), 0.0)
     tricube = bell * bell * bell
     flat = np.flatnonzero(where.inverse[part] == 0.0)  # equal weights, on the rim of the window alone
-    low, high = x[first[flat], np.newaxis], x[last[flat] - 1, np.newaxis]
+    low, high = x[first[flat], None], x[last[flat] - 1, None]
     tricube[flat] = (places >= low) & (places <= high)
-    a, b, c, centre = fit.solution[part].T[:, :, np.newaxis]
+    a, b, c, centre = fit.solution[part].T[:, :, None]
     scaled -= centre
     return np.asarray(tricube * (a + scaled * (b + scaled * c)))

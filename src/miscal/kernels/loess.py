@@ -16,7 +16,7 @@ import numpy as np
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
-    Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
+    Floats, Index, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
@@ -68,17 +68,15 @@ def tricube(x: Numbers, size: Index, point: cython.double, inverse: cython.doubl
 
 @cython.cfunc
 @cython.nogil
-def solve(
-    weight: Numbers, size: Index, degree: Index, of: Room, solution: NumbersOut, kept: cython.pointer(Integer)
-) -> cython.double:
-    """Solve by orthogonal polynomials about the window's own mean, to which places are moved; say the degree kept.
+def solve(weight: Numbers, size: Index, degree: Index, of: Room, solution: NumbersOut) -> cython.double:
+    """Solve by orthogonal polynomials about the window's own mean, to which places are moved.
 
     The norms are sums of squares, as in a QR decomposition of the weighted design: rows lose nothing to cancellation,
     nodes (whose sums may be negative) what their rounding is of a norm. Return the least norm as a share of its power.
     """
     s0: cython.double = weighted_sum(of.bell, weight, size)
     solution[0] = 1.0 / s0 if s0 > 0.0 else NAN
-    solution[1], solution[2], solution[3], kept[0] = 0.0, 0.0, 0.0, 0
+    solution[1] = solution[2] = solution[3] = 0.0
     if degree == 0 or not s0 > 0.0:
         return 1.0
     for j in range(size):
@@ -92,7 +90,7 @@ def solve(
     share: cython.double = v1 / (v1 + mean * mean * s0)
     if not share > SINGULAR:
         return share
-    solution[1], solution[3], kept[0] = -mean / v1, mean, 1
+    solution[1], solution[3] = -mean / v1, mean
     if degree == 1:
         return share
     tilt: cython.double = weighted_sum(of.mass, of.other, size) / v1
@@ -106,17 +104,17 @@ def solve(
         here: cython.double = (mean * mean + tilt * mean - flat) / v2
         solution[0] -= here * flat
         solution[1] -= here * tilt
-        solution[2], kept[0] = here, 2
+        solution[2] = here
     return share
 
 
 def at_points(
     line: Table, distinct: Index, nodes: Index, points: Floats, window: IntegerTable, inverse: Floats, degree: Index,
-    power: Index, out: TableOut, solution: TableOut, kept: IntegersOut,
+    power: Index, out: TableOut, solution: TableOut,
 ) -> None:  # fmt: skip
     """Look at each point, and write the sums of operator weights to the power times the last rows of the line to `out`.
 
-    power 0: fit first, (a, b, c, centre) to `solution` and the degree to `kept`; then the sums are the fitted values.
+    power 0: fit first, (a, b, c, centre) to `solution`; then the sums are the fitted values.
     """
     pitch: Index = line.shape[1]
     above: Index = line.shape[0] - out.shape[1]
@@ -134,11 +132,10 @@ def at_points(
             tricube(seen, size, points[i], inverse[i], of)
             if power == 0:
                 wanted: Index = min(degree, high - low - 1) if inverse[i] > 0.0 else 0
-                to = cython.address(kept[i])
-                if solve(seen + pitch, size, wanted, of, here, to) < SAFE and size < high - low:
+                if solve(seen + pitch, size, wanted, of, here) < SAFE and size < high - low:
                     seen, size = cython.address(line[0, low]), high - low
                     tricube(seen, size, points[i], inverse[i], of)
-                    solve(seen + pitch, size, wanted, of, here, to)
+                    solve(seen + pitch, size, wanted, of, here)
             else:
                 for j in range(size):
                     of.place[j] -= here[3]
@@ -150,20 +147,3 @@ def at_points(
                     of.bell[j] *= of.bell[j]
             for v in range(out.shape[1]):
                 out[i, v] = weighted_sum(of.bell, seen + (above + v) * pitch, size)
-
-
-@cython.locals(before=Index, left=Index, right=Index)
-def find_widths(values: Floats, ends: Integers, points: Floats, wanted: Index, widths: FloatsOut) -> None:
-    """Distance of each of the sorted points to the `wanted`-th nearest row; `ends` counts rows up to each value."""
-    rows: Index = ends[ends.shape[0] - 1]
-    before = left = right = 0
-    with cython.nogil:
-        while right < values.shape[0] and ends[right] <= wanted:
-            right += 1
-        for i in range(points.shape[0]):
-            while before + wanted < rows and points[i] - values[left] > values[right] - points[i]:
-                before += min(ends[left] - before, ends[right] - before - wanted)
-                left += before == ends[left]
-                right += before + wanted == ends[right]
-            whole: cython.bint = right > 0 and before + wanted == ends[right - 1]
-            widths[i] = max(points[i] - values[left], values[right - 1 if whole else right] - points[i])

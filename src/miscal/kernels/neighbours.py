@@ -30,9 +30,9 @@ FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference of a sweep
 LEAF = 32  # points of a plane below which all pairs are cheaper than another split
 TILE = 256
+ENTRIES = 1_000_000  # weights that a given kernel makes in one call, unless one query has more
 SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
 BUDGET = 1 << 26  # bytes for the sums of all parts
-ENTRIES = 1 << 20  # of a block of a given kernel's matrix
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Problem:
 
     def pairs(self) -> float:
         """How many there are."""
-        return float(np.dot(np.diff(self.starts).astype(np.float64), np.diff(self.query_starts)))
+        return float(np.dot(np.diff(self.starts).astype(float), np.diff(self.query_starts)))
 
 
 def local_sums(
@@ -100,9 +100,12 @@ def local_sums(
         Where pairs are computed.
     """
     if kernel == "group":  # the points of a group are cells of their own, all in one place
-        cells, asked = _groups(features, cells, queries)
+        asked, asked_cells = (features[:0], cells[:0]) if queries is None else queries
+        keys = np.column_stack([np.append(cells, asked_cells), np.concatenate([features, asked])])
+        codes = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+        cells, asked_cells = np.split(codes, [len(cells)])
         features, bandwidths = np.zeros((len(cells), 1)), np.full(bandwidths.size, np.inf)
-        queries = None if queries is None else (np.zeros((len(asked), 1)), asked)
+        queries = None if queries is None else (np.zeros((len(asked), 1)), asked_cells)
     problem, order = arranged(features, cells, values, queries, own)
     sums = np.empty((bandwidths.size, len(order), values.shape[1]))
     scales = scales_of(bandwidths, features.shape[1], kernel)
@@ -113,16 +116,18 @@ def local_sums(
         for b in np.flatnonzero(~flat):
             sums[b][order] = laplacian_sums(problem, float(scales[b]))
     elif not flat.all():
-        sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)[0]
-    if flat.any() and not callable(kernel):
-        sums[np.ix_(flat, order)] = _cell_sums(problem)
+        sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)
+    if flat.any() and not callable(kernel):  # every weight is 1: the same for all rows of a cell, to the last digit
+        codes = _codes(problem.starts)
+        totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
+        sums[np.ix_(flat, order)] = np.stack(totals, axis=1)[_codes(problem.query_starts)]
     return sums
 
 
 def laplacian_energy(scores: Array, residuals: Array, bandwidth: float) -> float:
     """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth)."""
     cells = np.zeros(scores.size, np.int64)
-    sums = local_sums(scores[:, np.newaxis], cells, residuals[:, np.newaxis], np.array([bandwidth]))
+    sums = local_sums(scores[:, None], cells, residuals[:, None], np.array([bandwidth]))
     return float(residuals @ sums[0, :, 0])
 
 
@@ -135,14 +140,6 @@ def device_available() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _groups(features: Array, cells: Array, queries: tuple[Array, Array] | None) -> tuple[Array, Array]:
-    """Cells within which all features are equal, of the points and of the queries."""
-    asked = (features[:0], cells[:0]) if queries is None else queries
-    keys = np.column_stack([np.concatenate([cells, asked[1]]), np.concatenate([features, asked[0]])])
-    codes = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-    return codes[: len(cells)], codes[len(cells) :]
-
-
 def arranged(
     features: Array, cells: Array, values: Array, queries: tuple[Array, Array] | None, own: bool
 ) -> tuple[Problem, Array]:
@@ -151,10 +148,11 @@ def arranged(
     count = int(max(cells.max(initial=-1), asked_cells.max(initial=-1))) + 1
     order, starts = _by_cell(features[:, 0], cells, count)
     points, columns = features.take(order, axis=0), values.take(order, axis=0)
+    problem = Problem(points, columns, starts, points, starts, same=True, own=own)
     if queries is None:
-        return Problem(points, columns, starts, points, starts, same=True, own=own), order
-    order, asked_starts = _by_cell(asked[:, 0], asked_cells, count)
-    return Problem(points, columns, starts, asked.take(order, axis=0), asked_starts, same=False, own=own), order
+        return problem, order
+    order, starts = _by_cell(asked[:, 0], asked_cells, count)
+    return replace(problem, queries=asked.take(order, axis=0), query_starts=starts, same=False), order
 
 
 def _by_cell(key: Array, cells: Array, count: int) -> tuple[Array, Array]:
@@ -174,11 +172,9 @@ def scales_of(bandwidths: Array, dimensions: int, kernel: Kernel) -> Array:
         return np.clip(1.0 / (dimensions * width), FLATTEST, STEEPEST)
 
 
-def _cell_sums(problem: Problem) -> Array:
-    """Sums of whole cells, where every weight is 1: the same for all rows of a cell, to the last digit."""
-    codes = np.repeat(np.arange(problem.starts.size - 1), np.diff(problem.starts))
-    totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
-    return np.repeat(np.stack(totals, axis=1), np.diff(problem.query_starts), axis=0)
+def _codes(starts: Array) -> Array:
+    """The cell of each row."""
+    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
 def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
@@ -189,10 +185,10 @@ def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
     return method == "exact" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
 
 
-def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
-    """Sums (b, q, m) by pairs, on an accelerator where that is asked for or pays, and what they are relative to (q,).
+def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> Array:
+    """Sums (b, q, m) by pairs, on an accelerator where that is asked for or pays.
 
-    Sums are those of exp((reference - distance) * scale).
+    They are relative to the weight of each query's nearest source, unless every query is a source too.
     """
     least = DEVICE_WORK if device == "auto" else 1.0
     if device != "cpu" and problem.pairs() * problem.points.shape[1] >= least and device_available():
@@ -202,7 +198,7 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
     reference = np.full(len(problem.queries), 0.0 if problem.counts_itself else FAR)
     sums = np.zeros((scales.size, len(reference), problem.values.shape[1]))
     add_pairs(problem, scales, square, reference, sums)
-    return sums, reference
+    return sums
 
 
 def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, sums: Array) -> None:
@@ -213,7 +209,7 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
     """
     by_feature, by_column = np.ascontiguousarray(problem.points.T), np.ascontiguousarray(problem.values.T)
     given = by_feature, by_column, np.ascontiguousarray(problem.queries), problem.own_place(), scales, square
-    tiles = _tiles(problem)
+    tiles = _tiles(problem, problem.counts_itself)
     if not problem.counts_itself:
         size = 1 + len(tiles) // 256
         over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
@@ -224,29 +220,28 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
     sums += parts.sum(axis=0) + problem.values
 
 
-def _tiles(problem: Problem) -> Array:
+def _tiles(problem: Problem, halved: bool) -> Array:
     """Ranges of queries and of sources (low, high, low, high) that cover every cell, or the upper triangle of each."""
-    pieces = -(-np.diff(problem.query_starts) // TILE)
-    cell = np.repeat(np.arange(pieces.size), pieces)
-    first = problem.query_starts[cell] + TILE * (np.arange(cell.size) - (np.cumsum(pieces) - pieces)[cell])
-    last = np.minimum(first + TILE, problem.query_starts[cell + 1])
-    if not problem.counts_itself:
-        return np.stack([first, last, problem.starts[cell], problem.starts[cell + 1]], axis=1)
-    after = (np.cumsum(pieces)[cell] - np.arange(cell.size)).astype(np.int64)  # pieces from each one to its cell's last
-    one = np.repeat(np.arange(cell.size), after)
-    other = one + np.arange(one.size) - np.repeat(np.cumsum(after) - after, after)
-    return np.stack([first[one], last[one], first[other], last[other]], axis=1)
+    tiles = []
+    sides = pairwise(problem.starts.tolist()), pairwise(problem.query_starts.tolist())
+    for (low, high), (start, stop) in zip(*sides, strict=True):
+        for first in range(start, stop, TILE):
+            last = min(first + TILE, stop)
+            if halved:
+                tiles += [(first, last, other, min(other + TILE, high)) for other in range(first, high, TILE)]
+            elif low < high:
+                tiles.append((first, last, low, high))
+    return np.array(tiles, np.int64).reshape(-1, 4)
 
 
 def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
     """Sum given(queries, points) * values over each query's cell, in blocks -> (q, m); no threads: it is not ours."""
     sums = np.zeros((len(problem.queries), problem.values.shape[1]))
-    cells = zip(pairwise(problem.starts.tolist()), pairwise(problem.query_starts.tolist()), strict=True)
-    for (low, high), (start, stop) in cells:
-        size = max(1, ENTRIES // max(1, high - low))
-        for first in range(start, stop if high > low else 0, size):
+    for start, stop, low, high in _tiles(problem, halved=False):
+        size = max(1, ENTRIES // (high - low))
+        for first in range(start, stop, size):
             last = min(first + size, stop)
-            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), dtype=np.float64)
+            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), float)
             if weights.shape != (last - first, high - low):
                 raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
             if not ((weights >= 0) & (weights < np.inf)).all():
@@ -270,8 +265,7 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
     by_feature, source = np.ascontiguousarray(points.T), gives.astype(np.uint8)
     reference = np.full(len(points), 0.0 if problem.counts_itself else FAR)
     sums = values.copy() if problem.counts_itself else np.zeros_like(values)
-    codes = np.repeat(np.arange(nodes.size - 1), np.diff(nodes))
-    order = _by_cell(points[:, -1], codes, nodes.size - 1)[0].astype(np.uint32)
+    order = _by_cell(points[:, -1], _codes(nodes), nodes.size - 1)[0].astype(np.uint32)
     while line or (np.diff(nodes) > LEAF).any():
         wide = np.diff(nodes) > (0 if line else LEAF)
         spans = np.stack([nodes[:-1][wide], nodes[1:][wide]], axis=1)
@@ -286,7 +280,7 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
     starts, asked = (np.append(0, np.cumsum(each))[nodes] for each in (gives, asks))
     leaves = replace(problem, starts=starts, query_starts=asked, own=False)
     reference, sums = reference[asks], sums[asks]
-    add_pairs(leaves, np.array([scale]), False, reference, sums[np.newaxis])
+    add_pairs(leaves, np.array([scale]), False, reference, sums[None])
     return sums
 
 
@@ -298,7 +292,6 @@ def _together(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
         return problem.points, problem.values, problem.starts, every, every
     points = np.concatenate([problem.points, problem.queries])
     values = np.concatenate([problem.values, np.zeros((q, problem.values.shape[1]))])
-    sides = problem.starts, problem.query_starts
-    cells = np.concatenate([np.repeat(np.arange(each.size - 1), np.diff(each)) for each in sides])
+    cells = np.append(_codes(problem.starts), _codes(problem.query_starts))
     order, starts = _by_cell(points[:, 0], cells, problem.starts.size - 1)
     return points[order], values[order], starts, order < n, order >= n

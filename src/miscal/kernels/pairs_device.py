@@ -16,7 +16,6 @@ from triton import language as tl
 
 Array = np.ndarray[Any, Any]
 
-FAR = 1e300  # as in `neighbours`
 FAR32 = tl.constexpr(3.0e38)
 LOG2E = 1.4426950408889634
 STEEPEST = 1e30  # scales beyond it are held there: the nearest source is all that counts
@@ -25,13 +24,13 @@ BLOCKS = (32, 128, 4)  # queries and sources of a tile, and warps: quickest on a
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
 def pair_sums(
-    queries, sources, values, lows, highs, places, scales, out, reference, n_queries, n_sources,
+    queries, sources, values, lows, highs, places, scales, out, n_queries, n_sources,
     DIMENSIONS: tl.constexpr, COLUMNS: tl.constexpr, SQUARE: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Sums of columns 2p and 2p + 1 for one bandwidth, relative to the nearest source.
 
-    queries (d, q), sources (d, n), values (COLUMNS, n), scales (b,) times -log2(e), out (b, COLUMNS, q) and
-    reference (q,). Program (block of queries, pair of columns, bandwidth).
+    queries (d, q), sources (d, n), values (COLUMNS, n), scales (b,) times -log2(e) and out (b, COLUMNS, q).
+    Program (block of queries, pair of columns, bandwidth).
     """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * 2
@@ -66,17 +65,20 @@ def pair_sums(
     at = out + (band * COLUMNS + column) * n_queries + i
     tl.store(at, first, mask=asked)
     tl.store(at + n_queries, second, mask=asked)
-    tl.store(reference + i, nearest, mask=asked)
 
 
-def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda") -> tuple[Array, Array]:
-    """Sum kernel * values over the sources of each query's cell, relative to exp(-reference * scale).
+def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda") -> Array:
+    """Sum kernel * values over the sources of each query's cell, relative to the weight of its nearest: (b, q, m).
 
-    As `neighbours.all_pairs`: (b, q, m) sums and (q,) references, within 1e-5 of it. The device "cpu" is triton's
-    interpreter.
+    Ratios of sums are within 1e-5 of those of `neighbours.all_pairs`. The device "cpu" is triton's interpreter.
     """
     asked, given = len(problem.queries), problem.values.shape[1]
-    points, queries, size = _scaled(problem.points, problem.queries, square)
+    both = problem.points, problem.queries
+    low = np.min([each.min(axis=0) for each in both], axis=0)
+    high = np.max([each.max(axis=0) for each in both], axis=0)
+    size = float((high - low).max()) or 1.0
+    centre = low + (high - low) / 2
+    points, queries = (((each - centre) / size).astype(np.float32) for each in both)
     columns = given + given % 2
     values = np.zeros((columns, len(points)), np.float32)
     largest = np.abs(problem.values).max(axis=0)
@@ -89,25 +91,12 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     sources, sizes = sent(points.T), np.diff(problem.query_starts)
     low, high = np.repeat(problem.starts[:-1], sizes), np.repeat(problem.starts[1:], sizes)
     cells = [sent(each, torch.int32) for each in (low, high, problem.own_place())]
-    slopes = -LOG2E * np.minimum(scales * size, STEEPEST)
+    slopes = -LOG2E * np.minimum(scales * (size * size if square else size), STEEPEST)
     out = torch.empty((scales.size, columns, asked), dtype=torch.float64, device=device)
-    nearest = torch.zeros(asked, dtype=torch.float32, device=device)
     rows, width, warps = BLOCKS
     pair_sums[triton.cdiv(asked, rows), columns // 2, scales.size](
         sources if problem.same else sent(queries.T), sources, sent(values), *cells,
-        sent(slopes), out, nearest, asked, len(points), DIMENSIONS=points.shape[1], COLUMNS=columns, SQUARE=square,
+        sent(slopes), out, asked, len(points), DIMENSIONS=points.shape[1], COLUMNS=columns, SQUARE=square,
         ROWS=rows, WIDTH=width, num_warps=warps,
     )  # fmt: skip
-    sums = out[:, :given].permute(0, 2, 1).cpu().numpy() * largest
-    reference = nearest.cpu().numpy().astype(np.float64)
-    return sums, np.where(reference < 1e38, reference * size, FAR)
-
-
-def _scaled(points: Array, queries: Array, square: bool) -> tuple[Array, Array, float]:
-    """Coordinates of extent about 1 as float32, and what their distances are to be multiplied by."""
-    low = np.minimum(points.min(axis=0), queries.min(axis=0))
-    high = np.maximum(points.max(axis=0), queries.max(axis=0))
-    size = float((high - low).max()) or 1.0
-    centre = low + (high - low) / 2
-    made = [((each - centre) / size).astype(np.float32) for each in (points, queries)]
-    return made[0], made[1], size * size if square else size
+    return np.asarray(out[:, :given].permute(0, 2, 1).cpu().numpy() * largest)

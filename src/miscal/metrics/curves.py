@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.checks import whole
+from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
-from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
+from miscal.inference.local_regression import Rows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
 from miscal.inference.sums import Floats
 from miscal.metrics.arrays import Given, variable_columns
 from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
+from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
+
+FURTHEST = float(np.finfo(np.float64).max)
 
 
 def smooth(
@@ -81,50 +84,33 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    how, y = Smoothing(**options), np.asarray(responses, dtype=np.float64)
-    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
+    how, y = Smoothing(**options), np.asarray(responses, float)
+    weights, counts = (np.asarray(1.0 if each is None else each, float) for each in (weight, count))
     if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
-    rows = sort_rows(np.asarray(x, dtype=np.float64), y.reshape(len(y), -1), weights, counts)
+    rows = sort_rows(np.asarray(x, float), y.reshape(len(y), -1), weights, counts)
     codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
-    points = _grid(rows, how.grid, how.trim)
-    rows = pool_rows(rows)
-    ascending = np.argsort(points, kind="stable")
-    back = np.argsort(ascending)
-    done = estimate(rows, codes, find_windows(rows, points[ascending], how.span), how)
-    critical = critical_values(done, how)
-    done = replace(done, fit=done.fit + rows.middle, critical=critical)
-    names = ("grid", "fit", "standard_error", "critical", "bandwidth", "degree", "degrees_of_freedom")
-    return replace(done, **{name: getattr(done, name)[back] for name in names})
+    done = estimate(pool_rows(rows), codes, _grid(rows, how.grid, how.trim), how)
+    return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, how))
 
 
 def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
-        points = np.asarray(grid, dtype=np.float64)
-        if points.ndim != 1 or not points.size or not np.isfinite(points).all():
-            what = "must be a whole number, or finite numbers in one dimension"
-            got = f"its shape is {points.shape}, and {np.count_nonzero(~np.isfinite(points))} are not finite"
-            raise refusal(what, where="'grid'", got=got)
-        return points.copy()
+        what = "must be a whole number, or finite numbers in one dimension"
+        points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
+        check_lengths({"'grid'": points.size})
+        return points
     whole("grid", grid, 2)
-    low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)
+    shares = np.array([trim, 1.0 - trim])
+    low, high = interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
+    if rows.weight.ndim:  # the smallest value that reaches the share of weight
+        reached = np.cumsum(rows.per_value(rows.weight * rows.count))
+        wanted = shares * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
+        low, high = rows.x[np.searchsorted(reached, wanted)]
     if low < high:
         return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
     thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
     return rows.x[thin]
-
-
-def _quantile(rows: Rows, share: float) -> float:
-    """Linear interpolation between rows; with weights the smallest value that reaches the share of weight."""
-    if rows.weight.ndim:
-        reached = np.cumsum(rows.per_value(rows.weight * rows.count))
-        wanted = share * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
-        return float(rows.x[int(np.searchsorted(reached, wanted))])
-    place = share * (rows.total - 1)
-    rank = int(np.floor(place))
-    below, above = np.searchsorted(rows.ends, [rank, min(rank + 1, rows.total - 1)], side="right")
-    a, b, part = float(rows.x[below]), float(rows.x[above]), place - rank
-    return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +124,6 @@ class VariableCurve:
     worst_value, worst_gap : where the gap is largest in size, and its signed size there (VCE at v*)
     p_value : of the walk ordered by the variable, which needs no smoothing
     consistent : "over" or "under" where the gap has one sign along the whole grid (Definition 5.3), else None
-    level, band : of the bands: "pointwise" or "simultaneous"
     left_out : rows whose value is missing
     """
 
@@ -156,8 +141,6 @@ class VariableCurve:
     worst_gap: float
     p_value: float
     consistent: str | None
-    level: float
-    band: str
     left_out: int
 
     def frame(self) -> Table:
@@ -219,21 +202,17 @@ def variable_calibration_curve(
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
 
-def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
+def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
-    left_out = int(values.size - np.count_nonzero(known))
-    rows = pair.take(np.flatnonzero(known)) if left_out else pair
-    key = np.ascontiguousarray(values[known] if left_out else values, dtype=np.float64)
-    observed = np.asarray(rows.observed, dtype=np.float64)
-    responses = np.stack([observed, rows.predicted, rows.predicted - observed], axis=1)
+    rows, key = pair.take(known), values[known].astype(float)
+    responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
-    cluster = rows.cluster if how.se == "robust" else None
-    found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
+    found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap = found.fit[:, 2]
-    place = 0 if np.isnan(gap).all() else int(np.nanargmax(np.abs(gap)))
+    place = int(np.nanargmax(np.abs(gap)))
     _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state), locate=False)
     units = pair.units
     names = {
@@ -248,7 +227,5 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
         worst_gap=float(gap[place]) * units.scale,
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
-        level=float(how.level),
-        band=how.band,
-        left_out=left_out,
+        left_out=pair.rows - rows.rows,
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
+from miscal.data.vectors import Array
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.inference.nulls import rising_rates
@@ -59,16 +60,14 @@ def score_decomposition(
     return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
 
 
-def decomposed(
-    scores: np.ndarray, weight: np.ndarray, events: np.ndarray, rates: np.ndarray, loss: str
-) -> Decomposition:
+def decomposed(scores: Array, weight: Array, events: Array, rates: Array, loss: str) -> Decomposition:
     """The decomposition from `pooled_scores` and their `isotonic_rates`."""
     rate = np.full(scores.size, events.sum() / weight.sum())
     own, fitted, constant = (_mean_loss(values, weight, events, loss) for values in (scores, rates, rate))
     return Decomposition(own, own - fitted, constant - fitted, constant)
 
 
-def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pooled_scores(pair: Pair) -> tuple[Array, Array, Array]:
     """Distinct predictions in order, with the weight and the weighted events of each."""
     order = np.argsort(pair.predicted, kind="stable")
     scores = pair.predicted[order]
@@ -78,19 +77,17 @@ def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scores[starts], np.add.reduceat(weight, starts), np.add.reduceat(events, starts)
 
 
-def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
+def isotonic_rates(weight: Array, events: Array) -> Array:
     """The non-decreasing rates that fit best."""
     return np.clip(rising_rates(events, weight), 0.0, 1.0)
 
 
-def _mean_loss(predicted: np.ndarray, weight: np.ndarray, events: np.ndarray, loss: str) -> float:
+def _mean_loss(predicted: Array, weight: Array, events: Array, loss: str) -> float:
     others = weight - events
     if loss == "brier":
         return float((events * (1 - predicted) ** 2 + others * predicted**2).sum() / weight.sum())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cost = np.where(events > 0, -events * np.log(predicted), 0.0)
-        cost = cost + np.where(others > 0, -others * np.log1p(-predicted), 0.0)
-    return float(cost.sum() / weight.sum())
+    likelihood = special.xlogy(events, predicted) + special.xlog1py(others, -predicted)
+    return float(-likelihood.sum() / weight.sum())
 
 
 def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
@@ -109,7 +106,7 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
         return float(0.0 - np.average(np.log(truth), weights=weight))
 
 
-def _of_the_truth(given: Given, target: str | int) -> tuple[np.ndarray, np.ndarray | None]:
+def _of_the_truth(given: Given, target: str | int) -> tuple[Array, Array | None]:
     """The probability that each row gave to what happened, and weights."""
     p = given.predictions
     if p.probability.ndim == 2 and target == "auto":
@@ -152,7 +149,7 @@ def prediction_rejection_ratio(
     return 2.0 * area_under_curve(*pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))[1:]) - 1.0
 
 
-def area_under_curve(weight: np.ndarray, events: np.ndarray) -> float:
+def area_under_curve(weight: Array, events: Array) -> float:
     """Probability that an event's score exceeds a non-event's, ties half; cells are distinct scores in order."""
     others = weight - events
     below = np.cumsum(others) - 0.5 * others
@@ -261,9 +258,9 @@ def in_the_large(pair: Pair) -> Estimate:
     return _fit(pair, free_slope=False)[0]
 
 
-def has_log_odds(pair: Pair) -> np.ndarray:
+def has_log_odds(pair: Pair) -> Array:
     """Which rows were not said to be certain."""
-    return np.asarray((pair.predicted > 0.0) & (pair.predicted < 1.0))
+    return (pair.predicted > 0.0) & (pair.predicted < 1.0)
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
@@ -272,16 +269,16 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
-    free = np.array([True, free_slope])
+    free = 2 if free_slope else 1
     inside = has_log_odds(pair)
     pair = pair if inside.all() else pair.take(inside)
-    varied = (pair.observed, pair.predicted)[: free.sum()]
+    varied = (pair.observed, pair.predicted)[:free]
     if not pair.rows or any(values.min() == values.max() for values in varied):
-        return [NOTHING] * int(free.sum())
+        return [NOTHING] * free
 
-    def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
+    def step_at(_: Array, state: Any) -> tuple[Array, bool]:
         step = np.zeros(2)
-        step[free] = np.linalg.lstsq(state[2][np.ix_(free, free)], state[1][free], rcond=None)[0]
+        step[:free] = np.linalg.lstsq(state[2][:free, :free], state[1][:free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
     theta = descended(lambda at: _derivatives(pair, at), np.array([0.0, 1.0]), step_at)
@@ -289,18 +286,15 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, _derivatives(pair, theta)[2], free)), 0.0))
-    return [
-        Estimate(float(value), float(value - reach * error), float(value + reach * error))
-        for value, error in zip(theta[free], spread, strict=True)
-    ]
+    spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, free)), 0.0))
+    return [Estimate(float(a), float(a - off), float(a + off)) for a, off in zip(theta[:free], spread, strict=True)]
 
 
 def descended(
-    evaluate: Callable[[np.ndarray], Any],
-    theta: np.ndarray,
-    step_at: Callable[[np.ndarray, Any], tuple[np.ndarray, bool]],
-) -> np.ndarray:
+    evaluate: Callable[[Array], Any],
+    theta: Array,
+    step_at: Callable[[Array, Any], tuple[Array, bool]],
+) -> Array:
     """Take steps until one is the last; each is halved until the loss does not rise.
 
     `evaluate` gives the loss and what else `step_at` needs; that gives what is subtracted from theta, and whether it
@@ -310,7 +304,7 @@ def descended(
     for _ in range(MOST_STEPS):
         step, last = step_at(theta, state)
         if last:
-            return np.asarray(theta - step)
+            return theta - step
         for _ in range(MOST_HALVINGS):
             new = evaluate(theta - step)
             if new[0] <= state[0] + ROUNDING * abs(state[0]):
@@ -322,13 +316,13 @@ def descended(
     return theta
 
 
-def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def _derivatives(pair: Pair, theta: Array) -> tuple[float, Array, Array]:
     """Loss, gradient and Hessian."""
     weight = NO_WEIGHT if pair.first is None else pair.first
     zero, one = np.zeros(1), np.ones(1)
 
-    def work(start: int, stop: int) -> np.ndarray:
-        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
+    def work(start: int, stop: int) -> Array:
+        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(float), weight[start:stop]
         return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, zero, one, theta))
 
     total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
@@ -336,21 +330,19 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
     return float(total[0, 0]), total[1], hessian
 
 
-def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
-    bread = np.linalg.pinv(hessian[np.ix_(free, free)])
+def _covariance(pair: Pair, theta: Array, free: int) -> Array:
+    bread = np.linalg.pinv(_derivatives(pair, theta)[2][:free, :free])
     if pair.weight is None and pair.cluster is None:
-        return np.asarray(bread)
-    logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
-    fitted = special.expit(theta[0] + theta[1] * logit)
-    score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
+        return bread
+    logit = special.logit(pair.predicted)
+    off = pair.observed - special.expit(theta[0] + theta[1] * logit)
     if pair.first is not None:
-        score *= pair.first[:, None]
+        off = off * pair.first
+    score = np.stack([off, off * logit][:free])
     if pair.cluster is not None:
-        totals = np.zeros((int(pair.cluster.max()) + 1, score.shape[1]))
-        np.add.at(totals, pair.cluster, score)
-        score = totals
+        score = np.stack([np.bincount(pair.cluster, each) for each in score])
     with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
-        found = bread @ (score.T @ score) @ bread
+        found = bread @ (score @ score.T) @ bread
     return np.where(np.isfinite(found), found, np.inf)
 
 

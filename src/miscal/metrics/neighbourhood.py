@@ -39,11 +39,10 @@ class NeighbourhoodResult(Result):
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        return f"{self._worst()} {self.beside_noise('Maximum local calibration error')}."
-
-    def _worst(self) -> str:
+        error = f"{self.beside_noise('Maximum local calibration error')}."
         if not self.table.rows:
-            return "Every neighbourhood is too small to judge: widen the bandwidth, or use fewer bins or columns."
+            words = "Every neighbourhood is too small to judge: widen the bandwidth, or use fewer bins or columns."
+            return f"{words} {error}"
         worst = {name: values[0] for name, values in self.table.items()}
         place = f"{worst['label']}, scores {worst['score_low']:.3g} to {worst['score_high']:.3g}"
         mean = ".4g" if self.settings["target"] in MEANS else ".1%"
@@ -52,11 +51,12 @@ class NeighbourhoodResult(Result):
             f"That is {abs(worst['deviations']):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
         )
-        verdict = "beyond noise" if self.p_value <= REAL else "within noise"
+        opening, verdict = "", "beyond noise"
+        if self.p_value > REAL:
+            opening, verdict = "No neighbourhood is beyond noise. ", "within noise"
         said = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
-        opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
         place += f" (about {worst['effective_rows']:,.0f} rows)"
-        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}."
+        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}. {error}"
 
 
 @also_of_tables
@@ -136,7 +136,7 @@ def by_neighbourhood(
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
-    features, words, names = feature_map(p, columns, compared.first, reduce=reduce, dimensions=dimensions, scale=scale)
+    features, words, names = feature_map(p, columns, compared.first, reduce, dimensions, scale)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
@@ -165,11 +165,20 @@ def _result(
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight(), noise.tested
     gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
+    words = f"{reason} Features: {settings['features']}. "
+    if settings["tested"]:
+        words += (
+            f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {tested.draws} "
+            f"times: p = (1 + {tested.exceedances}) / (1 + {tested.draws}). "
+        )
+    words += f"{settings['too_small']:,} of {problem.pair.rows:,} neighbourhoods were too small to judge."
+    if settings["tested"] + settings["too_small"] < problem.pair.rows:
+        words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
     return NeighbourhoodResult(
         name="Calibration by neighbourhood",
         kind="neighbourhood",
         **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
-        method=_method(reason, settings, noise, problem.pair.rows),
+        method=words,
         table=table,
         settings=settings,
         extra={
@@ -191,44 +200,32 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
     times = 1.0 if compared.count is None else compared.count
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
-    sums = problem.sums((weight, weight * problem.residual()))[0]
-    squares = _squared(problem).sums((noise * own**2,))[0, :, 0]
+    mass, off = problem.sums((weight, weight * problem.residual()))[0].T
+    squared = _squared(problem)
+    squares = squared.sums((noise * own**2,))[0, :, 0]
     usual = stretch = None
     if chosen.spread is not None:
         first, second = (np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second))
         usual = chosen.spread.at(compared.predicted, first, second) / problem.scale() ** 2
-        usual = np.maximum(squares, _squared(problem).sums((usual,))[0, :, 0])
+        usual = np.maximum(squares, squared.sums((usual,))[0, :, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     fourth, masses = noise * own**4, squares
     if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
         even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
-        fourth, masses = 4.0 * even**2, _squared(problem).sums((even,))[0, :, 0]
-    powers = _squared(_squared(problem)).sums((fourth,))[0, :, 0]
+        fourth, masses = 4.0 * even**2, squared.sums((even,))[0, :, 0]
+    powers = _squared(squared).sums((fourth,))[0, :, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
+        gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)
     deviation = np.sqrt(masses if usual is None else usual)
-    return LocalGaps(gap, sums[:, 0], deviation, (information >= least) & (masses > 0), stretch)
+    return LocalGaps(gap, mass, deviation, (information >= least) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     """The same neighbourhoods with the square of the kernel."""
     kernel = problem.kernel
     if callable(kernel):
-        return replace(problem, kernel=lambda a, b: np.asarray(kernel(a, b), dtype=np.float64) ** 2)
+        return replace(problem, kernel=lambda a, b: np.asarray(kernel(a, b), float) ** 2)
     if kernel == "group":
         return problem
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
-
-
-def _method(reason: str, settings: dict[str, Any], noise: LocalNoise, rows: int) -> str:
-    words = f"{reason} Features: {settings['features']}. "
-    if settings["tested"]:
-        words += (
-            f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {noise.tested.draws} "
-            f"times: p = (1 + {noise.tested.exceedances}) / (1 + {noise.tested.draws}). "
-        )
-    words += f"{settings['too_small']:,} of {rows:,} neighbourhoods were too small to judge."
-    if settings["tested"] + settings["too_small"] < rows:
-        words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
-    return words

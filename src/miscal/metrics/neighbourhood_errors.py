@@ -4,7 +4,6 @@ Two rows are neighbours when their scores fall in the same bin and their feature
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from miscal.data import responses
 from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
-from miscal.data.vectors import named_columns
+from miscal.data.vectors import Array, named_columns
 from miscal.kernels.neighbours import device_available, local_sums, scales_of
 from miscal.metrics.arrays import Given
 from miscal.metrics.score_errors import score_bins
@@ -24,23 +23,21 @@ from miscal.pooling.bins import Bins, bin_index
 KERNELS = {"laplacian": "cityblock", "gaussian": "sqeuclidean", "group": "hamming"}  # and their distances
 LARGEST = 1e150  # squares of features and their sums must stay finite
 
-Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
+Kernel = str | Callable[[Array, Array], Any]
 
 
-def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> np.ndarray:
+def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> Array:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
-    columns = [_feature(words, each) for words, each in _columns(features, where, width).items()]
-    return np.ascontiguousarray(np.column_stack(columns), dtype=np.float64)
-
-
-def _feature(words: str, each: Column) -> np.ndarray:
-    if each.kind in {"category", "date"}:
-        hint = "one-hot encode it, or use kernel='group'" if each.nominal else "turn it into a number of days"
-        raise refusal("must hold numbers", where=words, got=f"its kind is {each.kind}", hint=hint)
-    hint = "fill in the missing values, or leave these rows out"
-    refuse_rows(each.missing, "must not be missing", words, hint=hint)
-    refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)
-    return each.values
+    columns = _columns(features, where, width)
+    for words, each in columns.items():
+        if each.kind in {"category", "date"}:
+            hint = "one-hot encode it, or use kernel='group'" if each.nominal else "turn it into a number of days"
+            raise refusal("must hold numbers", where=words, got=f"its kind is {each.kind}", hint=hint)
+        hint = "fill in the missing values, or leave these rows out"
+        refuse_rows(each.missing, "must not be missing", words, hint=hint)
+        refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)
+    made = np.column_stack([each.values for each in columns.values()])
+    return np.ascontiguousarray(made, float)
 
 
 def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
@@ -54,27 +51,26 @@ def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     return made
 
 
-def group_matrix(features: Any, query_features: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
+def group_matrix(features: Any, query_features: Any = None) -> tuple[Array, Array | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
     levels = [each.as_levels() for each in _columns(features, "'features'").values()]
-    coded = np.column_stack([each.values.astype(np.float64) for each in levels])
+    coded = np.column_stack([each.values.astype(float) for each in levels])
     if query_features is None:
         return coded, None
-    asked = _columns(query_features, "'queries' features", len(levels)).values()
-    return coded, np.column_stack([_same_codes(each, other) for each, other in zip(levels, asked, strict=True)])
+    asked = []
+    queries = _columns(query_features, "'queries' features", len(levels)).values()
+    for each, query in zip(levels, map(Column.as_levels, queries), strict=True):
+        known = {level: code for code, level in enumerate(each.levels)}
+        codes = [known.get(level, len(known)) for level in query.levels]  # of others: a number that no row has
+        asked.append(np.array([*codes, -1.0])[query.values])
+    return coded, np.column_stack(asked)
 
 
-def _same_codes(levels: Column, other: Column) -> np.ndarray:
-    """Codes of values in the levels of another column; those that are not among them have a number that no row has."""
-    known, asked = {level: code for code, level in enumerate(levels.levels)}, other.as_levels()
-    return np.array([*(known.get(level, len(known)) for level in asked.levels), -1.0])[asked.values]
-
-
-def bandwidth_array(bandwidth: Any, *, one: bool = False) -> np.ndarray:
+def bandwidth_array(bandwidth: Any, *, one: bool = False) -> Array:
     """Bandwidths as (b,), or where only one makes sense as (1,)."""
     what = "must be a number above 0" if one else "must be a number or numbers above 0"
     with refusing(what, where="'bandwidth'", got=f"it is {bandwidth!r}"):
-        values = np.asarray(bandwidth, dtype=np.float64)
+        values = np.asarray(bandwidth, float)
         if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
             raise ValueError(bandwidth)
     return values.reshape(-1)
@@ -90,7 +86,7 @@ def check_kernel(kernel: Any, device: Any) -> None:
         raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
 
 
-def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarray:
+def query_predictions(query_prob: Any, target: str, n_classes: int) -> Array:
     """The predicted values of queries under the target that the data have."""
     where = "'queries' probabilities"
     probability, _ = probability_matrix(query_prob, where)
@@ -107,16 +103,16 @@ class Neighbourhoods:
     """Checked inputs of one call: who is compared with whom."""
 
     pair: Pair
-    features: np.ndarray  # (n, d)
-    cells: np.ndarray  # (n,) bins of the score
-    edges: np.ndarray  # of these bins
-    bandwidths: np.ndarray
+    features: Array  # (n, d)
+    cells: Array  # (n,) bins of the score
+    edges: Array  # of these bins
+    bandwidths: Array
     kernel: Kernel
     own: bool
-    queries: tuple[np.ndarray, np.ndarray] | None
+    queries: tuple[Array, Array] | None
     device: str
 
-    def weight(self) -> np.ndarray:
+    def weight(self) -> Array:
         """Weight of each row, of mean 1 so that no scale of weights matters."""
         first = self.pair.first
         return np.ones(self.pair.rows) if first is None else first / self.scale()
@@ -125,28 +121,26 @@ class Neighbourhoods:
         """The mean weight of a row."""
         return 1.0 if self.pair.first is None else float(self.pair.first.mean())
 
-    def residual(self) -> np.ndarray:
+    def residual(self) -> Array:
         """Predicted minus observed."""
         return np.asarray(self.pair.predicted - self.pair.observed)
 
-    def weights(self, centres: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def weights(self, centres: Array, rows: Array) -> Array:
         """Weights of some rows around others by the kernel alone, (centres, rows)."""
-        around, points, d = self.features[centres], self.features[rows], self.features.shape[1]
+        around, points = self.features[centres], self.features[rows]
         if callable(self.kernel):
-            return np.asarray(self.kernel(around, points), dtype=np.float64)
+            return np.asarray(self.kernel(around, points), float)
         from scipy.spatial.distance import cdist
 
-        scale = scales_of(self.bandwidths, d, self.kernel)[0]
+        scale = scales_of(self.bandwidths, points.shape[1], self.kernel)[0]
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(-cdist(around, points, KERNELS[self.kernel]) * scale))
 
-    def sums(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+    def sums(self, columns: Sequence[Array]) -> Array:
         """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""
-        rows = self.features, self.cells, np.column_stack(columns)
-        options = {name: getattr(self, name) for name in ("kernel", "queries", "own", "device")}
-        what = "must give a weight of 0 or more for each pair"
-        with refusing(what, where="'kernel'") if callable(self.kernel) else nullcontext():
-            return local_sums(*rows, self.bandwidths, **options)
+        rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
+        with refusing("must give a weight of 0 or more for each pair", where="'kernel'"):
+            return local_sums(*rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device)
 
 
 def local_calibration_error(
@@ -215,11 +209,13 @@ def local_calibration_error(
     """
     check_kernel(kernel, device)
     bandwidths = bandwidth_array(bandwidth)
-    if leave_one_out and queries is not None:
-        raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
-    if queries is not None and (not isinstance(queries, (tuple, list)) or len(queries) != 2):
-        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
-    asked_prob, asked_features = (None, None) if queries is None else queries
+    asked_prob = asked_features = None
+    if queries is not None:
+        if leave_one_out:
+            raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
+        got = f"got a {type(queries).__name__}"
+        with refusing("must be (probabilities, features)", where="'queries'", got=got):
+            asked_prob, asked_features = queries
     given = Given(y_true, y_prob, sample_weight, response)
     target = target if response == "binary" else "auto"
     if kernel == "group":
@@ -238,8 +234,9 @@ def local_calibration_error(
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         check_lengths({"'queries' probabilities": len(predicted), "'queries' features": len(asked)})
         where = (asked, bin_index(predicted, pooling.cells.edges))
-    bins_of_rows = pooling.codes(), pooling.cells.edges
-    problem = Neighbourhoods(pair, matrix, *bins_of_rows, bandwidths, kernel, not leave_one_out, where, device)
+    problem = Neighbourhoods(
+        pair, matrix, pooling.codes(), pooling.cells.edges, bandwidths, kernel, not leave_one_out, where, device
+    )
     mass, gap = np.moveaxis(problem.sums((problem.weight(), problem.weight() * problem.residual())), -1, 0)
     error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
     error = error if signed else np.abs(error)
@@ -294,11 +291,9 @@ def average_local_calibration_error(
     """
     error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
     weighted = sample_weight is not None and options.get("queries") is None
-    weight = np.asarray(sample_weight, dtype=np.float64) if weighted else np.ones(error.shape[-1])
-    weights = np.where(np.isnan(error), 0.0, weight / weight.max())
-    with np.errstate(invalid="ignore"):
-        return _plain((weights * np.nan_to_num(error)).sum(axis=-1) / weights.sum(axis=-1))
+    known = np.ma.masked_invalid(error)
+    return _plain(np.ma.filled(np.ma.average(known, axis=-1, weights=sample_weight if weighted else None), np.nan))
 
 
-def _plain(values: np.ndarray) -> float | np.ndarray:
+def _plain(values: Array) -> float | Array:
     return values if np.ndim(values) else float(values)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import whole
+from miscal.data.checks import check_lengths, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Floats
+from miscal.data.vectors import Array, Floats
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.columns import Encoding, mean_and_spread
@@ -40,12 +40,12 @@ def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool =
 
     `even`: multiplied so that the kernel's number of dimensions is that of the columns.
     """
-    parts: list[np.ndarray] = []
+    parts: list[Array] = []
     for each in encodings:
         values = each.read(columns)
         if not each.nominal:
             scaled, absent = each.scaled(values)
-            parts += [scaled, absent.astype(np.float64)] if each.missing else [scaled]
+            parts += [scaled, absent.astype(float)] if each.missing else [scaled]
         elif len(each.levels) <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
             parts.append(np.where(values < 0, 0.5, values))
         else:
@@ -62,7 +62,7 @@ def width_of(encodings: Sequence[Encoding]) -> int:
     )
 
 
-def components(matrix: np.ndarray, wanted: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+def components(matrix: Array, wanted: int, weight: Array | None) -> tuple[Array, Array, float]:
     """Centre, leading principal directions (d, wanted), and the share of variance they hold.
 
     The sign of a direction is that of its largest loading.
@@ -88,24 +88,26 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
 
 
 def feature_map(
-    p: Predictions, chosen: Any, weight: Floats | None, *, reduce: str | None, dimensions: int | None, scale: str | None
-) -> tuple[np.ndarray, str, list[str]]:
+    p: Predictions, chosen: Any, weight: Floats | None, reduce: str | None, dimensions: int | None, scale: str | None
+) -> tuple[Array, str, list[str]]:
     """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
-    if scale not in ("standard", None):
-        raise refusal("must be 'standard' or None", where="'scale'", got=f"it is {scale!r}")
+    if scale is not None:
+        one_of("scale", scale, ("standard",))
     names: list[str] = []
-    several = isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
-    if chosen is None or isinstance(chosen, str) or several:
-        names = [chosen] if isinstance(chosen, str) else list(p.columns if chosen is None else chosen)
+    if chosen is None:
+        chosen = list(p.columns)
+    elif isinstance(chosen, str):
+        chosen = [chosen]
+    if isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen):
+        names = list(chosen)
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
         pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
         made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
-        if len(made) != p.rows:
-            raise refusal(f"must have one row for each of {p.rows}", where="'columns'", got=f"it has {len(made)}")
+        check_lengths({"the predictions": p.rows, "'columns'": len(made)})
         words = f"{made.shape[1]} given features"
         if scale == "standard":
             mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T
@@ -119,25 +121,22 @@ def feature_map(
 
 
 def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, str]:
-    """The columns with rare levels taken together, and what is said of them."""
-    common = {name: _commonest(each) for name, each in columns.items()}
-    rare = [name for name, each in columns.items() if common[name] is not each]
+    """The columns, of categories the levels beyond the commonest taken together, and what is said of them."""
+    common, rare = dict(columns), []
+    for name, each in columns.items():
+        counts = np.bincount(each.values[each.values >= 0], minlength=len(each.levels)) if each.nominal else np.empty(0)
+        if np.count_nonzero(counts) > MOST_LEVELS:
+            kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+            place = np.full(len(each.levels) + 1, MOST_LEVELS)
+            place[kept], place[-1] = np.arange(MOST_LEVELS), -1
+            levels = (*(each.levels[code] for code in kept), "the others")
+            common[name] = replace(each, values=place[each.values], levels=levels)
+            rare.append(name)
     words = f"{len(columns)} columns ({', '.join(columns)})" if len(columns) <= 6 else f"{len(columns)} columns"
     words += ", numbers standardised" if scale == "standard" else ", numbers as they are"
     if rare:
         words += f", levels of {', '.join(rare)} beyond the {MOST_LEVELS} commonest taken together"
     return Columns(common), words
-
-
-def _commonest(each: Column) -> Column:
-    """A category whose levels beyond the commonest are one."""
-    counts = np.bincount(each.values[each.values >= 0], minlength=len(each.levels)) if each.nominal else np.empty(0)
-    if np.count_nonzero(counts) <= MOST_LEVELS:
-        return each
-    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
-    place = np.full(len(each.levels) + 1, MOST_LEVELS)
-    place[kept], place[-1] = np.arange(MOST_LEVELS), -1
-    return replace(each, values=place[each.values], levels=(*(each.levels[code] for code in kept), "the others"))
 
 
 LISTED = 10
@@ -154,7 +153,7 @@ COLUMNS = (
 
 
 def worst_table(
-    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: np.ndarray
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: Array
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
@@ -171,16 +170,16 @@ def worst_table(
             continue
         taken[inside[core]] = True
         row = _row(problem, inside, weights, core, beyond)
-        left = abs(row.pop("deviations_beyond")) >= critical
+        left, reach = abs(row.pop("deviations_beyond")) >= critical, critical * error[place]
         row |= {
             "label": described(columns, inside, weights * weight[inside], weight),
             "score_low": float(problem.edges[cell]),
             "score_high": float(problem.edges[cell + 1]),
-            "gap_low": row["gap"] - critical * error[place],
-            "gap_high": row["gap"] + critical * error[place],
+            "gap_low": row["gap"] - reach,
+            "gap_high": row["gap"] + reach,
             "standard_error": error[place],
-            "deviations": float(z[place]),
-            "p_adjusted": float(adjusted[place]),
+            "deviations": z[place],
+            "p_adjusted": adjusted[place],
             "centre": centre,
             "specific": bool(left and adjusted[place] <= REAL),
         }
@@ -192,7 +191,7 @@ def worst_table(
     return Table(made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")})
 
 
-def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _core(weights: Array, weight: Array) -> Array:
     """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
     order = np.argsort(-weights, kind="stable")
     held = np.cumsum((weights * weight)[order])
@@ -200,75 +199,67 @@ def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
 
-def _row(
-    problem: Neighbourhoods, inside: np.ndarray, weights: np.ndarray, near: np.ndarray, beyond: np.ndarray
-) -> dict[str, Any]:
-    pair, weight = problem.pair, problem.weight()[inside]
-    share = weights * weight
+def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array) -> dict[str, Any]:
+    pair = problem.pair.take(inside)
+    first, second = (1.0 if each is None else each for each in (pair.first, pair.second))
+    share, own = weights * first, weights**2 * second
     mass = share.sum()
-    predicted, observed = pair.predicted[inside], pair.observed[inside]
-    put_right = beyond[inside]
-    first, second = (np.ones(inside.size) if each is None else each[inside] for each in (pair.first, pair.second))
-    own = weights**2 * second
-    noise = put_right * (1.0 - put_right) if pair.binary else (put_right - observed) ** 2
-    variance = float((own * noise).sum())
-    left = float((weights * first * (put_right - observed)).sum())
+    off, left = pair.predicted - pair.observed, beyond[inside] - pair.observed
+    noise = beyond[inside] * (1.0 - beyond[inside]) if pair.binary else left**2
+    variance = own @ noise
     return {
-        "rows": int(near.sum()) if pair.count is None else int(pair.count[inside][near].sum()),
-        "effective_rows": float((weights * first).sum() ** 2 / own.sum()),
-        "predicted": float(share @ predicted / mass),
-        "observed": float(share @ observed / mass),
-        "gap": float(share @ (predicted - observed) / mass),
-        "gap_beyond_score": float(left / (weights * first).sum()),
-        "deviations_beyond": left / np.sqrt(variance) if variance > 0 else 0.0,
-        "events_off": float((first * (predicted - observed))[near].sum()),
+        "rows": int(near.sum() if pair.count is None else pair.count[near].sum()),
+        "effective_rows": mass**2 / own.sum(),
+        "predicted": share @ pair.predicted / mass,
+        "observed": share @ pair.observed / mass,
+        "gap": share @ off / mass,
+        "gap_beyond_score": share @ left / mass,
+        "deviations_beyond": share @ left / np.sqrt(variance) if variance > 0 else 0.0,
+        "events_off": (first * off)[near].sum(),
     }
 
 
-def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> str:
+def described(columns: Mapping[str, Column], inside: Array, share: Array, weight: Array) -> str:
     """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
     found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
     large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
     return ", ".join(words for _, words in large[:NAMED]) or "much like the rows as a whole"
 
 
-def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+def _often(what: str, there: float, everywhere: float) -> tuple[float, str]:
+    """By how much the share of something here differs from that of all rows, and that in words."""
+    often = "more" if there > everywhere else "less"
+    return abs(there - everywhere), f"{what} {often} often ({there:.0%} against {everywhere:.0%})"
+
+
+def _levels(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """By how much the share of the level that differs most does, and that in words."""
     size = len(each.levels) + 1
     codes = np.where(each.values < 0, size - 1, each.values)
     there = np.bincount(codes[inside], share, size) / share.sum()
     everywhere = np.bincount(codes, weight, size) / weight.sum()
     place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))  # of two levels that mirror each other the first
-    level = each.show(place if place < size - 1 else -1)
-    amount = f"({there[place]:.0%} against {everywhere[place]:.0%})"
-    if there[place] >= 0.995:
-        words = f"{each.name} {level}"
-    else:
-        words = f"{each.name} {level} {'more' if there[place] > everywhere[place] else 'less'} often {amount}"
-    return float(abs(there[place] - everywhere[place])), words
+    level = f"{each.name} {each.show(place if place < size - 1 else -1)}"
+    apart, words = _often(level, there[place], everywhere[place])
+    return apart, level if there[place] >= 0.995 else words
 
 
-def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
-    values = each.values
-    seen = ~np.isnan(values)
-    here = values[inside]
-    known = ~np.isnan(here)
-    missing_there = float(share[~known].sum() / share.sum())
-    missing = float(weight[~seen].sum() / weight.sum())
-    if abs(missing_there - missing) >= max(LEAST, 0.5 * max(missing_there, missing)) or not known.any():
-        often = "more" if missing_there > missing else "less"
-        words = f"{each.name} missing {often} often ({missing_there:.0%} against {missing:.0%})"
-        return abs(missing_there - missing), words
+    values, here, seen = each.values, each.values[inside], ~each.missing
+    known = seen[inside]
+    gone_here, gone = (float(1.0 - w[there].sum() / w.sum()) for w, there in ((share, known), (weight, seen)))
+    if abs(gone_here - gone) >= max(LEAST, 0.5 * max(gone_here, gone)) or not known.any():
+        return _often(f"{each.name} missing", gone_here, gone)
     low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
-    total = float(weight[seen].sum())
-    below = float(weight[seen & (values < low)].sum()) / total
-    above = float(weight[seen & (values > high)].sum()) / total
-    apart = below + above - (1.0 - (INNER[1] - INNER[0]))
-    word = "high" if below > 2.0 * above else ("low" if above > 2.0 * below else "middling")
-    ends = [_shown(low, each), _shown(high, each)]
-    spread = " to ".join(ends if ends[0] != ends[1] else ends[:1])
-    return apart, f"{word} {each.name} ({spread})"
+    below, above = (float(weight[beyond].sum() / weight[seen].sum()) for beyond in (values < low, values > high))
+    word = "middling"
+    if below > 2.0 * above:
+        word = "high"
+    elif above > 2.0 * below:
+        word = "low"
+    spread = " to ".join(dict.fromkeys([_shown(low, each), _shown(high, each)]))
+    return below + above - (1.0 - (INNER[1] - INNER[0])), f"{word} {each.name} ({spread})"
 
 
 def _shown(value: float, each: Column) -> str:

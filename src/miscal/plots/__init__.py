@@ -20,8 +20,8 @@ DISPLAYS: dict[str, type[Display]] = {globals()[name].word: globals()[name] for 
 OTHERS = {"class": Classes, "period": Periods}
 
 
-def draw(result: Result, *, kind: str | None = None, ax: Any = None, **style: Any) -> Any:
+def draw(result: Result, *, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
     """Draw a result of any kind, as `Result.plot` does."""
     if result.kind in OTHERS:
-        return OTHERS[result.kind](result).plot(ax, **style)
-    return DISPLAYS[result.kind].from_result(result, kind=kind, ax=ax, **style)
+        return OTHERS[result.kind](result).plot(ax, **options)
+    return DISPLAYS[result.kind].from_result(result, kind=kind, ax=ax, **options)

@@ -1,16 +1,16 @@
 """Figures along a number: the score, the variation of predictions, a variable, the periods of an audit; and classes."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 
-from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, View, short
+from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, UNDER, Display, View, short
 from miscal.results import Result, Table
 
 MOST_RANKS = 12
-WIDE = 40  # characters of names that stand beside one another under the axis
 NAMED = 12  # periods named under the axis
 CHANGED = ("worse", "better", "moved")
 
@@ -23,18 +23,19 @@ class Reliability(View):
 
     columns = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
 
-    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, color: str = UNDER, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "Observed", color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
         logit = self.result.extra["axis"] == "logit"
-        line = {"color": color, "label": name or "Observed"} | style
-        self.square(drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
+        line = {"color": color, "label": name} | style
+        self.square(ax, drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
         ax.vlines(drawn["predicted"], *self.happened(drawn), color=color, linewidth=1, alpha=0.5)
         if logit:
             ax.set(xscale="logit", yscale="logit", aspect="auto")
         else:
             self.bars_beneath(ax, self.result.extra["histogram"])
-        names = "Mean predicted probability", "Fraction of events"
-        names = ("Mean predicted", "Mean observed") if self.means else names
+        names = ("Mean predicted", "Mean observed")
+        if not self.means:
+            names = ("Mean predicted probability", "Fraction of events")
         self.labelled(ax, *names, rates="" if logit else "xy", legend="upper left")
 
     def _ends(self, drawn: Table, logit: bool) -> tuple[float, float]:
@@ -43,27 +44,71 @@ class Reliability(View):
         if logit:
             inside = every[(every > 0) & (every < 1)]
             return 0.7 * float(inside.min(initial=0.5)), 1 - 0.7 * (1 - float(inside.max(initial=0.5)))
+        if not self.means:
+            return 0.0, 1.0
         low, high = float(np.nanmin(every)), float(np.nanmax(every))
-        return (low - 0.05 * (high - low), high + 0.05 * (high - low)) if self.means else (0.0, 1.0)
+        margin = 0.05 * (high - low)
+        return low - margin, high + margin
 
 
-class Cumulative(View, size=(6.4, 4.2)):
-    """Running total of predicted minus observed in the order of the score; its range is Kuiper's calibration error.
+class Cumulative(View):
+    """Running totals of predicted minus observed in the order of the score, of all rows or of the worst subpopulations.
 
-    A rising stretch is over-predicted, a falling one under-predicted; the slope is the local gap.
+    A rising stretch is over-predicted, a falling one under-predicted; the slope is the local gap. The range of a
+    curve, between the dotted lines, is Kuiper's calibration error.
     """
 
+    @property
+    def curves(self) -> Sequence[Mapping[str, Any]]:
+        """What is drawn, a curve a panel."""
+        return [{"label": "all rows", **self.result.extra["cumulative"]}]
+
     def frame(self) -> Table:
-        """Share of rows, score, running total and the half-width of its noise band."""
-        return Table({name: self.result.extra["cumulative"][name] for name in ("x", "score", "y", "band")})
+        """One row a point: label, share of rows, score, running total and half-width of its noise band."""
+        names = ("x", "score", "y", "band")
+        columns: dict[str, Any] = {name: np.concatenate([curve[name] for curve in self.curves]) for name in names}
+        labels = [curve["label"] for curve in self.curves for _ in curve["x"]]
+        return Table({"label": labels, **columns})
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw a panel a curve; on given axes, only the curves, over one another."""
+        if ax is not None:
+            return super().plot(ax, **style)
+        high = len(self.curves)
+        self.axes_ = self.panels(high, 1, (6.4, 3.2 * high))
+        for panel, curve in zip(self.axes_.flat, self.curves, strict=True):
+            self._panel(panel, curve, style)
+        return self
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
-        """Draw the walk, its band and its range."""
-        top, bottom = self.walk(ax, drawn, **style)
-        ax.annotate("", xy=(1.02, top), xytext=(1.02, bottom), arrowprops={"arrowstyle": "<->", "color": INK})
-        ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{self.said(top - bottom)}", va="center", fontsize=9, color=INK)
-        self.walk_axes(ax, legend="best")
-        ax.set(xlim=(0, 1.16), xticks=np.linspace(0, 1, 6))
+        """Draw only the curves, over one another."""
+        for label, color in zip(dict.fromkeys(drawn["label"]), SERIES, strict=False):
+            curve = drawn.take(drawn["label"] == label)
+            line = {"color": color, "linewidth": 1.3, "label": short(label, 40)}
+            ax.plot(curve["x"], curve["y"], **line | style)
+        self._axes(ax, legend="best")
+
+    def _panel(self, ax: Any, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
+        """A running total over the band of its noise, and its highest and lowest point."""
+        self._axes(ax, title=fill(short(curve["label"], 120), 72))
+        x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
+        ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0)
+        ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | style)
+        top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
+        for level, tint in ((top, OVER), (bottom, UNDER)):
+            ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
+        ax.text(0.02, 0.02, self.told(curve, self.said(top - bottom)), transform=ax.transAxes, fontsize=8)
+        ax.margins(y=0.15)
+
+    def told(self, curve: Mapping[str, Any], kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
+        """What is said in a panel."""
+        return f"Kuiper {kuiper} (shaded: 95% noise band, pointwise)"
+
+    def _axes(self, ax: Any, **words: str) -> None:
+        ax.axhline(0, color=QUIET, linewidth=0.8)
+        ax.set_xlim(0, 1)
+        across = "Rows, from the lowest score to the highest"
+        self.labelled(ax, across, "Predicted minus happened, so far", rates="xy", **words)
 
 
 class ScoreDisplay(Display):
@@ -80,7 +125,7 @@ class ScoreDisplay(Display):
     """
 
     word = "score"
-    views: ClassVar[Mapping[str, type[View]]] = {"reliability": Reliability, "cumulative": Cumulative}
+    views = MappingProxyType({"reliability": Reliability, "cumulative": Cumulative})
     pools = False
 
 
@@ -95,14 +140,14 @@ class Variation(View):
         observed = "Accuracy" if measure == "confidence" else f"Observed {measure}"
         return f"Predicted {measure}", observed, self.result.value
 
-    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, color: str = UNDER, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "", color: str = UNDER, **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
         across, up, error = self.told()
         if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
             x = next(iter(drawn.values()))
             ax.vlines(x, drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
         line = {"color": color, "label": name or f"Observed, error {error:.2g}"} | style
-        self.square(drawn, "Predicted = observed", **line)
+        self.square(ax, drawn, "Predicted = observed", (0.0, 1.0), **line)
         self.labelled(ax, across, up, legend="upper left")
 
 
@@ -113,16 +158,20 @@ class Uncertainty(Variation):
     0 for calibrated predictions.
     """
 
+    needs = "bins of entropy"
+
+    @classmethod
+    def suits(cls, result: Result) -> bool:
+        """Whether variation is measured by entropy."""
+        return "uncertainty" in result.extra
+
     def told(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
         return "Mean entropy", "Error rate", float(self.result.extra["uncertainty_error"])
 
     def frame(self) -> Table:
         """Filled bins with mean entropy, error rate and the noise band."""
-        table = self.result.extra.get("uncertainty")
-        if table is None:
-            got = str(self.result.settings["variation"])
-            raise refusal("needs a result by entropy", where="kind='uncertainty'", got=got)
+        table = self.result.extra["uncertainty"]
         names = ("uncertainty", "error", "band_low", "band_high", "rows")
         return Table({name: table[name] for name in names}).take(table["rows"] > 0)
 
@@ -131,8 +180,10 @@ def _measure(result: Result) -> str:
     return str(result.settings["variation"]).replace("_", " ")
 
 
-class Ranks(View, size=(6.0, 4.0)):
+class Ranks(View):
     """How often the class that occurred had each rank, beside the probability that was predicted for that rank."""
+
+    size = (6.0, 4.0)
 
     def frame(self, cell: int | None = None) -> Table:
         """Rank, predicted and observed share, over all rows or within one bin of variation."""
@@ -142,15 +193,17 @@ class Ranks(View, size=(6.0, 4.0)):
 
     def draw(self, ax: Any, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
         """Draw the two distributions, of all rows or of one bin."""
-        drawn = drawn if cell is None else self.frame(cell)
+        title = ""
+        if cell is not None:
+            drawn, title = self.frame(cell), f"{_measure(self.result)} in {self.result.table['label'][cell]}"
         shown = drawn.take(slice(MOST_RANKS))
-        ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted", **style)
-        ax.bar(shown["rank"] + 0.2, shown["observed"], 0.36, color=SERIES[0], label="Observed", **style)
+        ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted")
+        ax.bar(shown["rank"] + 0.2, shown["observed"], **{"width": 0.36, "color": UNDER, "label": "Observed"} | style)
         ax.set_xticks(shown["rank"])
-        more = f" (of {drawn.rows})" if drawn.rows > shown.rows else ""
-        title = "" if cell is None else f"{_measure(self.result)} in {self.result.table['label'][cell]}"
-        names = f"Rank of the class that occurred{more}", "Share of rows"
-        self.labelled(ax, *names, shares="y", legend="best", title=title)
+        across = "Rank of the class that occurred"
+        if drawn.rows > shown.rows:
+            across += f" (of {drawn.rows})"
+        self.labelled(ax, across, "Share of rows", rates="y", legend="best", title=title)
 
 
 class VariationDisplay(Display):
@@ -166,11 +219,11 @@ class VariationDisplay(Display):
     """
 
     word = "variation"
-    views: ClassVar[Mapping[str, type[View]]] = {"variation": Variation, "uncertainty": Uncertainty, "ranks": Ranks}
+    views = MappingProxyType({"variation": Variation, "uncertainty": Uncertainty, "ranks": Ranks})
     pools = False
 
 
-class Curve(View, size=(6.4, 4.2)):
+class Curve(View):
     """Observed and predicted along a variable (paper 000, Figures 1b to 5).
 
     For the top label the error is drawn, one minus confidence and one minus correctness, as in the paper; otherwise
@@ -178,11 +231,13 @@ class Curve(View, size=(6.4, 4.2)):
     is beyond noise; the bars beneath show where the rows are.
     """
 
-    def check(self) -> None:
-        """It needs the curve."""
-        if "curve" not in self.result.extra:
-            what = "must be of by_variable on one numeric column, with its curve"
-            raise refusal(what, where="the result", got="it has ranges only", hint="kind='ranges'")
+    needs = "a curve, of one numeric column"
+    size = (6.4, 4.2)
+
+    @classmethod
+    def suits(cls, result: Result) -> bool:
+        """Whether there is a curve."""
+        return "curve" in result.extra
 
     @property
     def error(self) -> bool:
@@ -193,33 +248,35 @@ class Curve(View, size=(6.4, 4.2)):
         """The curves with their bands, as drawn."""
         curve = self.result.extra["curve"]
         if not self.error:
-            return Table(dict(curve))
+            return Table(curve)
         turned: dict[str, Any] = {"value": curve["value"]}
         for name, whole in (("observed", 1), ("predicted", 1), ("gap", 0)):
             turned[name] = whole - curve[name]
-            turned[f"{name}_low"], turned[f"{name}_high"] = whole - curve[f"{name}_high"], whole - curve[f"{name}_low"]
+            turned[f"{name}_low"] = whole - curve[f"{name}_high"]
+            turned[f"{name}_high"] = whole - curve[f"{name}_low"]
         return Table(turned)
 
-    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
+    def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw both curves, the worst range and the density."""
         value, extra = drawn["value"], self.result.extra
         word = "error" if self.error else "mean" if self.means else "rate"
-        for side, tint, dashes in (("observed", UNDER, "-"), ("predicted", OVER, (0, (5, 2)))):
-            ax.fill_between(value, drawn[f"{side}_low"], drawn[f"{side}_high"], color=tint, alpha=0.18, linewidth=0)
-            line = {"color": tint, "linewidth": 1.6, "linestyle": dashes, "label": f"{side.capitalize()} {word}"}
-            ax.plot(value, drawn[side], **line | style)
+        looks = {"observed": {"color": UNDER} | style, "predicted": {"color": OVER, "linestyle": DASHES}}
+        for side, look in looks.items():
+            ends = drawn[f"{side}_low"], drawn[f"{side}_high"]
+            ax.fill_between(value, *ends, color=look["color"], alpha=0.18, linewidth=0)
+            ax.plot(value, drawn[side], **{"linewidth": 1.6, "label": f"{side} {word}".capitalize()} | look)
         first, last = float(value.min()), float(value.max())
         low, high = extra["range"]
         if self.result.p_value <= 0.05 and high - low <= 0.9 * (last - first):  # else it is everywhere
             ax.axvspan(max(low, first), min(high, last), color=BAND, alpha=0.45, linewidth=0, zorder=0)
         if "density" in extra:
             bottom, top = ax.get_ylim()
-            ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
-            self.bars_beneath(ax, extra["density"])
             pad = 0.02 * (last - first or 1.0)
+            ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
             ax.set_xlim(first - pad, last + pad)
-        names = str(self.result.settings["column"]), f"{word.capitalize()}, with 95% bands"
-        self.labelled(ax, *names, rates="y", legend="best", title=name or "")
+            self.bars_beneath(ax, extra["density"])
+        up = f"{word.capitalize()}, with 95% bands"
+        self.labelled(ax, self.result.settings["column"], up, rates="y", legend="best", title=name)
 
 
 class OverRanges(View):
@@ -229,21 +286,15 @@ class OverRanges(View):
     """
 
     columns = ("label", "rows", "predicted", "observed", "gap_low", "gap_high", "p_adjusted")
+    size, a_row = (6.4, 1.5), 0.28
 
-    def inches(self, drawn: Table) -> tuple[float, float]:
-        """As wide as its ranges."""
-        return max(4.2, 1.6 + 0.55 * drawn.rows), 4.2
-
-    def draw(self, ax: Any, drawn: Table, *, name: str | None = None, **style: Any) -> None:
-        """Draw two marks a range."""
-        at = np.arange(drawn.rows)
-        ax.vlines(at, *self.happened(drawn), color=UNDER, alpha=0.5)
-        ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
-        ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
+    def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
+        """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
-        names = str(self.result.settings["column"]), "Rate, with simultaneous 95% intervals"
-        self.labelled(ax, *names, rates="y", legend="best", title=name or "")
+        at = self.rows(ax, words, drawn["observed"], self.happened(drawn), UNDER, **{"label": "Observed"} | style)
+        ax.plot(drawn["predicted"], at, "|", color=OVER, markersize=12, markeredgewidth=2, label="Predicted")
+        across = "Mean, with simultaneous 95% intervals"
+        self.labelled(ax, across, self.result.settings["column"], rates="x", legend="above", title=name)
 
 
 class VariableDisplay(Display):
@@ -260,18 +311,14 @@ class VariableDisplay(Display):
     """
 
     word = "variable"
-    views: ClassVar[Mapping[str, type[View]]] = {"curve": Curve, "ranges": OverRanges}
-
-    @classmethod
-    def usual(cls, result: Result) -> str:
-        """The curve where there is one."""
-        return "curve" if "curve" in result.extra else "ranges"
+    views = MappingProxyType({"curve": Curve, "ranges": OverRanges})
 
 
-class Classes(View, size=(6.0, 1.2), a_row=0.24, most=25):
+class Classes(View):
     """Error of each class, the largest first, with its noise floor; beyond noise in colour."""
 
     columns = ("class", "error", "noise_floor", "p_adjusted")
+    size, a_row, most = (6.0, 1.2), 0.24, 25
 
     def chosen(self) -> Any:
         """The most significant and then the largest errors first."""
@@ -279,9 +326,11 @@ class Classes(View, size=(6.0, 1.2), a_row=0.24, most=25):
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw a line a class from its noise floor to its error."""
-        floor, error, tint = drawn["noise_floor"], drawn["error"], np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
-        said = {"label": "Error (in colour: beyond noise)"} | style
-        at = self.rows(ax, [short(name) for name in drawn["class"]], error, (floor, error), tint, **said)
+        floor, error = drawn["noise_floor"], drawn["error"]
+        tint = np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
+        names = [short(name) for name in drawn["class"]]
+        dots = {"label": "Error (in colour: beyond noise)"} | style
+        at = self.rows(ax, names, error, (floor, error), tint, **dots)
         ax.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
         ax.set_xlim(left=0)
         more = self.result.table.rows - drawn.rows
@@ -289,13 +338,14 @@ class Classes(View, size=(6.0, 1.2), a_row=0.24, most=25):
         self.labelled(ax, "Calibration error of the class against the rest", legend="lower right", title=title)
 
 
-class Periods(View, size=(7.0, 3.8)):
+class Periods(View):
     """Predicted minus observed of every period with its simultaneous interval; steps that changed are named.
 
     The band is where noise alone keeps each period 95 times in 100. Rows without a date are left out.
     """
 
     columns = ("label", "predicted", "gap", "gap_low", "gap_high", "band_low", "band_high", "p_adjusted", "verdict")
+    size = (7.0, 3.8)
 
     def chosen(self) -> Any:
         """Those that have a date."""
@@ -303,18 +353,17 @@ class Periods(View, size=(7.0, 3.8)):
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
         """Draw the gaps in time."""
-        place, gap, low, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_low"], drawn["gap_high"]
+        place, gap, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_high"]
         noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
         ax.fill_between(place, *noise, color=BAND, linewidth=0, label="Noise alone")
         ax.axhline(0, color=QUIET, linewidth=0.8)
         ax.plot(place, gap, color=QUIET, linewidth=1)
         real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
-        for chosen, tint, words in [(~real, QUIET, "Within noise"), *self.sides(np.where(real, gap, 0.0))]:
-            ax.vlines(place[chosen], low[chosen], high[chosen], color=tint)
-            ax.plot(place[chosen], gap[chosen], "o", **{"markersize": 5, "color": tint, "label": words} | style)
+        tint = self.tinted(ax, np.where(real, gap, 0.0))
+        ax.vlines(place, drawn["gap_low"], high, color=tint)
+        ax.scatter(place, gap, **{"s": 26, "color": tint, "zorder": 3} | style)
         for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
-            at = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center"}
-            ax.annotate(str(drawn["verdict"][i]), (i, high[i]), fontsize=8, color=INK, **at)
+            ax.text(i, high[i], f"{drawn['verdict'][i]}\n", fontsize=8, ha="center", va="center")
         some = place[:: max(1, -(-drawn.rows // NAMED))]
-        ax.set_xticks(some, [str(drawn["label"][i]) for i in some])
+        ax.set_xticks(some, drawn["label"][some])
         self.labelled(ax, "", "Predicted minus observed", rates="y", legend="best", title=self.result.name)

@@ -14,7 +14,7 @@ from miscal.data.checks import one_of
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import frame_of
+from miscal.data.vectors import Array, frame_of, is_table
 from miscal.results import Result, Table
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.
@@ -39,22 +39,23 @@ def pyplot() -> Any:
 class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
+    needs: ClassVar[str] = ""  # what a result must have
     columns: ClassVar[tuple[str, ...]] = ()
-    size: ClassVar[tuple[float, float]]
-    a_row: ClassVar[float]
-    most: int
-
-    def __init_subclass__(cls, size: tuple[float, float] = (5.2, 5.0), a_row: float = 0.0, most: int = 0) -> None:
-        """Inches of a figure of its own, how many more it is high for each row that is drawn, and how many are."""
-        cls.size, cls.a_row, cls.most = size, a_row, most
+    size: ClassVar[tuple[float, float]] = (5.2, 5.0)  # inches of a figure of its own
+    a_row: ClassVar[float] = 0.0  # by how many it is higher for each row that is drawn
+    most: int = 0  # rows that are drawn, of those that are in order of importance
 
     def __init__(self, result: Result, most: int | None = None) -> None:
+        if not self.suits(result):
+            raise refusal(f"must have {self.needs}", where="the result", hint="choose another kind")
         self.result = result
-        self.most = self.most if most is None else most
-        self.check()
+        if most is not None:
+            self.most = most
 
-    def check(self) -> None:
-        """Refuse a result that this view cannot show."""
+    @classmethod
+    def suits(cls, result: Result) -> bool:  # noqa: ARG003  # some views need more
+        """Whether the view can show a result."""
+        return True
 
     def frame(self) -> Table:
         """Exactly what is drawn: where a view does not say otherwise, its columns of the rows that it has chosen."""
@@ -65,10 +66,12 @@ class View:
         return self.result.table["rows"] > 0
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
-        """Draw, on new axes or on those given; visual arguments only."""
+        """Draw, on new axes or on those given; style is that of what was observed."""
         drawn = self.frame()
-        ax = self.panels(1, 1, self.inches(drawn))[0, 0] if ax is None else self.open(ax)
+        if ax is None:
+            ax = self.panels(1, 1, self.inches(drawn))[0, 0]
         self.ax_, self.figure_ = ax, ax.figure
+        open_axes(ax)
         self.draw(ax, drawn, **style)
         return self
 
@@ -78,7 +81,7 @@ class View:
         self.figure_, axes = pyplot().subplots(high, wide, **options)
         self.ax_ = axes[0, 0]
         for ax in axes.flat:
-            self.open(ax)
+            open_axes(ax)
         return axes
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
@@ -93,69 +96,42 @@ class View:
         """Whether what was predicted is no event: rates are then the numbers they are."""
         return self.result.settings.get("target") in RESPONSES[1:]
 
-    def said(self, value: float, form: str = ".2%") -> str:
+    def said(self, value: float, sign: str = "") -> str:
         """A rate or a gap in words."""
-        return f"{value:{'+.3g' if form.startswith('+') else '.3g'}}" if self.means else f"{value:{form}}"
+        return f"{value:{sign}.3g}" if self.means else f"{value:{sign}.2%}"
 
     def happened(self, table: Mapping[str, Any]) -> tuple[Any, Any]:
         """The interval of the gap, around what happened: predicted minus the gap's bounds."""
         low, high = table["predicted"] - table["gap_high"], table["predicted"] - table["gap_low"]
         return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
-    def labelled(
-        self, ax: Any, x: str, y: str = "", *, rates: str = "", shares: str = "", legend: str = "", title: str = ""
-    ) -> None:
-        """Names of the axes; which of x and y are rates, in per cent unless they are other means, or shares of rows."""
-        ax.set_xlabel(x, color=INK)
-        ax.set_ylabel(y, color=INK)
-        for name in shares + ("" if self.means else rates):
+    def labelled(self, ax: Any, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
+        """Names of the axes; which of x and y are rates or shares, in per cent unless other means are predicted."""
+        ax.set(xlabel=x, ylabel=y)
+        for name in "" if self.means else rates:
             percent_axis(getattr(ax, f"{name}axis"))
-        if legend:
-            above = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": 2}
-            ax.legend(frameon=False, fontsize=9, **above if legend == "above" else {"loc": legend})
+        if legend == "above":
+            ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+        elif legend:
+            ax.legend(frameon=False, fontsize=9, loc=legend)
         if title:
-            ax.set_title(title, loc="left", fontsize=10, color=INK)
-
-    def walk(self, ax: Any, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:
-        """A running total over the band of its noise, and its highest and lowest point, whose distance is Kuiper's."""
-        x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
-        ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band, pointwise")
-        ax.axhline(0, color=QUIET, linewidth=0.8)
-        ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | line)
-        top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
-        for level, tint in ((top, OVER), (bottom, UNDER)):
-            ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
-        return top, bottom
-
-    def walk_axes(self, ax: Any, **words: str) -> None:
-        """The axes of running totals."""
-        ax.set_xlim(0, 1)
-        names = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
-        self.labelled(ax, *names, rates="y", shares="x", **words)
-
-    def open(self, ax: Any) -> Any:
-        """Axes without the lines at the top and on the right."""
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(colors=INK, labelsize=9)
-        return ax
+            ax.set_title(title, loc="left", fontsize=10)
 
     def bar_of_colours(self, drawn: Any, ax: Any, label: str, **place: Any) -> None:
         """What the colours of gaps say."""
-        bar = self.figure_.colorbar(drawn, ax=ax, **place)
-        bar.set_label(label, color=INK)
+        bar = self.figure_.colorbar(drawn, ax=ax, label=label, **place)
+        bar.outline.set_visible(False)
         if not self.means:
             percent_axis(bar.long_axis)
-        bar.outline.set_visible(False)
 
-    def square(self, drawn: Table, diagonal: str, ends: Any = (0.0, 1.0), **line: Any) -> None:
+    def square(self, ax: Any, drawn: Table, diagonal: str, ends: Any, **line: Any) -> None:
         """The second column against the first in a square, with the diagonal and, once, the band of noise."""
-        ax: Any = self.ax_
         x, y, *_ = drawn.values()
         if not ax.lines:
             band = drawn["band_low"], drawn["band_high"]
             ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
             ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
-        ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)
+        ax.plot(x, y, **{"marker": "o", "markersize": 4, "linewidth": 1.2} | line)
         ax.set(xlim=ends, ylim=ends, aspect="equal")
 
     def bars_beneath(self, ax: Any, given: Mapping[str, Any]) -> None:
@@ -164,14 +140,17 @@ class View:
         height, place = 0.1 * rows / max(rows.max(), 1e-300), ax.get_xaxis_transform()
         ax.stairs(height, given["edges"], fill=True, color=QUIET, alpha=0.4, zorder=0, transform=place)
 
-    def sides(self, gap: np.ndarray) -> list[tuple[np.ndarray, str, str]]:
-        """Those predicted too high and too low, where there are any: which they are, their colour and their words."""
-        every = (gap > 0, OVER, "Predicted too high"), (gap < 0, UNDER, "Predicted too low")
-        return [side for side in every if side[0].any()]
+    def tinted(self, ax: Any, gap: Array) -> Array:
+        """The colour of each gap, which the legend then explains; gaps of 0 are quiet."""
+        tints = np.select([gap > 0, gap < 0], [OVER, UNDER], QUIET)
+        for tint, words in ((OVER, "Predicted too high"), (UNDER, "Predicted too low")):
+            if tint in tints:
+                ax.plot([], [], "o", color=tint, markersize=5, label=words)
+        return tints
 
-    def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> np.ndarray:
+    def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> Array:
         """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
-        at = -np.arange(len(names), dtype=np.float64)
+        at = -np.arange(float(len(names)))
         ax.hlines(at, *ends, color=tint, linewidth=1.6, alpha=0.7)
         ax.scatter(value, at, **{"color": tint, "s": 26, "zorder": 3} | dots)
         ax.set_yticks(at, names, fontsize=8)
@@ -209,9 +188,9 @@ class Display:
         self.view = self.views[self.kind](result, **choices)
 
     @classmethod
-    def usual(cls, result: Result) -> str:  # noqa: ARG003  # some words look at it
-        """The kind of figure that suits a result."""
-        return next(iter(cls.views))
+    def usual(cls, result: Result) -> str:
+        """The first kind of figure that suits a result."""
+        return next(kind for kind, view in cls.views.items() if view.suits(result))
 
     @classmethod
     def from_result(cls, result: Result, *, kind: str | None = None, ax: Any = None, **style: Any) -> Self:
@@ -247,8 +226,8 @@ class Display:
             what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
             raise refusal(what, where=cls.__name__, got=f"'by' names {len(columns)}")
         p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **given)
-        names = list(p.columns)
-        pooled = names[:1] if len(names) == 1 else [names] if names else []
+        names = list(columns)
+        pooled = names if len(names) < 2 else [names]
         measure = getattr(import_module("miscal"), f"by_{cls.word}")
         return cls(measure(p, *pooled, **options), kind).plot(ax)
 
@@ -267,11 +246,13 @@ class Display:
         if not hasattr(estimator, "predict_proba"):
             got = f"it is {type(estimator).__name__}"
             raise refusal("must be a fitted classifier with predict_proba", where="'estimator'", got=got)
-        names = [by] if isinstance(by, str) else list(by) if isinstance(by, (list, tuple)) else []
-        if by is None or (names and all(isinstance(name, str) for name in names)):
-            columns = _columns(X, cls.word) if cls.pools else {}
+        names = [by] if isinstance(by, str) else by
+        if by is None and cls.pools:
+            by = _columns(X, cls.word)
+        elif isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
+            columns = _columns(X, cls.word)
             check_named(names, columns, "'X'", columns)
-            by = {name: columns[name] for name in names or columns} or None
+            by = {name: columns[name] for name in names}
         classes = list(estimator.classes_)
         options |= {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
         return cls.from_predictions(y, estimator.predict_proba(X), by, **options)
@@ -281,7 +262,10 @@ class Display:
         return self.view.frame()
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
-        """Draw, on new axes or on those given; visual arguments only. Nothing is computed here."""
+        """Draw, on new axes or on those given; nothing is computed here.
+
+        Style goes to matplotlib for what shows what was observed (of a list or a map the gaps), such as color="black".
+        """
         self.view.plot(ax, **style)
         self.ax_, self.figure_ = self.view.ax_, self.view.figure_
         return self
@@ -289,12 +273,17 @@ class Display:
 
 def _columns(data: Any, word: str) -> dict[str, Any]:
     """Columns by name: of a frame or dict, of an array of several columns, or the values of one."""
-    if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
+    if isinstance(data, Mapping) or is_table(data):
         return dict(frame_of(data, "'by'"))
     if isinstance(data, (np.ndarray, list, tuple)) and np.ndim(data) == 2:
-        values = np.asarray(data)
-        return {f"x{i}": values[:, i] for i in range(values.shape[1])}
+        return {f"x{i}": values for i, values in enumerate(np.transpose(data))}
     return {str(getattr(data, "name", None) or word): data}
+
+
+def open_axes(ax: Any) -> None:
+    """Take away the lines at the top and on the right."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=9)
 
 
 def percent_axis(axis: Any) -> None:
