@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 
-KERNELS = ("classes", "loess", "logistic", "order", "pairs", "simulate", "subpopulation", "sums", "variation")
+KERNELS = ("classes", "loess", "order", "pairs", "simulate", "subpopulation", "sums", "trees", "variation")
 
 
 def _install() -> None:

@@ -12,10 +12,8 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
-from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.inference.nulls import rising_rates
-from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -189,7 +187,7 @@ def abstention_reward(
     return -float(np.sum(cost_of_row * weight))
 
 
-LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # scores between them have log-odds
+ROWS = 1 << 13  # of a block: they stay in the nearest cache
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
@@ -322,18 +320,42 @@ def descended(
     return theta
 
 
+def residuals(x: np.ndarray, outcome: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
+    small = np.exp(-np.abs(x))
+    share = 1.0 / (1.0 + small)
+    rest = small * share
+    loss = np.maximum(x, 0.0) - outcome * x - np.log(share)
+    return loss, (np.where(x >= 0.0, share, rest) - outcome) * weight, rest * share * weight
+
+
+def logistic_loss(
+    theta: np.ndarray,
+    features: Callable[[int, int], np.ndarray],
+    outcome: np.ndarray,
+    weight: np.ndarray,
+    block: int = ROWS,
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Sum of log losses of a logistic regression, its gradient and Hessian, in blocks of rows.
+
+    `features` gives those of some rows, (features, rows); theta begins with the intercept.
+    """
+
+    def work(start: int, stop: int) -> tuple[float, np.ndarray, np.ndarray]:
+        whole = np.concatenate([np.ones((1, stop - start)), features(start, stop)])
+        part = weight[start:stop]
+        loss, off, bend = residuals(theta @ whole, outcome[start:stop], part)
+        return float(part @ loss), whole @ off, (whole * bend) @ whole.T
+
+    loss, gradient, hessian = zip(*over_blocks(len(outcome), work, block), strict=True)
+    return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
+
+
 def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Loss, gradient and Hessian."""
-    weight = NO_WEIGHT if pair.first is None else pair.first
-    zero, one = np.zeros(1), np.ones(1)
-
-    def work(start: int, stop: int) -> np.ndarray:
-        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
-        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, zero, one, theta))
-
-    total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
-    hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
-    return float(total[0, 0]), total[1], hessian
+    weight = np.ones(pair.rows) if pair.first is None else pair.first
+    logit = np.log(pair.predicted / (1.0 - pair.predicted))[None, :]
+    return logistic_loss(theta, lambda start, stop: logit[:, start:stop], pair.observed, weight)
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from miscal.data.errors import warn
-from miscal.data.vectors import Array, Floats, Integers, locked
-from miscal.kernels import logistic as kernels
+from miscal.data.vectors import Array, Floats, Integers, sigmoid
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import descended
+from miscal.metrics.losses import ROWS, descended, logistic_loss
 from miscal.recalibrate.sample import Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
@@ -23,10 +22,9 @@ Evaluate: TypeAlias = Callable[[Floats], State]
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
 
-KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
 BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
-SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
+MAPPED = 1 << 14  # rows of a block
 
 SEPARATED = (
     "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
@@ -93,31 +91,31 @@ class Features:
         """How many features."""
         return 2 if self.kind == "beta" else 1
 
-    @property
-    def arguments(self) -> tuple[int, float, float]:
-        """What the kernels take: kind, low, high."""
-        if self.kind == "probability":
-            return KINDS[self.kind], SMALLEST, 1.0
-        low = max(self.clip, SMALLEST)
-        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE)
-
     def rows(self, score: Floats) -> Floats:
-        """Features of a few rows, (count, rows)."""
-        held = np.clip(score, *self.arguments[1:])
+        """Features of rows, (count, rows)."""
+        if self.kind == "probability":
+            return score[None, :]
+        held = np.clip(score, self.clip, min(1.0 - self.clip, BELOW_ONE))
         if self.kind == "beta":
-            return np.stack([np.log(held), -np.log1p(-held)])
-        return (held if self.kind == "probability" else np.log(held / (1.0 - held)))[None, :]
+            return np.stack([np.log(held), -np.log(1.0 - held)])
+        return np.log(held / (1.0 - held))[None, :]
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
-        out = np.empty((len(score), 2))
-        rows, theta = locked(score), np.append(intercept, coefficients)
+        return mapped(score, lambda part: coefficients @ self.rows(part) + intercept)
 
-        def work(start: int, stop: int) -> None:
-            kernels.score_map(rows[start:stop], *self.arguments, theta, out[start:stop])
 
-        over_blocks(len(score), work)
-        return out
+def mapped(score: Floats, log_odds: Callable[[Floats], Floats]) -> Floats:
+    """Probabilities (n, 2) of the log-odds that a function gives, both ends accurate."""
+    out = np.empty((len(score), 2))
+
+    def work(start: int, stop: int) -> None:
+        x = log_odds(score[start:stop])
+        out[start:stop, 0] = sigmoid(-x)
+        out[start:stop, 1] = sigmoid(x)
+
+    over_blocks(len(score), work, MAPPED)
+    return out
 
 
 def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
@@ -126,16 +124,10 @@ def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
     return place, (x - knots[place]) / np.diff(knots)[place]
 
 
-def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
-    """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
-    small = np.exp(-np.abs(x))
-    share = 1.0 / (1.0 + small)
-    loss = np.maximum(x, 0.0) - outcome * x + np.log1p(small)
-    return loss, (np.where(x >= 0.0, share, small * share) - outcome) * weight, small * share * share * weight
-
-
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
+
+    block: int = ROWS
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
@@ -150,17 +142,17 @@ class LogisticFit:
         if identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(features.count), False
 
-    def evaluate(self, rows: Sample, theta: Floats) -> State:
-        """Sum of log losses, its gradient and Hessian."""
-        weight = np.empty(0) if rows.weight is None else rows.weight  # to the kernel ones
-        arguments = (*self.features.arguments, self.centre, self.scale, theta)
+    def made(self, rows: Sample) -> Callable[[int, int], Floats]:
+        """A function that gives the features of some of the rows."""
+        found = self.features.rows(rows.probability) - self.centre[:, None]
+        found *= self.scale[:, None]
+        return lambda start, stop: found[:, start:stop]
 
-        def work(start: int, stop: int) -> Floats:
-            part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)
-            return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
-
-        sums = np.sum(over_blocks(rows.rows, work), axis=0)
-        return float(sums[0, 0]), sums[1].copy(), np.triu(sums[2:]) + np.triu(sums[2:], 1).T
+    def evaluate(self, rows: Sample) -> Evaluate:
+        """The sum of log losses, its gradient and Hessian as a function of the coefficients."""
+        outcome = rows.outcome.astype(np.float64)
+        how: Any = {"outcome": outcome, "weight": rows.weights, "block": self.block}
+        return partial(logistic_loss, features=self.made(rows), **how)
 
     def minimum(self, free: Array) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
@@ -171,7 +163,7 @@ class LogisticFit:
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
-            return minimise(partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target)
+            return minimise(self.evaluate(rows), start, penalty * rows.total, rows.total, free, target)
 
         return warmed(self.rows, self.thin, fit, start)
 
@@ -192,7 +184,7 @@ class LogisticFit:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
         held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
-        return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
+        return self.evaluate(self.rows)(theta)[0] + 0.5 * self.l2 * held
 
 
 def fit_curve(

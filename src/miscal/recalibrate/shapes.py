@@ -5,24 +5,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.checks import number, one_of, truth, whole
-from miscal.data.libraries import linalg, optimize
+from miscal.data.libraries import linalg, optimize, sparse
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Floats, logit, sigmoid
+from miscal.data.vectors import Floats, logit
 from miscal.inference.nulls import rising_rates
 from miscal.kernels.sorting import sorted_order
-from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import descended
+from miscal.metrics.losses import descended, residuals
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, mapped
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
-BLOCK = 1 << 13  # rows at a time
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
@@ -339,18 +337,15 @@ class IsotonicLinePlotScaling(_Rising):
         return np.asarray(made)
 
     def _map(self, probability: Floats) -> Floats:
-        out = np.empty((len(probability), 2))
+        return mapped(probability, self._log_odds)
 
-        def work(start: int, stop: int) -> None:
-            place, part = between(self.knots_, logit(probability[start:stop], LOGIT_CLIP))
-            part = np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
-            below, above = self.values_[place], self.values_[place + 1]
-            x = below + part * (above - below)
-            x = np.where((part >= 0.0) & (part <= 1.0), np.clip(x, below, above), x)
-            out[start:stop] = np.stack([sigmoid(-x), sigmoid(x)], axis=1)  # both ends accurate
-
-        over_blocks(len(probability), work)
-        return out
+    def _log_odds(self, probability: Floats) -> Floats:
+        place, part = between(self.knots_, logit(probability, LOGIT_CLIP))
+        if self.outside == "clamp":
+            part = np.clip(part, 0.0, 1.0)
+        below, above = self.values_[place], self.values_[place + 1]
+        found = below + part * (above - below)
+        return np.where(part <= 1.0, np.minimum(found, above), found)  # not past the next knot by rounding
 
     def _formula(self) -> nodes.Formula:
         continued = self.outside == "slope"
@@ -362,35 +357,24 @@ class LineFit:
 
     def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
-        self.place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
-        self.part = np.clip(part, 0.0, 1.0) if clamp else part
+        place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
+        part = np.clip(part, 0.0, 1.0) if clamp else part
+        shares, places = np.stack([1.0 - part, part], axis=1), np.stack([place, place + 1], axis=1)
+        starts = np.arange(0, 2 * rows.rows + 1, 2)
+        self.hats = sparse.csr_array((shares.ravel(), places.ravel(), starts), shape=(rows.rows, len(knots)))
+        self.sums = np.tri(len(knots))  # values are sums of increments
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        values, size, rows, weight = np.cumsum(theta), len(theta), self.rows, self.rows.weights
-
-        def work(i: int, j: int) -> Floats:
-            at, t = self.place[i:j], self.part[i:j]
-            x = values[at] + t * (values[at + 1] - values[at])
-            loss, off, bend = residuals(x, rows.outcome[i:j], weight[i:j])
-
-            def both(own: Floats, next_one: Floats) -> Any:
-                return np.bincount(at, own, size) + np.bincount(at + 1, next_one, size)
-
-            u = 1.0 - t
-            side = np.bincount(at, bend * u * t, size)
-            total = np.full(size, weight[i:j] @ loss)
-            return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
-
-        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work, BLOCK), axis=0)
-        whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
-        # b = cumsum(theta): sums from the end, of the gradient once and of the Hessian on both sides.
-        whole = np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1)[::-1, ::-1]
+        weight = self.rows.weights
+        loss, residual, bend = residuals(self.hats @ (self.sums @ theta), self.rows.outcome, weight)
+        whole = (self.hats.T @ (self.hats * bend[:, None])).toarray()
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps
-        total = float(loss[0]) + 0.5 * float(pull @ off)
+        total = float(weight @ loss) + 0.5 * float(pull @ off)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
-        return total, np.cumsum(gradient[::-1])[::-1] + np.append(0.0, pull), whole + ridge
+        gradient = self.sums.T @ (self.hats.T @ residual) + np.append(0.0, pull)
+        return total, gradient, self.sums.T @ whole @ self.sums + ridge
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""
