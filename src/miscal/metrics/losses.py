@@ -338,11 +338,11 @@ def logistic_loss(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Sum of log losses of a logistic regression, its gradient and Hessian, in blocks of rows.
 
-    `features` gives those of some rows, (features, rows); theta begins with the intercept.
+    `features` gives those of some rows, (features, rows), the intercept's ones first.
     """
 
     def work(start: int, stop: int) -> tuple[float, np.ndarray, np.ndarray]:
-        whole = np.concatenate([np.ones((1, stop - start)), features(start, stop)])
+        whole = features(start, stop)
         part = weight[start:stop]
         loss, off, bend = residuals(theta @ whole, outcome[start:stop], part)
         return float(part @ loss), whole @ off, (whole * bend) @ whole.T
@@ -354,8 +354,9 @@ def logistic_loss(
 def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Loss, gradient and Hessian."""
     weight = np.ones(pair.rows) if pair.first is None else pair.first
-    logit = np.log(pair.predicted / (1.0 - pair.predicted))[None, :]
-    return logistic_loss(theta, lambda start, stop: logit[:, start:stop], pair.observed, weight)
+    logit = np.log(pair.predicted / (1.0 - pair.predicted))
+    features = np.stack([np.ones(pair.rows), logit])
+    return logistic_loss(theta, lambda start, stop: features[:, start:stop], pair.observed, weight)
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:

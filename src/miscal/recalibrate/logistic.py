@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from miscal.data.errors import warn
-from miscal.data.vectors import Array, Floats, Integers, sigmoid
+from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import ROWS, descended, logistic_loss
 from miscal.recalibrate.sample import Sample, warmed
@@ -111,8 +111,11 @@ def mapped(score: Floats, log_odds: Callable[[Floats], Floats]) -> Floats:
 
     def work(start: int, stop: int) -> None:
         x = log_odds(score[start:stop])
-        out[start:stop, 0] = sigmoid(-x)
-        out[start:stop, 1] = sigmoid(x)
+        small = np.exp(-np.abs(x))
+        large = 1.0 / (1.0 + small)
+        small *= large
+        out[start:stop, 0] = np.where(x >= 0.0, small, large)
+        out[start:stop, 1] = np.where(x >= 0.0, large, small)
 
     over_blocks(len(score), work, MAPPED)
     return out
@@ -143,9 +146,10 @@ class LogisticFit:
             self.centre, self.constant = np.zeros(features.count), False
 
     def made(self, rows: Sample) -> Callable[[int, int], Floats]:
-        """A function that gives the features of some of the rows."""
-        found = self.features.rows(rows.probability) - self.centre[:, None]
-        found *= self.scale[:, None]
+        """A function that gives the features of some of the rows, the intercept's first."""
+        found = np.ones((len(self.centre) + 1, rows.rows))
+        np.subtract(self.features.rows(rows.probability), self.centre[:, None], out=found[1:])
+        found[1:] *= self.scale[:, None]
         return lambda start, stop: found[:, start:stop]
 
     def evaluate(self, rows: Sample) -> Evaluate:

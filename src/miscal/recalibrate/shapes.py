@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.checks import number, one_of, truth, whole
-from miscal.data.libraries import linalg, optimize, sparse
+from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, logit
 from miscal.inference.nulls import rising_rates
 from miscal.kernels.sorting import sorted_order
-from miscal.metrics.losses import descended, residuals
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.losses import ROWS, descended, residuals
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.curves import Curve
@@ -357,24 +358,31 @@ class LineFit:
 
     def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
-        place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
-        part = np.clip(part, 0.0, 1.0) if clamp else part
-        shares, places = np.stack([1.0 - part, part], axis=1), np.stack([place, place + 1], axis=1)
-        starts = np.arange(0, 2 * rows.rows + 1, 2)
-        self.hats = sparse.csr_array((shares.ravel(), places.ravel(), starts), shape=(rows.rows, len(knots)))
+        self.place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
+        self.part = np.clip(part, 0.0, 1.0) if clamp else part
         self.sums = np.tri(len(knots))  # values are sums of increments
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        weight = self.rows.weights
-        loss, residual, bend = residuals(self.hats @ (self.sums @ theta), self.rows.outcome, weight)
-        whole = (self.hats.T @ (self.hats * bend[:, None])).toarray()
+        values, weight = self.sums @ theta, self.rows.weights
+
+        def work(start: int, stop: int) -> list[Floats]:
+            part, share, place = self.part[start:stop], weight[start:stop], self.place[start:stop]
+            rest = 1.0 - part
+            x = rest * values[place] + part * values[place + 1]
+            loss, residual, bend = residuals(x, self.rows.outcome[start:stop], share)
+            below = [share * loss, residual * rest, bend * rest * rest, bend * rest * part]
+            above = [residual * part, bend * part * part]
+            found = [np.bincount(place, each, len(theta)) for each in below]
+            return found + [np.bincount(place + 1, each, len(theta)) for each in above]
+
+        loss, low, low_bend, side, high, high_bend = np.sum(over_blocks(self.rows.rows, work, ROWS), axis=0)
+        whole = np.diag(low_bend + high_bend) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps
-        total = float(weight @ loss) + 0.5 * float(pull @ off)
+        gradient = self.sums.T @ (low + high) + np.append(0.0, pull)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
-        gradient = self.sums.T @ (self.hats.T @ residual) + np.append(0.0, pull)
-        return total, gradient, self.sums.T @ whole @ self.sums + ridge
+        return float(loss.sum() + 0.5 * (pull @ off)), gradient, self.sums.T @ whole @ self.sums + ridge
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""

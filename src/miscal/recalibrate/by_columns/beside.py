@@ -112,14 +112,14 @@ class DesignFit(LogisticFit):
         self.scale[own:] = np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
 
     def made(self, rows: Sample) -> Callable[[int, int], Floats]:
-        """A function that gives the features of some of the rows."""
+        """A function that gives the features of some of the rows, the intercept's first."""
 
         def work(start: int, stop: int) -> Floats:
             beside = self.design.rows(self.ready, start, stop)
             matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
             matrix -= self.centre[:, None]
             matrix *= self.scale[:, None]
-            return matrix
+            return np.concatenate([np.ones((1, stop - start)), matrix])
 
         return work
 
