@@ -1,6 +1,5 @@
 """Recalibrators made of others: one after another, and their weighted geometric mean."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar
@@ -31,10 +30,15 @@ def _are_weights(given: Any) -> bool:
 A_LIST = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
 
 
-def cross_fitted(recalibrator: Recalibrator, sample: Sample, folds: Array) -> Iterator[tuple[Recalibrator, Array]]:
-    """For every fold a copy fitted on all rows of the others, and the rows that it has not seen."""
+def held_out(recalibrator: Recalibrator, sample: Sample, folds: Array) -> tuple[Floats, bool]:
+    """What copies fitted on all folds but one say of the rows left out, and whether all of them keep the ranking."""
+    found, keeps_ranking = np.empty((sample.rows, sample.n_classes)), True
     for fold in np.unique(folds):
-        yield recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold))), np.flatnonzero(folds == fold)
+        test = np.flatnonzero(folds == fold)
+        fitted = recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold)))
+        found[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
+        keeps_ranking &= bool(fitted.keeps_ranking)
+    return found, keeps_ranking
 
 
 class Chain(Recalibrator):
@@ -163,11 +167,8 @@ class Blend(Recalibrator):
 
     def _learned_weights(self, sample: Sample) -> Floats:
         folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
-        seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
-        for own, each in zip(seen, self.recalibrators, strict=True):
-            for fitted, test in cross_fitted(each, sample, folds):
-                own[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
-        return blend_weights(logs_of(seen), sample.outcome, sample.weight)
+        seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
+        return blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weight)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         total = np.zeros((len(probability), self.n_classes_))

@@ -16,7 +16,7 @@ from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.columns import range_pooling
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import Blend, blend_weights, cross_fitted
+from miscal.recalibrate.combined import Blend, blend_weights, held_out
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
 
@@ -42,16 +42,11 @@ class Judged:
 def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
-    held_out = np.empty((sample.rows, sample.n_classes))
     try:
-        for fitted, test in cross_fitted(recalibrator, sample, folds):
-            done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
+        done.held_out, done.keeps_ranking = held_out(recalibrator, sample, folds)
     except MiscalError as error:
         failure = str(error).splitlines()[0]
-        done.row = {"name": name, "p_value": 1.0, "keeps_ranking": done.keeps_ranking, "failed": failure}
-    else:
-        done.held_out = held_out
+        done.row = {"name": name, "p_value": 1.0, "keeps_ranking": True, "failed": failure}
     return done
 
 

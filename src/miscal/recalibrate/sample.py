@@ -224,12 +224,12 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
-    at, _, events, expected = _from_below(score, happened, mass, NEAR)
-    refuted = (events >= 1.0) & (special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
+    at, total, events, expected = _from_below(score, happened, mass)
+    surprising = special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE
+    refuted = surprising & (events >= 1.0) & (at <= NEAR)
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
-    at, total, events, _ = _from_below(score, happened, mass, FURTHEST)
     last = int(found[-1])
     low = float(((events[last:] + HALF) / (total[last:] + 2.0 * HALF)).min())
     if not refuted.any() and last + 1 < at.size:
@@ -237,9 +237,9 @@ def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     return min(low, FURTHEST)
 
 
-def _from_below(score: Floats, happened: Floats, mass: Floats | None, most: float) -> list[Floats]:
-    """The distinct scores of at most so much, and of all rows up to each the weight, the events and those expected."""
-    rows = np.flatnonzero(score <= most)
+def _from_below(score: Floats, happened: Floats, mass: Floats | None) -> list[Floats]:
+    """The distinct scores up to the furthest, and of all rows up to each the weight, the events and those expected."""
+    rows = np.flatnonzero(score <= FURTHEST)
     order = rows[np.argsort(score[rows], kind="stable")]
     at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
     starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))

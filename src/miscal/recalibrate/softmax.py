@@ -9,7 +9,6 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,8 +28,8 @@ from miscal.recalibrate.sample import Sample, warmed
 
 LOGIT = Features("logit")
 LOWEST, HIGHEST = math.exp(-10.0), math.exp(10.0)  # inverse temperatures
-BLOCK = 2048  # rows at a time
-TASK = 32 * BLOCK  # rows to a thread
+CELLS = 1 << 16  # numbers in a block of rows
+LEAST_ROWS = 128  # of a block
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
@@ -52,13 +51,9 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
     return scores, (np.log(sums) + highest).squeeze(classes)
 
 
-def in_blocks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
+def in_blocks(rows: int, classes: int, work: Callable[[slice], Any]) -> list[Any]:
     """What `work` gives for each block of rows, in their order."""
-
-    def many(start: int, stop: int) -> list[Any]:
-        return [work(slice(at, min(at + BLOCK, stop))) for at in range(start, stop, BLOCK)]
-
-    return list(chain.from_iterable(over_blocks(rows, many, TASK)))
+    return over_blocks(rows, lambda start, stop: work(slice(start, stop)), max(LEAST_ROWS, CELLS // classes))
 
 
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
@@ -73,7 +68,7 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
         moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
         out[rows] = softmax(moved, 0)[0].T
 
-    in_blocks(len(matrix), work)
+    in_blocks(*matrix.shape, work)
     return out
 
 
@@ -85,44 +80,8 @@ def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
     return softmax_map(probability, np.full(classes, power), np.zeros(classes))
 
 
-class _Rows:
-    """Rows, one class a line: the logarithms of their probabilities, their shares of the mean, and their classes."""
-
-    def __init__(self, sample: Sample) -> None:
-        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
-        self.share = sample.weights / sample.total
-        self.outcome = sample.outcome.astype(np.intp)
-
-    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
-        return [sum(part) for part in zip(*in_blocks(len(self.share), work), strict=True)]
-
-    def own(self, values: Floats, rows: slice) -> Floats:
-        """Of (K, rows) values those of each row's own class."""
-        return np.asarray(values[self.outcome[rows], np.arange(values.shape[1])])
-
-
-def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
-    """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
-    data = _Rows(sample)
-
-    def evaluate(power: Floats) -> State:
-        def work(rows: slice) -> tuple[float, float, float]:
-            z, share = data.z[:, rows], data.share[rows]
-            likely, log_sum = softmax(power[0] * z, 0)
-            weighted, own = likely * z, data.own(z, rows)
-            mean = weighted.sum(axis=0)
-            spread = np.einsum("ij,ij->j", weighted, z) - mean * mean
-            return float(share @ (log_sum - power[0] * own)), float(share @ (mean - own)), float(share @ spread)
-
-        loss, slope, curvature = data.summed(work)
-        return loss, np.array([slope]), np.array([[curvature]])
-
-    return minimise(evaluate, start, np.zeros(1), 1.0, np.ones(1, bool))
-
-
 @dataclass(eq=False)
-class SoftmaxFit(_Rows):
+class SoftmaxFit:
     """The mean log loss plus penalty/2 (theta - target)², and its minimum.
 
     theta is (free, K + 1), the intercepts last, or (free, 2) where W is diagonal; classes beyond the first `free` have
@@ -134,15 +93,25 @@ class SoftmaxFit(_Rows):
     target: Floats
     power: float | None = None
 
-    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
-        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
-        super().__init__(sample)
+    def look_at(self, sample: Sample) -> None:
+        """Take rows, one class a line: the logarithms, the rows' shares of the mean, and their classes."""
+        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
         if self.power is not None:
             self.z *= self.power
             self.z -= softmax(self.z, 0)[1]
+        self.share = sample.weights / sample.total
+        self.outcome = sample.outcome.astype(np.intp)
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
         self.likely = np.empty((self.free, sample.rows))  # at the point last evaluated
+
+    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
+        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
+        return [sum(part) for part in zip(*in_blocks(len(self.share), len(self.z), work), strict=True)]
+
+    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
+        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
+        self.look_at(sample)
         longest = [0.0]
 
         def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
@@ -173,8 +142,9 @@ class SoftmaxFit(_Rows):
             scores[: self.free] = self.moved(theta, z)
             likely, log_sum = softmax(scores, 0)
             self.likely[:, rows] = likely[: self.free]
-            likely[self.outcome[rows], np.arange(len(share))] -= 1.0
-            return float(share @ (log_sum - self.own(scores, rows))), self.gathered(likely[: self.free] * share, z)
+            own = self.outcome[rows], np.arange(len(share))
+            likely[own] -= 1.0
+            return float(share @ (log_sum - scores[own])), self.gathered(likely[: self.free] * share, z)
 
         loss, gradient = self.summed(work)
         off = theta - self.target
@@ -234,6 +204,29 @@ class SoftmaxFit(_Rows):
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
         curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
         return lambda gradient: np.asarray(classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T)
+
+
+def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
+    """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
+    nothing = np.zeros((0, 2))  # no coefficients beside the power
+    data = SoftmaxFit(nothing, nothing)
+    data.look_at(sample)
+    own = data.z[data.outcome, np.arange(sample.rows)]
+
+    def evaluate(power: Floats) -> State:
+        def work(rows: slice) -> tuple[float, float, float]:
+            z, share = data.z[:, rows], data.share[rows]
+            likely, log_sum = softmax(power[0] * z, 0)
+            likely *= z
+            mean = likely.sum(axis=0)
+            spread = np.einsum("ij,ij->j", likely, z) - mean * mean
+            off = mean - own[rows]
+            return float(share @ (log_sum - power[0] * own[rows])), float(share @ off), float(share @ spread)
+
+        loss, slope, curvature = data.summed(work)
+        return loss, np.array([slope]), np.array([[curvature]])
+
+    return minimise(evaluate, start, np.zeros(1), 1.0, np.ones(1, bool))
 
 
 class TemperatureScaling(Recalibrator):
@@ -326,8 +319,7 @@ class VectorScaling(_Softmax):
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
-        share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
-        start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
+        start = np.tile([1.0, 0.0], (sample.n_classes, 1))
         nothing = np.zeros(start.shape)
         theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
@@ -470,8 +462,7 @@ class DirichletCalibration(_Softmax):
         theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
-        full = np.zeros((classes, classes + 1))
-        full[: len(theta)] = theta
+        full = np.pad(theta, ((0, classes - len(theta)), (0, 0)))
         self.coefficients_ = full[:, :-1].copy()
         self.intercepts_ = full[:, -1].copy()
 
