@@ -14,6 +14,7 @@ from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.inference.nulls import rising_rates
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -68,7 +69,7 @@ def decomposed(
 
 def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Distinct predictions in order, with the weight and the weighted events of each."""
-    order = np.argsort(pair.predicted, kind="stable")
+    order = sorted_order(pair.predicted)
     scores = pair.predicted[order]
     starts = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
     weight = np.ones(pair.rows) if pair.first is None else pair.first[order]

@@ -162,10 +162,8 @@ def _ours(name: str) -> type[Recalibrator] | None:
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, recalibrate.Recalibrator):
         return _encoded(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
-        return value.tolist()
     if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(name, value.tolist())
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
     if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value)):

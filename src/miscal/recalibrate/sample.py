@@ -15,6 +15,8 @@ from miscal.data.columns import Columns
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array, Floats, locked, logit, sigmoid
+from miscal.metrics.losses import pooled_scores
+from miscal.pairs import Pair
 from miscal.recalibrate.export import formula as nodes
 
 LEAST = 1e-12  # probabilities are held above it in the log loss
@@ -224,7 +226,10 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
-    at, total, events, expected = _from_below(score, happened, mass)
+    low_ones = score <= FURTHEST
+    beside = None if mass is None else mass[low_ones]
+    at, weight, here = pooled_scores(Pair(score[low_ones], happened[low_ones], beside))
+    total, events, expected = np.cumsum(weight), np.cumsum(here), np.cumsum(weight * at)
     surprising = special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE
     refuted = surprising & (events >= 1.0) & (at <= NEAR)
     found = np.flatnonzero(refuted | (at == 0.0))
@@ -235,13 +240,3 @@ def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     if not refuted.any() and last + 1 < at.size:
         low = min(low, float(at[last + 1]))
     return min(low, FURTHEST)
-
-
-def _from_below(score: Floats, happened: Floats, mass: Floats | None) -> list[Floats]:
-    """The distinct scores up to the furthest, and of all rows up to each the weight, the events and those expected."""
-    rows = np.flatnonzero(score <= FURTHEST)
-    order = rows[np.argsort(score[rows], kind="stable")]
-    at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
-    starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-    parts = weight, weight * happened[order], weight * at
-    return [at[starts], *(np.cumsum(np.add.reduceat(part, starts)) for part in parts)]

@@ -9,9 +9,9 @@ from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, logit
 from miscal.inference.nulls import rising_rates
-from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import ROWS, descended, residuals
+from miscal.metrics.losses import ROWS, descended, pooled_scores, residuals
+from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.curves import Curve
@@ -236,18 +236,14 @@ class IsotonicCalibration(_Rising):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
-        order = sorted_order(sample.probability)
-        sorted_scores = sample.probability[order]
-        starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
-        weight = sample.weights[order]
-        mass = np.add.reduceat(weight, starts)
-        rates = rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass)
+        scores, mass, events = pooled_scores(Pair(sample.probability, sample.outcome, sample.weight))
+        rates = rising_rates(events, mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
             rates = self._off_the_ends(rates, mass, sample)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
-        self.knots_, self.values_ = sorted_scores[starts][ends], rates[ends]
+        self.knots_, self.values_ = scores[ends], rates[ends]
 
     def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
         """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
