@@ -337,7 +337,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             found = self._formula()
         elif not self.uses_columns:
             maps: Any = [one.formula() for one in self.each_]
-            found = nodes.Each(tuple(maps), bool(self.divided))
+            found = nodes.Each(tuple(maps), self.divided)
         if found is None or (self.n_classes_ > 2 and not isinstance(found, (nodes.Softmax, nodes.Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
@@ -358,6 +358,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return len(self.classes_)
 
     def _forget(self) -> None:
+        nodes.forget(self)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 

@@ -166,7 +166,7 @@ class Blend(Recalibrator):
         self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
 
     def _learned_weights(self, sample: Sample) -> Floats:
-        folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
+        folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
         seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
         return blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weight)
 
@@ -213,20 +213,21 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) ->
 
 def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     """Minimise the convex loss on the simplex."""
-    count = len(logs)
-    share = np.full(len(outcome), 1.0 / len(outcome)) if weight is None else weight / weight.sum()
-    own = np.take_along_axis(logs, outcome.astype(np.int64)[None, :, None], axis=2)[:, :, 0]
+    share = np.ones(len(outcome)) if weight is None else weight
+    share = share / share.sum()
+    own = logs[:, np.arange(len(outcome)), outcome.astype(np.intp)] @ share
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:
         likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))
         likely *= share[:, None]
-        slope = np.einsum("mnk,nk->m", logs, likely) - own @ share
-        return float(share @ log_sum - weights @ (own @ share)), slope
+        return float(share @ log_sum - weights @ own), np.einsum("mnk,nk->m", logs, likely) - own
 
-    rule = {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(len(w))}
-    options = {"maxiter": MOST_STEPS, "ftol": 1e-9}
-    start, bounds = np.full(count, 1.0 / count), [(0.0, 1.0)] * count
-    limits: Any = {"bounds": bounds, "constraints": [rule], "options": options}
+    start = np.full(len(logs), 1.0 / len(logs))
+    limits: Any = {
+        "bounds": [(0.0, 1.0)] * len(logs),
+        "constraints": {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        "options": {"maxiter": MOST_STEPS, "ftol": 1e-9},
+    }
     found = optimize.minimize(evaluate, start, jac=True, method="SLSQP", **limits).x
     held = np.clip(found, 0.0, 1.0)
     return np.asarray(held / held.sum())

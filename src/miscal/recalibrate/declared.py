@@ -271,13 +271,12 @@ def _array(name: str, value: Any, field: Field, n_classes: int) -> Array:
     kinds, dtype = _KINDS[field.kind]
     array = np.array(value)
     shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
-    fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=False)]
-    if array.ndim != len(shape) or not all(fits) or not (array.size == 0 or array.dtype.kind in kinds):
+    fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=True)]
+    if not all(fits) or (array.size and array.dtype.kind not in kinds):
         raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
-    array = array.astype(dtype)
-    if array.dtype.kind != "b" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
+    if field.kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
         raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
-    return array
+    return array.astype(dtype)
 
 
 def _labels(value: Any) -> Array:

@@ -92,9 +92,13 @@ def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
     """What each row loses by (n, K) probabilities or means: log loss, infinite where it was ruled out, or deviance."""
     if rows.response != "binary":
         return Sample.of(rows, Columns({})).losses(held_out)
-    chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
     with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(chosen))
+        return np.asarray(-np.log(_own(held_out, rows)))
+
+
+def _own(values: np.ndarray, rows: Predictions) -> np.ndarray:
+    """Of (n, K) values those of each row's own class."""
+    return np.asarray(values[np.arange(rows.rows), rows.outcome.astype(np.intp)])
 
 
 def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
@@ -166,8 +170,7 @@ def _beyond(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> np.nd
         return np.asarray((rows.outcome - right[:, 1]) * (family.link(held_out[:, 1]) - family.link(right[:, 1])))
     with np.errstate(divide="ignore", invalid="ignore"):
         change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
-    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
-    return np.asarray(own - (right * change).sum(axis=1))
+    return np.asarray(_own(change, rows) - (right * change).sum(axis=1))
 
 
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:

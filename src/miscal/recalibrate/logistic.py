@@ -131,14 +131,12 @@ class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
     block: int = ROWS
+    warm: bool = True  # whether a part of the rows is fitted first
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
-        self.thin = rows.thinned()  # rows to start from
-        thin = self.thin or rows  # enough: the coordinates need not be exact
-        made = features.rows(thin.probability)
-        self.centre = np.average(made, axis=1, weights=thin.weight)
-        deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=thin.weight))
+        made = features.rows((rows.thinned() or rows).probability)  # enough: the coordinates need not be exact
+        self.centre, deviation = made.mean(axis=1), made.std(axis=1)
         reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
         self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
@@ -169,7 +167,7 @@ class LogisticFit:
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
             return minimise(self.evaluate(rows), start, penalty * rows.total, rows.total, free, target)
 
-        return warmed(self.rows, self.thin, fit, start)
+        return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
     def best(self, *, positive: bool) -> tuple[Floats, bool]:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.

@@ -65,7 +65,7 @@ def _deviances(link: Floats, outcome: Floats) -> Floats:
 
 def exp_held(link: Floats) -> Floats:
     """The exponential, held where it neither overflows nor underflows, as formulas hold it."""
-    return np.asarray(np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST)))
+    return np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST))
 
 
 FAMILIES = {
@@ -165,7 +165,7 @@ class Sample:
         """What each row loses by (n, K) probabilities, or by means as recalibrators carry them."""
         if self.response != "binary":
             return self.family.losses(self.family.link(mapped[:, 1]), self.outcome)
-        return np.asarray(-np.log(np.maximum(mapped[np.arange(self.rows), self.outcome], LEAST)))
+        return -np.log(np.maximum(mapped[np.arange(self.rows), self.outcome], LEAST))
 
     def take(self, rows: Array) -> "Sample":
         """Some of the rows."""
@@ -179,10 +179,9 @@ class Sample:
         return thin if thin is not None and (thin.class_weights > 0).all() else None
 
 
-def warmed(
-    sample: Sample, thin: Sample | None, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats
-) -> tuple[Floats, bool]:
-    """What `fit` finds from a start, and whether it has no end; from where a part of the rows ends, if there is one."""
+def warmed(sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats) -> tuple[Floats, bool]:
+    """What `fit` finds from a start, and whether it has no end; of many rows from where a part of them ends."""
+    thin = sample.thinned()
     if thin is not None:
         found, without_end = fit(thin, start)
         start = start if without_end else found
@@ -207,7 +206,7 @@ def unit_of(total: float, rows: float) -> float:
 def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
     """Rates of cells of so many rows, held `smooth` of an event away from certainty: e / (n + 2 e) at least."""
     edge = smooth / (np.maximum(mass, 0.0) + 2.0 * smooth) if smooth else 0.0
-    return np.asarray(np.clip(rate, edge, 1.0 - np.asarray(edge)))
+    return np.clip(rate, edge, 1.0 - np.asarray(edge))
 
 
 def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats | None:

@@ -74,12 +74,12 @@ class HistogramBinning(Recalibrator):
         codes, weights = bin_index(score, self.edges_), sample.weights
         total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
         events = np.bincount(codes, weights=weights * sample.outcome, minlength=len(self.edges_) - 1)
-        self.values_ = self.rates(np.asarray(events, np.float64), np.asarray(total, np.float64), sample.rows)
+        self.values_ = self.rates(events, total, sample.rows)
 
-    def rates(self, events: Floats, total: Floats, rows: float) -> Floats:
+    def rates(self, events: Any, total: Any, rows: float) -> Floats:
         """What bins with such sums of weights give; `rows` is how many there are in all."""
         rate = np.divide(events, total, out=np.zeros(len(total)), where=total > 0)
-        held = inside(rate, total / unit_of(float(total.sum()), rows), float(self.smooth))
+        held = inside(rate, total / unit_of(float(total.sum()), rows), self.smooth)
         return np.where(total > 0, held, EMPTY_BIN)
 
     def _map(self, probability: Floats) -> Floats:
@@ -129,7 +129,7 @@ class ScalingBinning(Curve):
     @property
     def divided(self) -> bool:  # type: ignore[override]
         """Whether rows of several classes are divided by their sums."""
-        return bool(self.renormalise)
+        return self.renormalise
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a value."""
@@ -139,7 +139,7 @@ class ScalingBinning(Curve):
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), 0.0))
         scaled, weights = super()._map(sample.probability)[:, 1], sample.weights
-        self.edges_ = _halfway_edges(scaled, int(self.bins), weights)
+        self.edges_ = _halfway_edges(scaled, self.bins, weights)
         codes = bin_index(scaled, self.edges_)
         sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
         self.values_ = np.clip(sums / np.bincount(codes, weights=weights, minlength=len(sums)), 0.0, 1.0)
@@ -247,7 +247,7 @@ class IsotonicCalibration(_Rising):
 
     def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
         """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
-        moved, smooth = rates.copy(), float(self.smooth)
+        moved, smooth = rates.copy(), self.smooth
         count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
         for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
             total = float(mass[block].sum())
@@ -312,26 +312,26 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self.knots_, l2 = self._placed(sample), max(float(self.l2), RIDGE) / sample.total
+        self.knots_, l2 = self._placed(sample), max(self.l2, RIDGE) / sample.total
 
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
             line = LineFit(rows, self.knots_, clamp=self.outside == "clamp", l2=l2 * rows.total)
             return line.minimum(start), False
 
         as_it_is = np.append(self.knots_[0], np.diff(self.knots_))
-        self.values_ = np.cumsum(warmed(sample, sample.thinned(), fit, as_it_is)[0])
+        self.values_ = np.cumsum(warmed(sample, fit, as_it_is)[0])
 
     def _placed(self, rows: Sample) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
         if self.placement == "probability":
-            return np.asarray(np.log(shares / (1.0 - shares)))
+            return np.log(shares / (1.0 - shares))
         held = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
         edges = quantile_edges(held, self.knots + 1, rows.weight)[1:-1]
         made = np.unique(np.log(edges) - np.log1p(-edges))
         if made.size < 2:  # hardly any distinct scores: one line through their middle
             middle = float(np.median(np.log(held) - np.log1p(-held)))
             return np.array([middle - 1.0, middle + 1.0])
-        return np.asarray(made)
+        return made
 
     def _map(self, probability: Floats) -> Floats:
         return mapped(probability, self._log_odds)
@@ -362,7 +362,7 @@ class LineFit:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
         values, weight = self.sums @ theta, self.rows.weights
 
-        def work(start: int, stop: int) -> list[Floats]:
+        def work(start: int, stop: int) -> list[Any]:
             part, share, place = self.part[start:stop], weight[start:stop], self.place[start:stop]
             rest = 1.0 - part
             x = rest * values[place] + part * values[place + 1]

@@ -39,7 +39,7 @@ LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 def logs_of(probability: Floats) -> Floats:
     """Logarithms of probabilities held at 1e-12 or more."""
-    return np.asarray(np.log(np.maximum(probability, LOGIT_CLIP)))
+    return np.log(np.maximum(probability, LOGIT_CLIP))
 
 
 def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
@@ -68,7 +68,7 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
         moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
         out[rows] = softmax(moved, 0)[0].T
 
-    in_blocks(*matrix.shape, work)
+    in_blocks(len(matrix), matrix.shape[1], work)
     return out
 
 
@@ -261,7 +261,7 @@ class TemperatureScaling(Recalibrator):
         return 1.0 / self.inverse_temperature_
 
     def _fit(self, sample: Sample) -> None:
-        (power,), without_end = warmed(sample, sample.thinned(), fitted_power, np.ones(1))
+        (power,), without_end = warmed(sample, fitted_power, np.ones(1))
         self.inverse_temperature_ = float(np.clip(power, LOWEST, HIGHEST))
         if without_end or power != self.inverse_temperature_:
             warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
@@ -321,7 +321,7 @@ class VectorScaling(_Softmax):
     def _fit(self, sample: Sample) -> None:
         start = np.tile([1.0, 0.0], (sample.n_classes, 1))
         nothing = np.zeros(start.shape)
-        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing).fitted, start)
+        theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
         self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
@@ -386,12 +386,12 @@ class StructuredScaling(_Softmax):
         classes, power = sample.n_classes, heat.inverse_temperature_
         # Without its intercepts the target is temperature scaling: W = I of z = ln(p) / temperature.
         target = np.eye(classes, classes + 1)
-        own = 2.0 * float(self.strength) * classes / sample.total
+        own = 2.0 * self.strength * classes / sample.total
         penalty = np.where(target > 0, own, own * (classes - 1))
         if self.structure == "vector":
             target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
         penalty[:, -1] = own
-        found, _ = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target, power).fitted, target)
+        found, _ = warmed(sample, SoftmaxFit(penalty, target, power).fitted, target)
         self.temperature_ = heat.temperature_
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
@@ -457,9 +457,9 @@ class DirichletCalibration(_Softmax):
         whole = np.eye(classes, classes + 1)
         as_is = whole[:-1] - whole[-1] if self.reference else whole
         start, target = 0.5 * as_is, as_is * (self.towards == "identity")
-        penalty = np.full(start.shape, 2.0 * float(self.l2))
+        penalty = np.full(start.shape, 2.0 * self.l2)
         penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
-        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target).fitted, start)
+        theta, separated = warmed(sample, SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
         full = np.pad(theta, ((0, classes - len(theta)), (0, 0)))

@@ -100,7 +100,7 @@ class DesignFit(LogisticFit):
         super().__init__(rows, features, l2)
         self.design, self.ready, own = design, design.ready(rows.columns), features.count
         self.block = design.block
-        self.thin = None  # the columns are those of all rows
+        self.warm = False  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
         self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
         # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.

@@ -29,8 +29,7 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
     recalibrator.check_fitted()
     several = recalibrator.n_classes_ > 2
     names = [column] if isinstance(column, str) else list(column)
-    fine = all(isinstance(name, str) for name in names)
-    if not fine or several == isinstance(column, str) or (several and len(names) != recalibrator.n_classes_):
+    if len(names) != (recalibrator.n_classes_ if several else 1) or not all(isinstance(name, str) for name in names):
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
     found = recalibrator.formula()
