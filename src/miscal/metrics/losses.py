@@ -283,12 +283,13 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         step[free] = np.linalg.lstsq(state[2][np.ix_(free, free)], state[1][free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
-    theta = descended(lambda at: _derivatives(pair, at), np.array([0.0, 1.0]), step_at)
+    evaluate = _derivatives(pair)
+    theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, _derivatives(pair, theta)[2], free)), 0.0))
+    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, evaluate(theta)[2], free)), 0.0))
     return [
         Estimate(float(value), float(value - reach * error), float(value + reach * error))
         for value, error in zip(theta[free], spread, strict=True)
@@ -352,12 +353,11 @@ def logistic_loss(
     return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
 
 
-def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Loss, gradient and Hessian."""
+def _derivatives(pair: Pair) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
+    """Loss, gradient and Hessian as a function of the coefficients."""
     weight = np.ones(pair.rows) if pair.first is None else pair.first
-    logit = np.log(pair.predicted / (1.0 - pair.predicted))
-    features = np.stack([np.ones(pair.rows), logit])
-    return logistic_loss(theta, lambda start, stop: features[:, start:stop], pair.observed, weight)
+    features = np.stack([np.ones(pair.rows), np.log(pair.predicted / (1.0 - pair.predicted))])
+    return lambda theta: logistic_loss(theta, lambda start, stop: features[:, start:stop], pair.observed, weight)
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:

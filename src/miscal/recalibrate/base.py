@@ -412,10 +412,7 @@ def pairs(probability: Floats) -> Floats:
     """(n,) = P(class 1) as (n, 2); what has a column a class stays as it is."""
     if probability.ndim == 2:
         return probability
-    out = np.empty((len(probability), 2))
-    np.subtract(1.0, probability, out=out[:, 0])
-    out[:, 1] = probability
-    return out
+    return np.stack([1.0 - probability, probability], axis=1)
 
 
 def as_rows(probability: Floats) -> Floats:

@@ -146,14 +146,17 @@ class LogisticFit:
     def made(self, rows: Sample) -> Callable[[int, int], Floats]:
         """A function that gives the features of some of the rows, the intercept's first."""
         found = np.ones((len(self.centre) + 1, rows.rows))
-        np.subtract(self.features.rows(rows.probability), self.centre[:, None], out=found[1:])
-        found[1:] *= self.scale[:, None]
+
+        def fill(start: int, stop: int) -> None:
+            part = self.features.rows(rows.probability[start:stop])
+            found[1:, start:stop] = (part - self.centre[:, None]) * self.scale[:, None]
+
+        over_blocks(rows.rows, fill, self.block)
         return lambda start, stop: found[:, start:stop]
 
     def evaluate(self, rows: Sample) -> Evaluate:
         """The sum of log losses, its gradient and Hessian as a function of the coefficients."""
-        outcome = rows.outcome.astype(np.float64)
-        how: Any = {"outcome": outcome, "weight": rows.weights, "block": self.block}
+        how: Any = {"outcome": rows.outcome, "weight": rows.weights, "block": self.block}
         return partial(logistic_loss, features=self.made(rows), **how)
 
     def minimum(self, free: Array) -> tuple[Floats, bool]:
