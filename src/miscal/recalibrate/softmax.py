@@ -319,7 +319,8 @@ class VectorScaling(_Softmax):
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
-        start = np.tile([1.0, 0.0], (sample.n_classes, 1))
+        share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
+        start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
         nothing = np.zeros(start.shape)
         theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
