@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 
-KERNELS = ("classes", "loess", "order", "pairs", "simulate", "subpopulation", "sums", "trees", "variation")
+KERNELS = ("classes", "loess", "logistic", "order", "pairs", "simulate", "subpopulation", "sums", "variation")
 
 
 def _install() -> None:

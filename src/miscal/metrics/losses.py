@@ -6,6 +6,7 @@ Those are slope, intercept, calibration in the large, the ratio, and the smooth 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.inference.nulls import rising_rates
+from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
@@ -188,7 +190,8 @@ def abstention_reward(
     return -float(np.sum(cost_of_row * weight))
 
 
-ROWS = 1 << 13  # of a block: they stay in the nearest cache
+SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
+BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
@@ -283,7 +286,8 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         step[free] = np.linalg.lstsq(state[2][np.ix_(free, free)], state[1][free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
-    evaluate = _derivatives(pair)
+    as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
+    evaluate = partial(logistic_loss, pair.predicted, pair.observed, pair.first, *as_logit)
     theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
@@ -322,42 +326,18 @@ def descended(
     return theta
 
 
-def residuals(x: np.ndarray, outcome: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
-    small = np.exp(-np.abs(x))
-    share = 1.0 / (1.0 + small)
-    rest = small * share
-    loss = np.maximum(x, 0.0) - outcome * x - np.log(share)
-    return loss, (np.where(x >= 0.0, share, rest) - outcome) * weight, rest * share * weight
-
-
 def logistic_loss(
-    theta: np.ndarray,
-    features: Callable[[int, int], np.ndarray],
-    outcome: np.ndarray,
-    weight: np.ndarray,
-    block: int = ROWS,
+    score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, *arguments: Any
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Sum of log losses of a logistic regression, its gradient and Hessian, in blocks of rows.
+    """Sum of log losses of a logistic curve of the score, its gradient and Hessian; `arguments` are the kernel's."""
+    weight = np.empty(0) if weight is None else weight  # to the kernel ones
 
-    `features` gives those of some rows, (features, rows), the intercept's ones first.
-    """
+    def work(start: int, stop: int) -> np.ndarray:
+        observed = outcome[start:stop].astype(np.float64)
+        return np.asarray(score_pass(score[start:stop], observed, weight[start:stop], *arguments))
 
-    def work(start: int, stop: int) -> tuple[float, np.ndarray, np.ndarray]:
-        whole = features(start, stop)
-        part = weight[start:stop]
-        loss, off, bend = residuals(theta @ whole, outcome[start:stop], part)
-        return float(part @ loss), whole @ off, (whole * bend) @ whole.T
-
-    loss, gradient, hessian = zip(*over_blocks(len(outcome), work, block), strict=True)
-    return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
-
-
-def _derivatives(pair: Pair) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
-    """Loss, gradient and Hessian as a function of the coefficients."""
-    weight = np.ones(pair.rows) if pair.first is None else pair.first
-    features = np.stack([np.ones(pair.rows), np.log(pair.predicted / (1.0 - pair.predicted))])
-    return lambda theta: logistic_loss(theta, lambda start, stop: features[:, start:stop], pair.observed, weight)
+    total = np.sum(over_blocks(len(score), work), axis=0)
+    return float(total[0, 0]), total[1], total[2:]
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:

@@ -12,8 +12,9 @@ import numpy as np
 
 from miscal.data.errors import warn
 from miscal.data.vectors import Array, Floats, Integers
+from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import ROWS, descended, logistic_loss
+from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
 from miscal.recalibrate.sample import Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
@@ -22,8 +23,8 @@ Evaluate: TypeAlias = Callable[[Floats], State]
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
 
+KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
-BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MAPPED = 1 << 14  # rows of a block
 
 SEPARATED = (
@@ -91,14 +92,20 @@ class Features:
         """How many features."""
         return 2 if self.kind == "beta" else 1
 
+    @property
+    def arguments(self) -> tuple[int, float, float]:
+        """What the kernel takes: kind, low, high."""
+        if self.kind == "probability":
+            return KINDS[self.kind], SMALLEST, 1.0
+        low = max(self.clip, SMALLEST)
+        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE)
+
     def rows(self, score: Floats) -> Floats:
         """Features of rows, (count, rows)."""
-        if self.kind == "probability":
-            return score[None, :]
-        held = np.clip(score, self.clip, min(1.0 - self.clip, BELOW_ONE))
+        held = np.clip(score, *self.arguments[1:])
         if self.kind == "beta":
             return np.stack([np.log(held), -np.log(1.0 - held)])
-        return np.log(held / (1.0 - held))[None, :]
+        return (held if self.kind == "probability" else np.log(held / (1.0 - held)))[None, :]
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
@@ -127,10 +134,18 @@ def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
     return place, (x - knots[place]) / np.diff(knots)[place]
 
 
+def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
+    small = np.exp(-np.abs(x))
+    share = 1.0 / (1.0 + small)
+    rest = small * share
+    loss = np.maximum(x, 0.0) - outcome * x - np.log(share)
+    return loss, (np.where(x >= 0.0, share, rest) - outcome) * weight, rest * share * weight
+
+
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
-    block: int = ROWS
     warm: bool = True  # whether a part of the rows is fitted first
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
@@ -143,21 +158,10 @@ class LogisticFit:
         if identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(features.count), False
 
-    def made(self, rows: Sample) -> Callable[[int, int], Floats]:
-        """A function that gives the features of some of the rows, the intercept's first."""
-        found = np.ones((len(self.centre) + 1, rows.rows))
-
-        def fill(start: int, stop: int) -> None:
-            part = self.features.rows(rows.probability[start:stop])
-            found[1:, start:stop] = (part - self.centre[:, None]) * self.scale[:, None]
-
-        over_blocks(rows.rows, fill, self.block)
-        return lambda start, stop: found[:, start:stop]
-
-    def evaluate(self, rows: Sample) -> Evaluate:
-        """The sum of log losses, its gradient and Hessian as a function of the coefficients."""
-        how: Any = {"outcome": rows.outcome, "weight": rows.weights, "block": self.block}
-        return partial(logistic_loss, features=self.made(rows), **how)
+    def evaluate(self, rows: Sample, theta: Floats) -> State:
+        """Sum of log losses, its gradient and Hessian."""
+        curve = *self.features.arguments, self.centre, self.scale, theta
+        return logistic_loss(rows.probability, rows.outcome, rows.weight, *curve)
 
     def minimum(self, free: Array) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
@@ -168,7 +172,7 @@ class LogisticFit:
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
-            return minimise(self.evaluate(rows), start, penalty * rows.total, rows.total, free, target)
+            return minimise(partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target)
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
@@ -189,7 +193,7 @@ class LogisticFit:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
         held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
-        return self.evaluate(self.rows)(theta)[0] + 0.5 * self.l2 * held
+        return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
 
 
 def fit_curve(

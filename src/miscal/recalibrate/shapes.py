@@ -10,18 +10,19 @@ from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, logit
 from miscal.inference.nulls import rising_rates
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import ROWS, descended, pooled_scores, residuals
+from miscal.metrics.losses import descended, pooled_scores
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, mapped
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, mapped, residuals
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
+BLOCK = 1 << 13  # rows that stay in the nearest cache
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
@@ -372,7 +373,7 @@ class LineFit:
             found = [np.bincount(place, each, len(theta)) for each in below]
             return found + [np.bincount(place + 1, each, len(theta)) for each in above]
 
-        loss, low, low_bend, side, high, high_bend = np.sum(over_blocks(self.rows.rows, work, ROWS), axis=0)
+        loss, low, low_bend, side, high, high_bend = np.sum(over_blocks(self.rows.rows, work, BLOCK), axis=0)
         whole = np.diag(low_bend + high_bend) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps

@@ -4,7 +4,7 @@ Columns enter a regression as powers of numbers and indicators of levels and of 
 blocks of rows, one feature a row of the block, used and forgotten.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
@@ -18,11 +18,12 @@ from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import Array, Floats, sigmoid
+from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit
+from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
 from miscal.recalibrate.sample import Sample
 
 CELLS = 1 << 18  # numbers in a block
@@ -99,29 +100,33 @@ class DesignFit(LogisticFit):
     def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
         super().__init__(rows, features, l2)
         self.design, self.ready, own = design, design.ready(rows.columns), features.count
-        self.block = design.block
         self.warm = False  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
         self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
         # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.
-        moments = 4.0 * self.evaluate(rows)(np.zeros(len(self.centre) + 1))[2] / rows.total
+        moments = 4.0 * self.evaluate(rows, np.zeros(len(self.centre) + 1))[2] / rows.total
         mean = moments[0, own + 1 :]
         self.centre[own:] += mean
         variance = np.diag(moments)[own + 1 :] - mean * mean
         moving = variance > 1e-24 * (1.0 + self.centre[own:] ** 2)
         self.scale[own:] = np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
 
-    def made(self, rows: Sample) -> Callable[[int, int], Floats]:
-        """A function that gives the features of some of the rows, the intercept's first."""
+    def evaluate(self, rows: Sample, theta: Floats) -> State:
+        """Sum of log losses, its gradient and Hessian."""
+        weights = rows.weights
 
-        def work(start: int, stop: int) -> Floats:
+        def work(start: int, stop: int) -> State:
             beside = self.design.rows(self.ready, start, stop)
             matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
             matrix -= self.centre[:, None]
             matrix *= self.scale[:, None]
-            return np.concatenate([np.ones((1, stop - start)), matrix])
+            whole = np.concatenate([np.ones((1, stop - start)), matrix])
+            weight = weights[start:stop]
+            loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
+            return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
 
-        return work
+        loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
+        return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
 
 
 class _Augmented(ByColumns):

@@ -14,13 +14,12 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats, Integers
-from miscal.kernels.trees import add_trees
-from miscal.metrics.losses import residuals
+from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns import variable_tree as cuts
 from miscal.recalibrate.declared import LARGEST, chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import State, minimise
+from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Sample
 
 MOST_ROUNDS = 40
