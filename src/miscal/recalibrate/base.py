@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -116,7 +116,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             Of a mean: what the outcome was collected over, such as years.
         """
         self.check_parameters()
-        self._forget()
+        nodes.forget(self)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
         given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
         given.columns = self._columns_to_fit(X)
         rows = Predictions.validated(given)
@@ -280,8 +282,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
 
     def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        declared.check_all(self)
+        """Refuse the first parameter whose check does."""
+        for each in fields(self):
+            check, limits, more = each.metadata.get("check", (None, (), {}))
+            if check is not None and not (getattr(self, each.name) is None and each.default is None):
+                check(each.name, getattr(self, each.name), *limits, **more)
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
@@ -356,11 +361,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def n_classes_(self) -> int:
         """How many classes; of a mean as of two."""
         return len(self.classes_)
-
-    def _forget(self) -> None:
-        nodes.forget(self)
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
 
     def _columns_to_fit(self, X: Any) -> Columns | None:
         return columns_of(X, None, type(self).__name__) if self.uses_columns else None
