@@ -158,17 +158,17 @@ class Blend(Recalibrator):
             raise ValueError("the weights must be one a member and sum to 1")
 
     def _fit(self, sample: Sample) -> None:
-        weights = self._learned_weights(sample) if self.weights is None else np.asarray(self.weights, np.float64)
+        if self.weights is None:
+            folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
+            seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
+            weights = blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weight)
+        else:
+            weights = np.asarray(self.weights, np.float64)
         if len(weights) != len(self.recalibrators):
             raise refusal("must be one a recalibrator", where="'weights'", got=f"got {len(weights)}")
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
         self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
-
-    def _learned_weights(self, sample: Sample) -> Floats:
-        folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
-        seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
-        return blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weight)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         total = np.zeros((len(probability), self.n_classes_))

@@ -81,7 +81,7 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
         "name": done.name,
         loss: mean_of(done.loss, rows),
         **dict(zip((f"{loss}_difference", "difference_low", "difference_high"), done.change, strict=True)),
-        "p_value": _chance(done, alone, rows),
+        "p_value": _chance(done.held_out, alone.held_out, rows),
         **_numbers(done.held_out, rows, audited),
         "keeps_ranking": done.keeps_ranking,
         "failed": "",
@@ -98,7 +98,7 @@ def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
 
 def _own(values: np.ndarray, rows: Predictions) -> np.ndarray:
     """Of (n, K) values those of each row's own class."""
-    return np.asarray(values[np.arange(rows.rows), rows.outcome.astype(np.intp)])
+    return values[np.arange(rows.rows), rows.outcome.astype(np.intp)]
 
 
 def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
@@ -149,28 +149,24 @@ def _by_unit(values: np.ndarray, rows: Predictions) -> np.ndarray:
     return values if rows.cluster is None else np.bincount(rows.cluster, values)
 
 
-def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
-    """One-sided p-value of the gain if the probabilities were right as they are.
+def _chance(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> float:
+    """One-sided p-value of the gain if the probabilities were `right`.
 
-    Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
-    that the sum varies twice as much as that of as many independent rows.
-    """
-    beyond = _by_unit(_beyond(each.held_out, alone.held_out, rows), rows)
-    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
-    return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
-
-
-def _beyond(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> np.ndarray:
-    """What each row saves beyond what it would on average if the probabilities were `right`: of mean 0 if they are.
-
-    Of means, and as it comes to the same of two classes: the residual times the change of the link.
+    Of what each row saves beyond what it would on average: of mean 0 if they are. Of means, and as it comes to the same
+    of two classes: the residual times the change of the link. Rows of one fold judge what rows of the others have
+    fitted, and the other way round: the two share their noise, so that the sum varies twice as much as that of as many
+    independent rows.
     """
     if rows.response != "binary":
-        family = FAMILIES[rows.response]
-        return np.asarray((rows.outcome - right[:, 1]) * (family.link(held_out[:, 1]) - family.link(right[:, 1])))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
-    return np.asarray(_own(change, rows) - (right * change).sum(axis=1))
+        link = FAMILIES[rows.response].link
+        beyond = (rows.outcome - right[:, 1]) * (link(held_out[:, 1]) - link(right[:, 1]))
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
+        beyond = _own(change, rows) - (right * change).sum(axis=1)
+    beyond = _by_unit(beyond, rows)
+    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
+    return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 
 
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:

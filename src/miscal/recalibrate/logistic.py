@@ -51,26 +51,19 @@ def minimise(
         return loss + 0.5 * float(penalty @ (off * off)), gradient + penalty * off, hessian + np.diag(penalty)
 
     def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
-        step, number = _newton_step(state[1], state[2], free, total)
-        flat.append(number)
+        gradient, hessian = state[1:]
+        diagonal = np.diag(hessian)
+        used = np.flatnonzero(free & (diagonal > FLAT * total))
+        # Scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
+        root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
+        scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
+        found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
+        step[used] = found / root
+        flat.append(int(np.count_nonzero(free)) - int(rank))
         return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
 
     theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
     return theta, flat[-1] > flat[0]
-
-
-def _newton_step(gradient: Floats, hessian: Floats, free: Array, total: float) -> tuple[Floats, int]:
-    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
-
-    The Hessian is first scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
-    """
-    diagonal = np.diag(hessian)
-    used = np.flatnonzero(free & (diagonal > FLAT * total))
-    root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
-    scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
-    found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
-    step[used] = found / root
-    return step, int(np.count_nonzero(free)) - int(rank)
 
 
 @dataclass(frozen=True)

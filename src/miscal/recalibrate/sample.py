@@ -59,10 +59,6 @@ class Family:
         return outcome / held, weight * held
 
 
-def _deviances(link: Floats, outcome: Floats) -> Floats:
-    return np.asarray(2.0 * (special.xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
-
-
 def exp_held(link: Floats) -> Floats:
     """The exponential, held where it neither overflows nor underflows, as formulas hold it."""
     return np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST))
@@ -72,7 +68,7 @@ FAMILIES = {
     "binary": Family(
         link=lambda mean: logit(mean, EDGE),
         mean=sigmoid,
-        losses=lambda link, outcome: np.asarray(np.logaddexp(0.0, link) - outcome * link),
+        losses=lambda link, outcome: np.logaddexp(0.0, link) - outcome * link,
         bend=lambda mean: mean * (1.0 - mean),
         ratio=False,
         objective="binary",
@@ -83,7 +79,7 @@ FAMILIES = {
     "real": Family(
         link=np.asarray,  # as it is
         mean=np.asarray,
-        losses=lambda link, outcome: np.asarray((outcome - link) ** 2),
+        losses=lambda link, outcome: (outcome - link) ** 2,
         bend=np.ones_like,
         ratio=False,
         objective="regression",
@@ -94,7 +90,7 @@ FAMILIES = {
     "count": Family(
         link=lambda mean: np.log(np.maximum(mean, LEAST_RATE)),
         mean=exp_held,
-        losses=_deviances,
+        losses=lambda link, y: 2.0 * (special.xlogy(y, y) - y * link - y + exp_held(link)),
         bend=np.asarray,
         ratio=True,
         objective="poisson",

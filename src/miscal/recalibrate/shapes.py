@@ -140,7 +140,13 @@ class ScalingBinning(Curve):
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), 0.0))
         scaled, weights = super()._map(sample.probability)[:, 1], sample.weights
-        self.edges_ = _halfway_edges(scaled, self.bins, weights)
+        # Edges halfway between distinct values, with about equal weight between them.
+        distinct, place = np.unique(scaled, return_inverse=True)
+        mass = np.cumsum(np.bincount(place, weights=weights))
+        reached = np.searchsorted(mass, mass[-1] * (np.arange(1, self.bins) / self.bins), side="left")
+        reached = np.unique(reached[reached < len(distinct) - 1])
+        inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5
+        self.edges_ = np.unique(np.concatenate([[-1.0], inner, [2.0]]))
         codes = bin_index(scaled, self.edges_)
         sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
         self.values_ = np.clip(sums / np.bincount(codes, weights=weights, minlength=len(sums)), 0.0, 1.0)
@@ -153,16 +159,6 @@ class ScalingBinning(Curve):
 
     def _summary(self) -> str:
         return f"{len(self.values_)} bins"
-
-
-def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
-    """Edges halfway between distinct values, with about equal weight between them; the outer two are 0 and 1."""
-    distinct, place = np.unique(values, return_inverse=True)
-    mass = np.cumsum(np.bincount(place, weights=weight))
-    reached = np.searchsorted(mass, mass[-1] * (np.arange(1, bins) / bins), side="left")
-    reached = np.unique(reached[reached < len(distinct) - 1])
-    inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5
-    return np.unique(np.concatenate([[-1.0], inner, [2.0]]))
 
 
 def check_bins(edges: Floats, values: Floats) -> None:
@@ -240,21 +236,19 @@ class IsotonicCalibration(_Rising):
         scores, mass, events = pooled_scores(Pair(sample.probability, sample.outcome, sample.weight))
         rates = rising_rates(events, mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
-            rates = self._off_the_ends(rates, mass, sample)
+            # Half an event in blocks where nothing or everything happened, made to rise again.
+            moved, count, unit = rates.copy(), sample.response == "count", unit_of(sample.total, sample.rows)
+            for end in (0.0,) if count else (0.0, 1.0):
+                block = rates == end
+                total = mass[block].sum()
+                if block.any():
+                    held = inside(rates[block], np.array([total / unit]), self.smooth)
+                    moved[block] = self.smooth / total if count else held
+            rates = rising_rates(moved * mass, mass)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
         self.knots_, self.values_ = scores[ends], rates[ends]
-
-    def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
-        """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
-        moved, smooth = rates.copy(), self.smooth
-        count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
-        for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
-            total = float(mass[block].sum())
-            if block.any():
-                moved[block] = smooth / total if count else inside(rates[block], np.array([total / unit]), smooth)
-        return rising_rates(moved * mass, mass)
 
     def _map(self, probability: Floats) -> Floats:
         return pairs(np.interp(probability, self.knots_, self.values_))

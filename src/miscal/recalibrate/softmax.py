@@ -203,7 +203,7 @@ class SoftmaxFit:
         other, directions = np.linalg.eigh(within / max(float(spread), 1e-300))
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
         curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
-        return lambda gradient: np.asarray(classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T)
+        return lambda gradient: classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T
 
 
 def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
@@ -270,7 +270,7 @@ class TemperatureScaling(Recalibrator):
         return powered(probability, self.inverse_temperature_)
 
     def _formula(self) -> Formula:
-        return powers(float(self.inverse_temperature_), self.n_classes_)
+        return powers(self.inverse_temperature_, self.n_classes_)
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"

@@ -70,16 +70,12 @@ def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
             total = graph.add("Log", graph.add("ReduceSum", graph.add("Exp", heated), COLUMNS))
             logs, slopes = graph.add("Sub", heated, total), slopes / found.power
         return graph.add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
-    if isinstance(found, nodes.Each):
-        return _each(graph, found, p)
-    event = graph.of(p, found)
-    return graph.side_by_side([graph.add("Sub", 1.0, event), event])
-
-
-def _each(graph: "Graph", parts: nodes.Each, p: str) -> str:
-    columns = [graph.add("Gather", p, np.int64(k), axis=1) for k in range(len(parts.maps))]
-    values = graph.side_by_side([graph.of(q, node) for node, q in zip(parts.maps, columns, strict=True)])
-    if not parts.divided:
+    if not isinstance(found, nodes.Each):
+        event = graph.of(p, found)
+        return graph.side_by_side([graph.add("Sub", 1.0, event), event])
+    columns = [graph.add("Gather", p, np.int64(k), axis=1) for k in range(len(found.maps))]
+    values = graph.side_by_side([graph.of(q, node) for node, q in zip(found.maps, columns, strict=True)])
+    if not found.divided:
         return values
     some = graph.add("Greater", graph.add("ReduceSum", values, COLUMNS), 0.0)
     chosen = graph.add("Where", some, values, p)

@@ -34,7 +34,12 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
     found = recalibrator.formula()
     used = {*names, *nodes.columns_of(found)}
-    _refuse_alike(used, written)
+    seen: dict[str, str] = {}
+    for name in sorted(used):
+        other = seen.setdefault(name.casefold(), name)
+        if other != name and not written.cased:
+            where, got = f"the column '{name}'", f"it is '{other}' in another case, and to this database the same"
+            raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
     means = getattr(recalibrator, "response_", "")
     writers = [replace(written, floor=0.0 if means else written.floor).of(name, used) for name in names]
     if isinstance(found, nodes.Softmax):
@@ -46,16 +51,6 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
     whole = [_where_valid(body, names, written, means) for body in bodies]
     made = [_limited(text, LONGEST, type(recalibrator).__name__) for text in whole]
     return made if several else made[0]
-
-
-def _refuse_alike(names: set[str], dialect: "Dialect") -> None:
-    """Refuse columns that the database takes for one."""
-    seen: dict[str, str] = {}
-    for name in sorted(names):
-        other = seen.setdefault(name.casefold(), name)
-        if other != name and not dialect.cased:
-            where, got = f"the column '{name}'", f"it is '{other}' in another case, and to this database the same"
-            raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
 
 
 def _where_valid(body: str, names: Sequence[str], dialect: "Dialect", means: str) -> str:
