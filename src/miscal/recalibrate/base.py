@@ -291,14 +291,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
 
-    def check_each(self) -> None:
-        """Refuse maps of classes that are none, or not as many as there are classes."""
-        maps = [type(one) for one in self.each_] if self.several() else []
-        if maps != [type(self)] * (self.n_classes_ if self.against_rest and self.n_classes_ > 2 else 0):
-            raise ValueError(f"there must be one {type(self).__name__} a class, if there are several")
-        if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):
-            raise ValueError("'held_' must be a range, of two classes")
-
     def is_mean(self) -> bool:
         """Whether it was fitted to means that are not probabilities; inside, one is carried as (1 - mean, mean)."""
         return hasattr(self, "response_")

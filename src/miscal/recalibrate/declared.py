@@ -217,7 +217,12 @@ def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
         raise ValueError(f"the state of {type(made).__name__} must be exactly {', '.join(made.all_fields())}")
     if made.identity_:
         return
-    made.check_each()
+    kind, asked = type(made), made.n_classes_ if made.against_rest and made.n_classes_ > 2 else 0
+    maps = [type(one) for one in made.each_] if made.several() else []
+    if maps != [kind] * asked:
+        raise ValueError(f"there must be one {kind.__name__} a class, if there are several")
+    if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or made.n_classes_ > 2):
+        raise ValueError("'held_' must be a range, of two classes")
     if not made.several():
         made.check_state()
 
@@ -233,7 +238,7 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
             if levels.count(None) > 1:
                 raise ValueError("levels must be a list with at most one null")
             _labels([item for item in levels if item is not None])
-        return value
+        return list(value)
     if field.kind == "inner":
         return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
     if field.kind == "word":

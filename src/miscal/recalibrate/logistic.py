@@ -43,7 +43,7 @@ def minimise(
     keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
     keep the share they started with, and separable classes stop at certainty instead of overflowing.
     """
-    flat: list[int] = []  # directions not followed, at each step
+    followed: list[int] = []  # directions, at each step
 
     def penalised(at: Floats) -> State:
         loss, gradient, hessian = evaluate(at)
@@ -59,11 +59,11 @@ def minimise(
         scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
         found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
         step[used] = found / root
-        flat.append(int(np.count_nonzero(free)) - int(rank))
+        followed.append(int(rank))
         return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
 
-    theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
-    return theta, flat[-1] > flat[0]
+    theta = descended(penalised, start, step_at)
+    return theta, followed[-1] < followed[0]
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def fit_curve(
     """
     fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
     if fit.constant:
-        slope = np.zeros(features.count) if l2 > 0 or features.kind == "probability" else np.ones(features.count)
+        slope = np.full(features.count, 0.0 if l2 > 0 or features.kind == "probability" else 1.0)
         return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
     theta, separated = fit.best(positive=positive)
     if separated:

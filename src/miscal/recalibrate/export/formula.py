@@ -374,7 +374,7 @@ def logs_of_classes(event: Node) -> tuple[Log, Log]:
     return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest_of(event), LOGIT_CLIP, 1.0))
 
 
-def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Sigmoid | Softmax:
+def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid | Softmax:
     """Softmax of slopes @ ln p + shifts; of two classes (ln(1 - p), ln p) one sigmoid."""
     if len(shifts) > 2:
         return Softmax(slopes, shifts, power)

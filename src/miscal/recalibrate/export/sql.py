@@ -190,14 +190,12 @@ class Dialect:
 
     def _pieces(self, node: nodes.Pieces) -> str:
         inner = self.write(node.inner)
-        values = [self.piece(inner, *each) for each in node.pieces]
+        values = []
+        for start, value, slope in node.pieces:
+            rise = f" + {self.digits(slope)} * ({inner} - {self.digits(start)})"
+            values.append(f"({self.digits(value)}{rise})" if slope else self.digits(value))
         tests = [f"{inner} <= {self.digits(edge)}" for edge in node.edges]
         return _case(zip(tests, values[:-1], strict=True), values[-1]) if tests else values[-1]
-
-    def piece(self, inner: str, start: float, value: float, slope: float) -> str:
-        """The line through a point."""
-        rise = f" + {self.digits(slope)} * ({inner} - {self.digits(start)})"
-        return f"({self.digits(value)}{rise})" if slope else self.digits(value)
 
     def _both(self, node: nodes.Both) -> str:
         return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
