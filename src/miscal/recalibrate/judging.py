@@ -10,6 +10,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
+from miscal.inference.adjust import NORMAL_95
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
@@ -20,8 +21,6 @@ from miscal.recalibrate.combined import Blend, blend_weights, held_out
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
 
-TWO_SIDED = 1.959963984540054
-LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
 DRAWS = 200
 
 
@@ -76,7 +75,7 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
         return
     done.loss, loss = row_loss(done.held_out, rows), "log_loss" if rows.response == "binary" else "deviance"
     mean, error = difference(done.loss, alone.loss, rows)
-    done.change = mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error
+    done.change = mean, mean - NORMAL_95 * error, mean + NORMAL_95 * error
     done.row = {
         "name": done.name,
         loss: mean_of(done.loss, rows),
@@ -162,7 +161,7 @@ def _chance(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> float
         beyond = (rows.outcome - right[:, 1]) * (link(held_out[:, 1]) - link(right[:, 1]))
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
-            change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
+            change = np.where(right > 0, logs_of(held_out) - np.log(right), 0.0)
         beyond = _own(change, rows) - (right * change).sum(axis=1)
     beyond = _by_unit(beyond, rows)
     spread = float(np.sqrt(2.0 * (beyond @ beyond)))

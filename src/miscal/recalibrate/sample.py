@@ -132,7 +132,7 @@ class Sample:
     @property
     def total(self) -> float:
         """Sum of the weights."""
-        return float(self.rows) if self.weight is None else float(self.weight.sum())
+        return float(self.rows if self.weight is None else self.weight.sum())
 
     @property
     def weights(self) -> Floats:

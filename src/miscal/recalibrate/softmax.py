@@ -148,7 +148,7 @@ class SoftmaxFit:
 
         loss, gradient = self.summed(work)
         off = theta - self.target
-        return float(loss) + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
+        return loss + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
 
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
@@ -200,7 +200,7 @@ class SoftmaxFit:
 
         between, within, spread = self.summed(work)
         own, classes = np.linalg.eigh(between)
-        other, directions = np.linalg.eigh(within / max(float(spread), 1e-300))
+        other, directions = np.linalg.eigh(within / max(spread, 1e-300))
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
         curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
         return lambda gradient: classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T

@@ -190,7 +190,7 @@ class Number(Node):
             return self.missing
         if type(given) is not float:
             raise General
-        return min(max(float(given), self.low), self.high)
+        return min(max(given, self.low), self.high)
 
 
 class Level(Node, eq=False):
@@ -424,9 +424,8 @@ def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Le
 
 
 # ----------------------------------------------------------------------------------------------------------- one row
-_formulas: WeakKeyDictionary[Recalibrator, Any] = (
-    WeakKeyDictionary()
-)  # beside them, not in them: predicting changes none
+# Beside them, not in them: predicting changes none.
+_formulas: WeakKeyDictionary[Recalibrator, Any] = WeakKeyDictionary()
 
 
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:

@@ -204,9 +204,8 @@ class Graph:
         return self.constant(math.nan)
 
     def _network(self, node: nodes.Network) -> str:
-        parts = []
-        for level, table in node.embedded:
-            parts.append(self.add("Gather", np.asarray(table, np.float64), _codes(self, level)))
+        tables = [(level, np.asarray(table, np.float64)) for level, table in node.embedded]
+        parts = [self.add("Gather", table, _codes(self, level)) for level, table in tables]
         if node.numbers:
             scaled = self.side_by_side([self.write(number) for number in node.numbers])
             absent = self.add("IsNaN", scaled)

@@ -42,10 +42,11 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
             raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
     means = getattr(recalibrator, "response_", "")
     writers = [replace(written, floor=0.0 if means else written.floor).of(name, used) for name in names]
+    bodies: Iterable[str]
     if isinstance(found, nodes.Softmax):
-        bodies = list(_softmax(found, writers))
+        bodies = _softmax(found, writers)
     elif isinstance(found, nodes.Each):
-        bodies = list(_each(found, writers))
+        bodies = _each(found, writers)
     else:
         bodies = [writers[0].write(found)]
     whole = [_where_valid(body, names, written, means) for body in bodies]
