@@ -1,4 +1,4 @@
-"""Logistic fits in one walk over the rows: log loss, gradient and Hessian; and the maps that come of them.
+"""Logistic fits in one walk over the rows: log loss, gradient and Hessian.
 
 Rows are taken in runs short enough to stay in the nearest cache; the features of a run are computed there, used and
 forgotten, so that no array of rows times features ever exists. Loops are short and many, because compilers give up on
@@ -90,7 +90,7 @@ def score_pass(
     score: Floats, outcome: Floats, weight: Floats, kind: cython.int, low: cython.double, high: cython.double,
     centre: Floats, scale: Floats, theta: Floats,
 ):  # fmt: skip
-    """Loss in [0, 0], gradient in [1] and Hessian (upper half) in [2:] of the result; an empty `weight` means ones."""
+    """Loss in [0, 0], gradient in [1] and Hessian in [2:] of the result; an empty `weight` means ones."""
     count: Index = score.shape[0]
     size: Index = theta.shape[0]
     if size > (3 if kind == 2 else 2) or centre.shape[0] < size - 1 or scale.shape[0] < size - 1:
@@ -129,36 +129,8 @@ def score_pass(
                 for k in range(j, size):
                     out[j + 2, k] += weighted_sum(e, features + k * 512, rows)
             start += RUN
+    result[2:] += np.triu(result[2:], 1).T
     return result
-
-
-def score_map(
-    score: Floats, kind: cython.int, low: cython.double, high: cython.double, theta: Floats, out: TableOut
-) -> None:
-    """out[:, 1] = 1 / (1 + exp(-(theta_0 + sum_j theta_j f_j))), out[:, 0] its complement."""
-    if theta.shape[0] > (3 if kind == 2 else 2) or out.shape[0] != score.shape[0] or out.shape[1] != 2:
-        raise ValueError("theta must have one coefficient a feature, and out be (rows, 2)")
-    features = cython.declare(cython.double[2048])
-    x = cython.declare(cython.double[512])
-    e = cython.declare(cython.double[512])
-    start: Index = 0
-    with cython.nogil:
-        while start < score.shape[0]:
-            rows: Index = min(RUN, score.shape[0] - start)
-            make_features(
-                cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
-                features + 1536,
-            )  # fmt: skip
-            linear(features, theta, rows, x)
-            for i in range(rows):
-                e[i] = held_exponential(-fabs(x[i]))
-            to = cython.address(out[start, 0])
-            for i in range(rows):  # both ends accurate
-                q: cython.double = 1.0 / (1.0 + e[i])
-                r: cython.double = e[i] * q
-                to[2 * i] = r if x[i] >= 0.0 else q
-                to[2 * i + 1] = q if x[i] >= 0.0 else r
-            start += RUN
 
 
 # ------------------------------------------------------------------------------------------------- forests

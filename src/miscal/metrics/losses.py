@@ -6,6 +6,7 @@ Those are slope, intercept, calibration in the large, the ratio, and the smooth 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy as np
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.data.vectors import Array
-from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.inference.nulls import rising_rates
 from miscal.kernels.logistic import LOGIT, score_pass
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -69,7 +70,7 @@ def decomposed(scores: Array, weight: Array, events: Array, rates: Array, loss: 
 
 def pooled_scores(pair: Pair) -> tuple[Array, Array, Array]:
     """Distinct predictions in order, with the weight and the weighted events of each."""
-    order = np.argsort(pair.predicted, kind="stable")
+    order = sorted_order(pair.predicted)
     scores = pair.predicted[order]
     starts = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
     weight = np.ones(pair.rows) if pair.first is None else pair.first[order]
@@ -186,7 +187,8 @@ def abstention_reward(
     return -float(np.sum(cost_of_row * weight))
 
 
-LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # scores between them have log-odds
+SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
+BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
@@ -281,12 +283,14 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         step[:free] = np.linalg.lstsq(state[2][:free, :free], state[1][:free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
-    theta = descended(lambda at: _derivatives(pair, at), np.array([0.0, 1.0]), step_at)
+    as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
+    evaluate = partial(logistic_loss, pair.predicted, pair.observed, pair.first, *as_logit)
+    theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, free)), 0.0))
+    spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, evaluate(theta)[2], free)), 0.0))
     return [Estimate(float(a), float(a - off), float(a + off)) for a, off in zip(theta[:free], spread, strict=True)]
 
 
@@ -316,22 +320,22 @@ def descended(
     return theta
 
 
-def _derivatives(pair: Pair, theta: Array) -> tuple[float, Array, Array]:
-    """Loss, gradient and Hessian."""
-    weight = NO_WEIGHT if pair.first is None else pair.first
-    zero, one = np.zeros(1), np.ones(1)
+def logistic_loss(
+    score: Array, outcome: Array, weight: Array | None, *arguments: Any
+) -> tuple[float, Array, Array]:
+    """Sum of log losses of a logistic curve of the score, its gradient and Hessian; `arguments` are the kernel's."""
+    weight = np.empty(0) if weight is None else weight  # to the kernel ones
 
     def work(start: int, stop: int) -> Array:
-        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(float), weight[start:stop]
-        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, zero, one, theta))
+        observed = outcome[start:stop].astype(float)
+        return np.asarray(score_pass(score[start:stop], observed, weight[start:stop], *arguments))
 
-    total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
-    hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
-    return float(total[0, 0]), total[1], hessian
+    total = np.sum(over_blocks(len(score), work), axis=0)
+    return float(total[0, 0]), total[1], total[2:]
 
 
-def _covariance(pair: Pair, theta: Array, free: int) -> Array:
-    bread = np.linalg.pinv(_derivatives(pair, theta)[2][:free, :free])
+def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
+    bread = np.linalg.pinv(hessian[:free, :free])
     if pair.weight is None and pair.cluster is None:
         return bread
     logit = special.logit(pair.predicted)

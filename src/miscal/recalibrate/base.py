@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -116,7 +116,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             Of a mean: what the outcome was collected over, such as years.
         """
         self.check_parameters()
-        self._forget()
+        nodes.forget(self)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
         given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
         given.columns = self._columns_to_fit(X)
         rows = Predictions.validated(given)
@@ -280,19 +282,14 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
 
     def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        declared.check_all(self)
+        """Refuse the first parameter whose check does."""
+        for each in fields(self):
+            check, limits, more = each.metadata.get("check", (None, (), {}))
+            if check is not None and not (getattr(self, each.name) is None and each.default is None):
+                check(each.name, getattr(self, each.name), *limits, **more)
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
-
-    def check_each(self) -> None:
-        """Refuse maps of classes that are none, or not as many as there are classes."""
-        maps = [type(one) for one in self.each_] if self.several() else []
-        if maps != [type(self)] * (self.n_classes_ if self.against_rest and self.n_classes_ > 2 else 0):
-            raise ValueError(f"there must be one {type(self).__name__} a class, if there are several")
-        if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):
-            raise ValueError("'held_' must be a range, of two classes")
 
     def is_mean(self) -> bool:
         """Whether it was fitted to means that are not probabilities; inside, one is carried as (1 - mean, mean)."""
@@ -337,7 +334,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             found = self._formula()
         elif not self.uses_columns:
             maps: Any = [one.formula() for one in self.each_]
-            found = nodes.Each(tuple(maps), bool(self.divided))
+            found = nodes.Each(tuple(maps), self.divided)
         if found is None or (self.n_classes_ > 2 and not isinstance(found, (nodes.Softmax, nodes.Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
@@ -356,10 +353,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def n_classes_(self) -> int:
         """How many classes; of a mean as of two."""
         return len(self.classes_)
-
-    def _forget(self) -> None:
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
 
     def _columns_to_fit(self, X: Any) -> Columns | None:
         return columns_of(X, None, type(self).__name__) if self.uses_columns else None
@@ -411,10 +404,7 @@ def pairs(probability: Floats) -> Floats:
     """(n,) = P(class 1) as (n, 2); what has a column a class stays as it is."""
     if probability.ndim == 2:
         return probability
-    out = np.empty((len(probability), 2))
-    np.subtract(1.0, probability, out=out[:, 0])
-    out[:, 1] = probability
-    return out
+    return np.stack([1.0 - probability, probability], axis=1)
 
 
 def as_rows(probability: Floats) -> Floats:

@@ -131,21 +131,17 @@ def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[st
 
 
 def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
-    if isinstance(given, str):
-        if given != "auto":
-            raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"it is {given!r}")
-        found = candidates_for(rows.n_classes, columns, rows.response)
-    elif isinstance(given, Mapping):
-        found = dict(given)
-    else:
-        found = {type(each).__name__: each for each in given}
-        if len(found) < len(given):
+    if isinstance(given, str) and given == "auto":
+        given = candidates_for(rows.n_classes, columns, rows.response)
+    elif isinstance(given, Sequence):
+        names = [type(each).__name__ for each in given]
+        if len(set(names)) < len(names):
             hint = "give a dict: {'my name': recalibrator}"
             raise refusal("must have different names", where="'candidates'", hint=hint)
-    for name, each in found.items():
-        if not isinstance(each, Recalibrator):
-            raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")
-    return {"Identity": Identity(), **{name: each for name, each in found.items() if name != "Identity"}}
+        given = dict(zip(names, given, strict=True))
+    if not isinstance(given, Mapping) or not all(isinstance(each, Recalibrator) for each in given.values()):
+        raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"got {given!r}")
+    return {"Identity": Identity(), **{name: each for name, each in given.items() if name != "Identity"}}
 
 
 def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str = "binary") -> dict[str, Recalibrator]:

@@ -1,6 +1,5 @@
 """Recalibrators made of others: one after another, and their weighted geometric mean."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar
@@ -31,10 +30,15 @@ def _are_weights(given: Any) -> bool:
 A_LIST = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
 
 
-def cross_fitted(recalibrator: Recalibrator, sample: Sample, folds: Array) -> Iterator[tuple[Recalibrator, Array]]:
-    """For every fold a copy fitted on all rows of the others, and the rows that it has not seen."""
+def held_out(recalibrator: Recalibrator, sample: Sample, folds: Array) -> tuple[Floats, bool]:
+    """What copies fitted on all folds but one say of the rows left out, and whether all of them keep the ranking."""
+    found, keeps_ranking = np.empty((sample.rows, sample.n_classes)), True
     for fold in np.unique(folds):
-        yield recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold))), np.flatnonzero(folds == fold)
+        test = np.flatnonzero(folds == fold)
+        fitted = recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold)))
+        found[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
+        keeps_ranking &= bool(fitted.keeps_ranking)
+    return found, keeps_ranking
 
 
 class Chain(Recalibrator):
@@ -154,20 +158,17 @@ class Blend(Recalibrator):
             raise ValueError("the weights must be one a member and sum to 1")
 
     def _fit(self, sample: Sample) -> None:
-        weights = self._learned_weights(sample) if self.weights is None else np.asarray(self.weights, np.float64)
+        if self.weights is None:
+            folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
+            seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
+            weights = blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weight)
+        else:
+            weights = np.asarray(self.weights, np.float64)
         if len(weights) != len(self.recalibrators):
             raise refusal("must be one a recalibrator", where="'weights'", got=f"got {len(weights)}")
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
         self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
-
-    def _learned_weights(self, sample: Sample) -> Floats:
-        folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
-        seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
-        for own, each in zip(seen, self.recalibrators, strict=True):
-            for fitted, test in cross_fitted(each, sample, folds):
-                own[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
-        return blend_weights(logs_of(seen), sample.outcome, sample.weight)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         total = np.zeros((len(probability), self.n_classes_))
@@ -212,20 +213,21 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) ->
 
 def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     """Minimise the convex loss on the simplex."""
-    count = len(logs)
-    share = np.full(len(outcome), 1.0 / len(outcome)) if weight is None else weight / weight.sum()
-    own = np.take_along_axis(logs, outcome.astype(np.int64)[None, :, None], axis=2)[:, :, 0]
+    share = np.ones(len(outcome)) if weight is None else weight
+    share = share / share.sum()
+    own = logs[:, np.arange(len(outcome)), outcome.astype(np.intp)] @ share
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:
         likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))
         likely *= share[:, None]
-        slope = np.einsum("mnk,nk->m", logs, likely) - own @ share
-        return float(share @ log_sum - weights @ (own @ share)), slope
+        return float(share @ log_sum - weights @ own), np.einsum("mnk,nk->m", logs, likely) - own
 
-    rule = {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(len(w))}
-    options = {"maxiter": MOST_STEPS, "ftol": 1e-9}
-    start, bounds = np.full(count, 1.0 / count), [(0.0, 1.0)] * count
-    limits: Any = {"bounds": bounds, "constraints": [rule], "options": options}
+    start = np.full(len(logs), 1.0 / len(logs))
+    limits: Any = {
+        "bounds": [(0.0, 1.0)] * len(logs),
+        "constraints": {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        "options": {"maxiter": MOST_STEPS, "ftol": 1e-9},
+    }
     found = optimize.minimize(evaluate, start, jac=True, method="SLSQP", **limits).x
     held = np.clip(found, 0.0, 1.0)
     return np.asarray(held / held.sum())

@@ -1,6 +1,6 @@
 """Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -72,10 +72,10 @@ class SamplingCorrection(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
-        return pairs(np.asarray(probability / (probability + (1.0 - probability) / float(self.rate))))
+        return pairs(probability / (probability + (1.0 - probability) / self.rate))
 
     def _formula(self) -> nodes.Formula:
-        each = 1.0 / float(self.rate)  # 1 - each is exact, and so is what 0 and 1 become
+        each = 1.0 / self.rate  # 1 - each is exact, and so is what 0 and 1 become
         return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
 
 
@@ -145,7 +145,7 @@ class PlattScaling(Curve):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self._keep(*fit_curve(sample, Features.of(self), float(self.l2)))
+        self._keep(*fit_curve(sample, Features.of(self), self.l2))
 
 
 class BetaCalibration(Curve):
@@ -191,7 +191,7 @@ class BetaCalibration(Curve):
 
     def _fit(self, sample: Sample) -> None:
         how = {"positive": self.constraint == "positive", "identity": self.towards == "identity"}
-        self._keep(*fit_curve(sample, Features.of(self), float(self.l2), **how))
+        self._keep(*fit_curve(sample, Features.of(self), self.l2, **how))
 
     def _keeps_ranking(self) -> bool:
         return self.constraint == "positive" or super()._keeps_ranking()
@@ -242,9 +242,20 @@ class KernelCalibration(Recalibrator):
             found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
         else:
             bounds = [(LOWEST, HIGHEST)]
-            found = np.clip(warmed(sample, sample.thinned(), fitted_power, np.ones(1))[0], *bounds[0])
+            found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
+        p, weight, label = sample.probability, sample.weights, np.ones(sample.rows, np.intp)
+        if not self.against_rest:  # the most probable class
+            label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)
+        observed = (sample.outcome == label).astype(np.float64)
+
+        def objective(theta: Floats) -> float:
+            scaled = powered(p, *theta.tolist())
+            loss = float(weight @ sample.losses(scaled)) / sample.total
+            score = scaled[np.arange(sample.rows), label]
+            energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
+            return loss + self.weight * float(np.sqrt(max(energy, 0.0)) / weight.sum())
+
         if self.weight:
-            objective = _objective(sample, float(self.weight), top=not self.against_rest)
             found = optimize.minimize(objective, found, method="Nelder-Mead", bounds=bounds, options=SIMPLEX).x
         self.coefficients_ = np.array([[*found, 0.0][:2]])
 
@@ -257,23 +268,6 @@ class KernelCalibration(Recalibrator):
     def _formula(self) -> nodes.Formula:
         slope, shift = self.coefficients_[0].tolist()
         return nodes.powers(slope, self.n_classes_, shift)
-
-
-def _objective(sample: Sample, penalty: float, *, top: bool) -> Callable[[Floats], float]:
-    """Log loss and kernel error, of the most probable class or of class 1, at a slope and, of class 1, an intercept."""
-    p, weight, label = sample.probability, sample.weights, np.ones(sample.rows, np.intp)
-    if top:
-        label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)
-    observed = (sample.outcome == label).astype(np.float64)
-
-    def objective(theta: Floats) -> float:
-        scaled = powered(p, *theta.tolist())
-        loss = float(weight @ sample.losses(scaled)) / sample.total
-        score = scaled[np.arange(sample.rows), label]
-        energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
-        return loss + penalty * float(np.sqrt(max(energy, 0.0)) / weight.sum())
-
-    return objective
 
 
 class MeanScaling(Recalibrator):
@@ -334,7 +328,7 @@ class MeanScaling(Recalibrator):
         observed, expected = (float(sample.weights @ each) for each in (sample.outcome, sample.probability))
         if expected <= 0.0:
             return 0.0, 1.0
-        more = float(self.prior)
+        more = self.prior
         if sample.response == "count":
             observed = max(observed, HALF)
         else:
@@ -343,7 +337,7 @@ class MeanScaling(Recalibrator):
 
     def _shift(self, sample: Sample) -> tuple[float, float]:
         off = np.average(sample.outcome - sample.probability, weights=sample.weight)
-        return float(off) * _rows(sample) / (_rows(sample) + float(self.prior)), 1.0
+        return float(off) * _rows(sample) / (_rows(sample) + self.prior), 1.0
 
     def _linear(self, sample: Sample) -> tuple[float, float]:
         """Least squares; with equal predictions a shift."""

@@ -48,14 +48,6 @@ def parameter(
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": (check, limits, more)})
 
 
-def check_all(owner: Any) -> None:
-    """Refuse the first parameter whose check does."""
-    for each in dataclasses.fields(owner):
-        check, limits, more = each.metadata.get("check", (None, (), {}))
-        if check is not None and not (getattr(owner, each.name) is None and each.default is None):
-            check(each.name, getattr(owner, each.name), *limits, **more)
-
-
 def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
     """Refuse what `fine` says no to."""
     if not fine(value):
@@ -147,12 +139,10 @@ def _encoded(recalibrator: Recalibrator) -> dict[str, Any]:
     state: dict[str, Any] | None = None
     if recalibrator.is_fitted():
         state = {name: _plain(name, getattr(recalibrator, name)) for name in recalibrator.all_fields()}
-    return {"class": _name_of(type(recalibrator)), "params": params, "state": state}
-
-
-def _name_of(kind: type[Recalibrator]) -> str:
-    """A class of ours by its name, any other by module and name: none can take the place of another."""
-    return kind.__name__ if _ours(kind.__name__) is kind else f"{kind.__module__}.{kind.__qualname__}"
+    kind = type(recalibrator)
+    # A class of ours by its name, any other by module and name: none can take the place of another.
+    name = kind.__name__ if _ours(kind.__name__) is kind else f"{kind.__module__}.{kind.__qualname__}"
+    return {"class": name, "params": params, "state": state}
 
 
 def _ours(name: str) -> type[Recalibrator] | None:
@@ -162,10 +152,8 @@ def _ours(name: str) -> type[Recalibrator] | None:
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, recalibrate.Recalibrator):
         return _encoded(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
-        return value.tolist()
     if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(name, value.tolist())
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
     if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value)):
@@ -189,30 +177,22 @@ def _decoded(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibra
     """Build a recalibrator from plain data, every part checked."""
     if depth > DEEPEST or set(document) != {"class", "params", "state"}:
         raise ValueError(f"a recalibrator has exactly 'class', 'params' and 'state', {DEEPEST} in each other at most")
-    kind = _class_named(document["class"], wanted)
-    made = kind(**_parameters(kind, document["params"], depth))
-    made.check_parameters()
-    if document["state"] is not None:
-        _fill(made, document["state"], depth)
-    return made
-
-
-def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
-    found = _ours(name) or recalibrate.Recalibrator.others.get(name)
-    if found is None:
-        known = sorted({*recalibrate.kinds(), *recalibrate.Recalibrator.others})
+    name, given, others = document["class"], document["params"], recalibrate.Recalibrator.others
+    kind = _ours(name) or others.get(name)
+    if kind is None:
+        known = sorted({*recalibrate.kinds(), *others})
         raise ValueError(f"there is no recalibrator {name!r:.60}; {nearest(str(name)[:100], known)}")
-    if not issubclass(found, wanted):
-        raise TypeError(f"it holds a {found.__name__}, not a {wanted.__name__}")
-    return found
-
-
-def _parameters(kind: type[Recalibrator], given: dict[str, Any], depth: int) -> dict[str, Any]:
+    if not issubclass(kind, wanted):
+        raise TypeError(f"it holds a {kind.__name__}, not a {wanted.__name__}")
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
     # One of an earlier version has no word on what came later: the default.
     if not set(known) - LATER <= set(given) <= set(known):
         raise ValueError(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
-    return {name: _parameter(value, depth) for name, value in given.items()}
+    made = kind(**{name: _parameter(value, depth) for name, value in given.items()})
+    made.check_parameters()
+    if document["state"] is not None:
+        _fill(made, document["state"], depth)
+    return made
 
 
 def _parameter(value: Any, depth: int) -> Any:
@@ -237,24 +217,43 @@ def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
         raise ValueError(f"the state of {type(made).__name__} must be exactly {', '.join(made.all_fields())}")
     if made.identity_:
         return
-    made.check_each()
+    kind, asked = type(made), made.n_classes_ if made.against_rest and made.n_classes_ > 2 else 0
+    maps = [type(one) for one in made.each_] if made.several() else []
+    if maps != [kind] * asked:
+        raise ValueError(f"there must be one {kind.__name__} a class, if there are several")
+    if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or made.n_classes_ > 2):
+        raise ValueError("'held_' must be a range, of two classes")
     if not made.several():
         made.check_state()
+
+
+_KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}
 
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
     if field.kind == "labels":
         return _labels(value)
     if field.kind == "levels":
-        return [_levels(part) for part in value]
+        for levels in value:  # of a category, in their order; missing, where it is a level, is null
+            if levels.count(None) > 1:
+                raise ValueError("levels must be a list with at most one null")
+            _labels([item for item in levels if item is not None])
+        return list(value)
     if field.kind == "inner":
         return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
     if field.kind == "word":
         if value not in ("real", "count"):
             raise ValueError(f"'{name}' must be 'real' or 'count'")
         return value
-    made = _array(name, value, field, n_classes)
-    return made if field.shape else made.item()
+    kinds, dtype = _KINDS[field.kind]
+    array = np.array(value)
+    shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
+    fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=True)]
+    if not all(fits) or (array.size and array.dtype.kind not in kinds):
+        raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
+    if field.kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
+        raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
+    return array.astype(dtype) if field.shape else array.astype(dtype).item()
 
 
 def _inner(name: str, value: Any, field: Field, n_classes: int, depth: int) -> list[Recalibrator | None]:
@@ -266,34 +265,10 @@ def _inner(name: str, value: Any, field: Field, n_classes: int, depth: int) -> l
     return made
 
 
-_KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}
-
-
-def _array(name: str, value: Any, field: Field, n_classes: int) -> Array:
-    kinds, dtype = _KINDS[field.kind]
-    array = np.array(value)
-    shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
-    fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=False)]
-    if array.ndim != len(shape) or not all(fits) or not (array.size == 0 or array.dtype.kind in kinds):
-        raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
-    array = array.astype(dtype)
-    if array.dtype.kind != "b" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
-        raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
-    return array
-
-
 def _labels(value: Any) -> Array:
     if not isinstance(value, list) or not all(isinstance(item, (str, int, float, bool)) for item in value):
         raise ValueError("labels must be a list of words, numbers or truth values")
     return label_array(value)
-
-
-def _levels(value: Any) -> list[Any]:
-    """Levels of one category in their order; missing, where it is a level, is null."""
-    if value.count(None) > 1:
-        raise ValueError("levels must be a list with at most one null")
-    _labels([item for item in value if item is not None])
-    return value  # type: ignore[no-any-return]
 
 
 def label_array(labels: Any) -> Array:

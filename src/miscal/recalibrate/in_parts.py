@@ -187,15 +187,13 @@ def _written(tables: Iterator[Any], words: str, out: Path) -> int:
     # Text as text: batches have dictionaries of their own.
     kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema)
     schema = pa.schema(list(zip(first.schema.names, kinds, strict=True)))
-    with writing([out]) as (temporary,), _writer(temporary, out.suffix.lower(), schema) as writer:
-        for table in chain([first], tables):
-            writer.write_table(table.cast(schema))
-            rows += table.num_rows
+    with writing([out]) as (temporary,):
+        if out.suffix.lower() == ".csv":
+            writer = csv.CSVWriter(str(temporary), schema)
+        else:
+            writer = pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True)
+        with writer:
+            for table in chain([first], tables):
+                writer.write_table(table.cast(schema))
+                rows += table.num_rows
     return rows
-
-
-def _writer(path: Path, suffix: str, schema: Any) -> Any:
-    if suffix == ".csv":
-        return csv.CSVWriter(str(path), schema)
-
-    return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)

@@ -10,18 +10,17 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
+from miscal.inference.adjust import NORMAL_95
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.columns import range_pooling
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import Blend, blend_weights, cross_fitted
+from miscal.recalibrate.combined import Blend, blend_weights, held_out
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
 
-TWO_SIDED = 1.959963984540054
-LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
 DRAWS = 200
 
 
@@ -42,16 +41,11 @@ class Judged:
 def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
-    held_out = np.empty((sample.rows, sample.n_classes))
     try:
-        for fitted, test in cross_fitted(recalibrator, sample, folds):
-            done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
+        done.held_out, done.keeps_ranking = held_out(recalibrator, sample, folds)
     except MiscalError as error:
         failure = str(error).splitlines()[0]
-        done.row = {"name": name, "p_value": 1.0, "keeps_ranking": done.keeps_ranking, "failed": failure}
-    else:
-        done.held_out = held_out
+        done.row = {"name": name, "p_value": 1.0, "keeps_ranking": True, "failed": failure}
     return done
 
 
@@ -81,12 +75,12 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
         return
     done.loss, loss = row_loss(done.held_out, rows), "log_loss" if rows.response == "binary" else "deviance"
     mean, error = difference(done.loss, alone.loss, rows)
-    done.change = mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error
+    done.change = mean, mean - NORMAL_95 * error, mean + NORMAL_95 * error
     done.row = {
         "name": done.name,
         loss: mean_of(done.loss, rows),
         **dict(zip((f"{loss}_difference", "difference_low", "difference_high"), done.change, strict=True)),
-        "p_value": _chance(done, alone, rows),
+        "p_value": _chance(done.held_out, alone.held_out, rows),
         **_numbers(done.held_out, rows, audited),
         "keeps_ranking": done.keeps_ranking,
         "failed": "",
@@ -97,9 +91,13 @@ def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
     """What each row loses by (n, K) probabilities or means: log loss, infinite where it was ruled out, or deviance."""
     if rows.response != "binary":
         return Sample.of(rows, Columns({})).losses(held_out)
-    chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
     with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(chosen))
+        return np.asarray(-np.log(_own(held_out, rows)))
+
+
+def _own(values: np.ndarray, rows: Predictions) -> np.ndarray:
+    """Of (n, K) values those of each row's own class."""
+    return values[np.arange(rows.rows), rows.outcome.astype(np.intp)]
 
 
 def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
@@ -150,29 +148,24 @@ def _by_unit(values: np.ndarray, rows: Predictions) -> np.ndarray:
     return values if rows.cluster is None else np.bincount(rows.cluster, values)
 
 
-def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
-    """One-sided p-value of the gain if the probabilities were right as they are.
+def _chance(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> float:
+    """One-sided p-value of the gain if the probabilities were `right`.
 
-    Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
-    that the sum varies twice as much as that of as many independent rows.
-    """
-    beyond = _by_unit(_beyond(each.held_out, alone.held_out, rows), rows)
-    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
-    return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
-
-
-def _beyond(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> np.ndarray:
-    """What each row saves beyond what it would on average if the probabilities were `right`: of mean 0 if they are.
-
-    Of means, and as it comes to the same of two classes: the residual times the change of the link.
+    Of what each row saves beyond what it would on average: of mean 0 if they are. Of means, and as it comes to the same
+    of two classes: the residual times the change of the link. Rows of one fold judge what rows of the others have
+    fitted, and the other way round: the two share their noise, so that the sum varies twice as much as that of as many
+    independent rows.
     """
     if rows.response != "binary":
-        family = FAMILIES[rows.response]
-        return np.asarray((rows.outcome - right[:, 1]) * (family.link(held_out[:, 1]) - family.link(right[:, 1])))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
-    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
-    return np.asarray(own - (right * change).sum(axis=1))
+        link = FAMILIES[rows.response].link
+        beyond = (rows.outcome - right[:, 1]) * (link(held_out[:, 1]) - link(right[:, 1]))
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.where(right > 0, logs_of(held_out) - np.log(right), 0.0)
+        beyond = _own(change, rows) - (right * change).sum(axis=1)
+    beyond = _by_unit(beyond, rows)
+    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
+    return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 
 
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:

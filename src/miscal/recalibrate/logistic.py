@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from miscal.data.errors import warn
-from miscal.data.vectors import Array, Floats, Integers, locked
+from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import descended
+from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
 from miscal.recalibrate.sample import Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
@@ -25,8 +25,7 @@ FLAT = 1e-12  # curvature for each unit of weight below which a direction is not
 
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
-BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
-SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
+MAPPED = 1 << 14  # rows of a block
 
 SEPARATED = (
     "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
@@ -44,7 +43,7 @@ def minimise(
     keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
     keep the share they started with, and separable classes stop at certainty instead of overflowing.
     """
-    flat: list[int] = []  # directions not followed, at each step
+    followed: list[int] = []  # directions, at each step
 
     def penalised(at: Floats) -> State:
         loss, gradient, hessian = evaluate(at)
@@ -52,26 +51,19 @@ def minimise(
         return loss + 0.5 * float(penalty @ (off * off)), gradient + penalty * off, hessian + np.diag(penalty)
 
     def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
-        step, number = _newton_step(state[1], state[2], free, total)
-        flat.append(number)
+        gradient, hessian = state[1:]
+        diagonal = np.diag(hessian)
+        used = np.flatnonzero(free & (diagonal > FLAT * total))
+        # Scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
+        root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
+        scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
+        found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
+        step[used] = found / root
+        followed.append(int(rank))
         return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
 
-    theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
-    return theta, flat[-1] > flat[0]
-
-
-def _newton_step(gradient: Floats, hessian: Floats, free: Array, total: float) -> tuple[Floats, int]:
-    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
-
-    The Hessian is first scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
-    """
-    diagonal = np.diag(hessian)
-    used = np.flatnonzero(free & (diagonal > FLAT * total))
-    root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
-    scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
-    found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
-    step[used] = found / root
-    return step, int(np.count_nonzero(free)) - int(rank)
+    theta = descended(penalised, start, step_at)
+    return theta, followed[-1] < followed[0]
 
 
 @dataclass(frozen=True)
@@ -95,29 +87,38 @@ class Features:
 
     @property
     def arguments(self) -> tuple[int, float, float]:
-        """What the kernels take: kind, low, high."""
+        """What the kernel takes: kind, low, high."""
         if self.kind == "probability":
             return KINDS[self.kind], SMALLEST, 1.0
         low = max(self.clip, SMALLEST)
         return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE)
 
     def rows(self, score: Floats) -> Floats:
-        """Features of a few rows, (count, rows)."""
+        """Features of rows, (count, rows)."""
         held = np.clip(score, *self.arguments[1:])
         if self.kind == "beta":
-            return np.stack([np.log(held), -np.log1p(-held)])
+            return np.stack([np.log(held), -np.log(1.0 - held)])
         return (held if self.kind == "probability" else np.log(held / (1.0 - held)))[None, :]
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
-        out = np.empty((len(score), 2))
-        rows, theta = locked(score), np.append(intercept, coefficients)
+        return mapped(score, lambda part: coefficients @ self.rows(part) + intercept)
 
-        def work(start: int, stop: int) -> None:
-            kernels.score_map(rows[start:stop], *self.arguments, theta, out[start:stop])
 
-        over_blocks(len(score), work)
-        return out
+def mapped(score: Floats, log_odds: Callable[[Floats], Floats]) -> Floats:
+    """Probabilities (n, 2) of the log-odds that a function gives, both ends accurate."""
+    out = np.empty((len(score), 2))
+
+    def work(start: int, stop: int) -> None:
+        x = log_odds(score[start:stop])
+        small = np.exp(-np.abs(x))
+        large = 1.0 / (1.0 + small)
+        small *= large
+        out[start:stop, 0] = np.where(x >= 0.0, small, large)
+        out[start:stop, 1] = np.where(x >= 0.0, large, small)
+
+    over_blocks(len(score), work, MAPPED)
+    return out
 
 
 def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
@@ -130,20 +131,20 @@ def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats
     """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
     small = np.exp(-np.abs(x))
     share = 1.0 / (1.0 + small)
-    loss = np.maximum(x, 0.0) - outcome * x + np.log1p(small)
-    return loss, (np.where(x >= 0.0, share, small * share) - outcome) * weight, small * share * share * weight
+    rest = small * share
+    loss = np.maximum(x, 0.0) - outcome * x - np.log(share)
+    return loss, (np.where(x >= 0.0, share, rest) - outcome) * weight, rest * share * weight
 
 
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
+    warm: bool = True  # whether a part of the rows is fitted first
+
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
-        self.thin = rows.thinned()  # rows to start from
-        thin = self.thin or rows  # enough: the coordinates need not be exact
-        made = features.rows(thin.probability)
-        self.centre = np.average(made, axis=1, weights=thin.weight)
-        deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=thin.weight))
+        made = features.rows((rows.thinned() or rows).probability)  # enough: the coordinates need not be exact
+        self.centre, deviation = made.mean(axis=1), made.std(axis=1)
         reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
         self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
@@ -152,15 +153,8 @@ class LogisticFit:
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
-        weight = np.empty(0) if rows.weight is None else rows.weight  # to the kernel ones
-        arguments = (*self.features.arguments, self.centre, self.scale, theta)
-
-        def work(start: int, stop: int) -> Floats:
-            part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)
-            return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
-
-        sums = np.sum(over_blocks(rows.rows, work), axis=0)
-        return float(sums[0, 0]), sums[1].copy(), np.triu(sums[2:]) + np.triu(sums[2:], 1).T
+        curve = *self.features.arguments, self.centre, self.scale, theta
+        return logistic_loss(rows.probability, rows.outcome, rows.weight, *curve)
 
     def minimum(self, free: Array) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
@@ -173,7 +167,7 @@ class LogisticFit:
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
             return minimise(partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target)
 
-        return warmed(self.rows, self.thin, fit, start)
+        return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
     def best(self, *, positive: bool) -> tuple[Floats, bool]:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
@@ -207,7 +201,7 @@ def fit_curve(
     """
     fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
     if fit.constant:
-        slope = np.zeros(features.count) if l2 > 0 or features.kind == "probability" else np.ones(features.count)
+        slope = np.full(features.count, 0.0 if l2 > 0 or features.kind == "probability" else 1.0)
         return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
     theta, separated = fit.best(positive=positive)
     if separated:

@@ -15,6 +15,8 @@ from miscal.data.columns import Columns
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array, Floats, locked, logit, sigmoid
+from miscal.metrics.losses import pooled_scores
+from miscal.pairs import Pair
 from miscal.recalibrate.export import formula as nodes
 
 LEAST = 1e-12  # probabilities are held above it in the log loss
@@ -57,20 +59,16 @@ class Family:
         return outcome / held, weight * held
 
 
-def _deviances(link: Floats, outcome: Floats) -> Floats:
-    return np.asarray(2.0 * (special.xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
-
-
 def exp_held(link: Floats) -> Floats:
     """The exponential, held where it neither overflows nor underflows, as formulas hold it."""
-    return np.asarray(np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST)))
+    return np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST))
 
 
 FAMILIES = {
     "binary": Family(
         link=lambda mean: logit(mean, EDGE),
         mean=sigmoid,
-        losses=lambda link, outcome: np.asarray(np.logaddexp(0.0, link) - outcome * link),
+        losses=lambda link, outcome: np.logaddexp(0.0, link) - outcome * link,
         bend=lambda mean: mean * (1.0 - mean),
         ratio=False,
         objective="binary",
@@ -81,7 +79,7 @@ FAMILIES = {
     "real": Family(
         link=np.asarray,  # as it is
         mean=np.asarray,
-        losses=lambda link, outcome: np.asarray((outcome - link) ** 2),
+        losses=lambda link, outcome: (outcome - link) ** 2,
         bend=np.ones_like,
         ratio=False,
         objective="regression",
@@ -92,7 +90,7 @@ FAMILIES = {
     "count": Family(
         link=lambda mean: np.log(np.maximum(mean, LEAST_RATE)),
         mean=exp_held,
-        losses=_deviances,
+        losses=lambda link, y: 2.0 * (special.xlogy(y, y) - y * link - y + exp_held(link)),
         bend=np.asarray,
         ratio=True,
         objective="poisson",
@@ -134,7 +132,7 @@ class Sample:
     @property
     def total(self) -> float:
         """Sum of the weights."""
-        return float(self.rows) if self.weight is None else float(self.weight.sum())
+        return float(self.rows if self.weight is None else self.weight.sum())
 
     @property
     def weights(self) -> Floats:
@@ -163,7 +161,7 @@ class Sample:
         """What each row loses by (n, K) probabilities, or by means as recalibrators carry them."""
         if self.response != "binary":
             return self.family.losses(self.family.link(mapped[:, 1]), self.outcome)
-        return np.asarray(-np.log(np.maximum(mapped[np.arange(self.rows), self.outcome], LEAST)))
+        return -np.log(np.maximum(mapped[np.arange(self.rows), self.outcome], LEAST))
 
     def take(self, rows: Array) -> "Sample":
         """Some of the rows."""
@@ -177,10 +175,9 @@ class Sample:
         return thin if thin is not None and (thin.class_weights > 0).all() else None
 
 
-def warmed(
-    sample: Sample, thin: Sample | None, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats
-) -> tuple[Floats, bool]:
-    """What `fit` finds from a start, and whether it has no end; from where a part of the rows ends, if there is one."""
+def warmed(sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats) -> tuple[Floats, bool]:
+    """What `fit` finds from a start, and whether it has no end; of many rows from where a part of them ends."""
+    thin = sample.thinned()
     if thin is not None:
         found, without_end = fit(thin, start)
         start = start if without_end else found
@@ -205,7 +202,7 @@ def unit_of(total: float, rows: float) -> float:
 def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
     """Rates of cells of so many rows, held `smooth` of an event away from certainty: e / (n + 2 e) at least."""
     edge = smooth / (np.maximum(mass, 0.0) + 2.0 * smooth) if smooth else 0.0
-    return np.asarray(np.clip(rate, edge, 1.0 - np.asarray(edge)))
+    return np.clip(rate, edge, 1.0 - np.asarray(edge))
 
 
 def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats | None:
@@ -224,24 +221,17 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
-    at, _, events, expected = _from_below(score, happened, mass, NEAR)
-    refuted = (events >= 1.0) & (special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
+    low_ones = score <= FURTHEST
+    beside = None if mass is None else mass[low_ones]
+    at, weight, here = pooled_scores(Pair(score[low_ones], happened[low_ones], beside))
+    total, events, expected = np.cumsum(weight), np.cumsum(here), np.cumsum(weight * at)
+    surprising = special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE
+    refuted = surprising & (events >= 1.0) & (at <= NEAR)
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
-    at, total, events, _ = _from_below(score, happened, mass, FURTHEST)
     last = int(found[-1])
     low = float(((events[last:] + HALF) / (total[last:] + 2.0 * HALF)).min())
     if not refuted.any() and last + 1 < at.size:
         low = min(low, float(at[last + 1]))
     return min(low, FURTHEST)
-
-
-def _from_below(score: Floats, happened: Floats, mass: Floats | None, most: float) -> list[Floats]:
-    """The distinct scores of at most so much, and of all rows up to each the weight, the events and those expected."""
-    rows = np.flatnonzero(score <= most)
-    order = rows[np.argsort(score[rows], kind="stable")]
-    at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
-    starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-    parts = weight, weight * happened[order], weight * at
-    return [at[starts], *(np.cumsum(np.add.reduceat(part, starts)) for part in parts)]

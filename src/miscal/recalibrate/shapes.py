@@ -7,22 +7,22 @@ import numpy as np
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Floats, logit, sigmoid
+from miscal.data.vectors import Floats, logit
 from miscal.inference.nulls import rising_rates
-from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import descended
+from miscal.metrics.losses import descended, pooled_scores
+from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, mapped, residuals
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
-BLOCK = 1 << 13  # rows at a time
+BLOCK = 1 << 13  # rows that stay in the nearest cache
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
@@ -75,12 +75,12 @@ class HistogramBinning(Recalibrator):
         codes, weights = bin_index(score, self.edges_), sample.weights
         total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
         events = np.bincount(codes, weights=weights * sample.outcome, minlength=len(self.edges_) - 1)
-        self.values_ = self.rates(np.asarray(events, np.float64), np.asarray(total, np.float64), sample.rows)
+        self.values_ = self.rates(events, total, sample.rows)
 
-    def rates(self, events: Floats, total: Floats, rows: float) -> Floats:
+    def rates(self, events: Any, total: Any, rows: float) -> Floats:
         """What bins with such sums of weights give; `rows` is how many there are in all."""
         rate = np.divide(events, total, out=np.zeros(len(total)), where=total > 0)
-        held = inside(rate, total / unit_of(float(total.sum()), rows), float(self.smooth))
+        held = inside(rate, total / unit_of(float(total.sum()), rows), self.smooth)
         return np.where(total > 0, held, EMPTY_BIN)
 
     def _map(self, probability: Floats) -> Floats:
@@ -130,7 +130,7 @@ class ScalingBinning(Curve):
     @property
     def divided(self) -> bool:  # type: ignore[override]
         """Whether rows of several classes are divided by their sums."""
-        return bool(self.renormalise)
+        return self.renormalise
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a value."""
@@ -140,7 +140,13 @@ class ScalingBinning(Curve):
     def _fit(self, sample: Sample) -> None:
         self._keep(*fit_curve(sample, Features.of(self), 0.0))
         scaled, weights = super()._map(sample.probability)[:, 1], sample.weights
-        self.edges_ = _halfway_edges(scaled, int(self.bins), weights)
+        # Edges halfway between distinct values, with about equal weight between them.
+        distinct, place = np.unique(scaled, return_inverse=True)
+        mass = np.cumsum(np.bincount(place, weights=weights))
+        reached = np.searchsorted(mass, mass[-1] * (np.arange(1, self.bins) / self.bins), side="left")
+        reached = np.unique(reached[reached < len(distinct) - 1])
+        inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5
+        self.edges_ = np.unique(np.concatenate([[-1.0], inner, [2.0]]))
         codes = bin_index(scaled, self.edges_)
         sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
         self.values_ = np.clip(sums / np.bincount(codes, weights=weights, minlength=len(sums)), 0.0, 1.0)
@@ -153,16 +159,6 @@ class ScalingBinning(Curve):
 
     def _summary(self) -> str:
         return f"{len(self.values_)} bins"
-
-
-def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
-    """Edges halfway between distinct values, with about equal weight between them; the outer two are 0 and 1."""
-    distinct, place = np.unique(values, return_inverse=True)
-    mass = np.cumsum(np.bincount(place, weights=weight))
-    reached = np.searchsorted(mass, mass[-1] * (np.arange(1, bins) / bins), side="left")
-    reached = np.unique(reached[reached < len(distinct) - 1])
-    inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5
-    return np.unique(np.concatenate([[-1.0], inner, [2.0]]))
 
 
 def check_bins(edges: Floats, values: Floats) -> None:
@@ -237,28 +233,22 @@ class IsotonicCalibration(_Rising):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
-        order = sorted_order(sample.probability)
-        sorted_scores = sample.probability[order]
-        starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
-        weight = sample.weights[order]
-        mass = np.add.reduceat(weight, starts)
-        rates = rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass)
+        scores, mass, events = pooled_scores(Pair(sample.probability, sample.outcome, sample.weight))
+        rates = rising_rates(events, mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
-            rates = self._off_the_ends(rates, mass, sample)
+            # Half an event in blocks where nothing or everything happened, made to rise again.
+            moved, count, unit = rates.copy(), sample.response == "count", unit_of(sample.total, sample.rows)
+            for end in (0.0,) if count else (0.0, 1.0):
+                block = rates == end
+                total = mass[block].sum()
+                if block.any():
+                    held = inside(rates[block], np.array([total / unit]), self.smooth)
+                    moved[block] = self.smooth / total if count else held
+            rates = rising_rates(moved * mass, mass)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
-        self.knots_, self.values_ = sorted_scores[starts][ends], rates[ends]
-
-    def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
-        """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
-        moved, smooth = rates.copy(), float(self.smooth)
-        count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
-        for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
-            total = float(mass[block].sum())
-            if block.any():
-                moved[block] = smooth / total if count else inside(rates[block], np.array([total / unit]), smooth)
-        return rising_rates(moved * mass, mass)
+        self.knots_, self.values_ = scores[ends], rates[ends]
 
     def _map(self, probability: Floats) -> Floats:
         return pairs(np.interp(probability, self.knots_, self.values_))
@@ -317,40 +307,37 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self.knots_, l2 = self._placed(sample), max(float(self.l2), RIDGE) / sample.total
+        self.knots_, l2 = self._placed(sample), max(self.l2, RIDGE) / sample.total
 
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
             line = LineFit(rows, self.knots_, clamp=self.outside == "clamp", l2=l2 * rows.total)
             return line.minimum(start), False
 
         as_it_is = np.append(self.knots_[0], np.diff(self.knots_))
-        self.values_ = np.cumsum(warmed(sample, sample.thinned(), fit, as_it_is)[0])
+        self.values_ = np.cumsum(warmed(sample, fit, as_it_is)[0])
 
     def _placed(self, rows: Sample) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
         if self.placement == "probability":
-            return np.asarray(np.log(shares / (1.0 - shares)))
+            return np.log(shares / (1.0 - shares))
         held = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
         edges = quantile_edges(held, self.knots + 1, rows.weight)[1:-1]
         made = np.unique(np.log(edges) - np.log1p(-edges))
         if made.size < 2:  # hardly any distinct scores: one line through their middle
             middle = float(np.median(np.log(held) - np.log1p(-held)))
             return np.array([middle - 1.0, middle + 1.0])
-        return np.asarray(made)
+        return made
 
     def _map(self, probability: Floats) -> Floats:
-        out = np.empty((len(probability), 2))
+        return mapped(probability, self._log_odds)
 
-        def work(start: int, stop: int) -> None:
-            place, part = between(self.knots_, logit(probability[start:stop], LOGIT_CLIP))
-            part = np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
-            below, above = self.values_[place], self.values_[place + 1]
-            x = below + part * (above - below)
-            x = np.where((part >= 0.0) & (part <= 1.0), np.clip(x, below, above), x)
-            out[start:stop] = np.stack([sigmoid(-x), sigmoid(x)], axis=1)  # both ends accurate
-
-        over_blocks(len(probability), work)
-        return out
+    def _log_odds(self, probability: Floats) -> Floats:
+        place, part = between(self.knots_, logit(probability, LOGIT_CLIP))
+        if self.outside == "clamp":
+            part = np.clip(part, 0.0, 1.0)
+        below, above = self.values_[place], self.values_[place + 1]
+        found = below + part * (above - below)
+        return np.where(part <= 1.0, np.minimum(found, above), found)  # not past the next knot by rounding
 
     def _formula(self) -> nodes.Formula:
         continued = self.outside == "slope"
@@ -364,33 +351,29 @@ class LineFit:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
         self.place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
         self.part = np.clip(part, 0.0, 1.0) if clamp else part
+        self.sums = np.tri(len(knots))  # values are sums of increments
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        values, size, rows, weight = np.cumsum(theta), len(theta), self.rows, self.rows.weights
+        values, weight = self.sums @ theta, self.rows.weights
 
-        def work(i: int, j: int) -> Floats:
-            at, t = self.place[i:j], self.part[i:j]
-            x = values[at] + t * (values[at + 1] - values[at])
-            loss, off, bend = residuals(x, rows.outcome[i:j], weight[i:j])
+        def work(start: int, stop: int) -> list[Any]:
+            part, share, place = self.part[start:stop], weight[start:stop], self.place[start:stop]
+            rest = 1.0 - part
+            x = rest * values[place] + part * values[place + 1]
+            loss, residual, bend = residuals(x, self.rows.outcome[start:stop], share)
+            below = [share * loss, residual * rest, bend * rest * rest, bend * rest * part]
+            above = [residual * part, bend * part * part]
+            found = [np.bincount(place, each, len(theta)) for each in below]
+            return found + [np.bincount(place + 1, each, len(theta)) for each in above]
 
-            def both(own: Floats, next_one: Floats) -> Any:
-                return np.bincount(at, own, size) + np.bincount(at + 1, next_one, size)
-
-            u = 1.0 - t
-            side = np.bincount(at, bend * u * t, size)
-            total = np.full(size, weight[i:j] @ loss)
-            return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
-
-        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work, BLOCK), axis=0)
-        whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
-        # b = cumsum(theta): sums from the end, of the gradient once and of the Hessian on both sides.
-        whole = np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1)[::-1, ::-1]
+        loss, low, low_bend, side, high, high_bend = np.sum(over_blocks(self.rows.rows, work, BLOCK), axis=0)
+        whole = np.diag(low_bend + high_bend) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps
-        total = float(loss[0]) + 0.5 * float(pull @ off)
+        gradient = self.sums.T @ (low + high) + np.append(0.0, pull)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
-        return total, np.cumsum(gradient[::-1])[::-1] + np.append(0.0, pull), whole + ridge
+        return float(loss.sum() + 0.5 * (pull @ off)), gradient, self.sums.T @ whole @ self.sums + ridge
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""

@@ -9,7 +9,6 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,8 +28,8 @@ from miscal.recalibrate.sample import Sample, warmed
 
 LOGIT = Features("logit")
 LOWEST, HIGHEST = math.exp(-10.0), math.exp(10.0)  # inverse temperatures
-BLOCK = 2048  # rows at a time
-TASK = 32 * BLOCK  # rows to a thread
+CELLS = 1 << 16  # numbers in a block of rows
+LEAST_ROWS = 128  # of a block
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
@@ -40,7 +39,7 @@ LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 def logs_of(probability: Floats) -> Floats:
     """Logarithms of probabilities held at 1e-12 or more."""
-    return np.asarray(np.log(np.maximum(probability, LOGIT_CLIP)))
+    return np.log(np.maximum(probability, LOGIT_CLIP))
 
 
 def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
@@ -52,13 +51,9 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
     return scores, (np.log(sums) + highest).squeeze(classes)
 
 
-def in_blocks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
+def in_blocks(rows: int, classes: int, work: Callable[[slice], Any]) -> list[Any]:
     """What `work` gives for each block of rows, in their order."""
-
-    def many(start: int, stop: int) -> list[Any]:
-        return [work(slice(at, min(at + BLOCK, stop))) for at in range(start, stop, BLOCK)]
-
-    return list(chain.from_iterable(over_blocks(rows, many, TASK)))
+    return over_blocks(rows, lambda start, stop: work(slice(start, stop)), max(LEAST_ROWS, CELLS // classes))
 
 
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
@@ -73,7 +68,7 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
         moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
         out[rows] = softmax(moved, 0)[0].T
 
-    in_blocks(len(matrix), work)
+    in_blocks(len(matrix), matrix.shape[1], work)
     return out
 
 
@@ -85,44 +80,8 @@ def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
     return softmax_map(probability, np.full(classes, power), np.zeros(classes))
 
 
-class _Rows:
-    """Rows, one class a line: the logarithms of their probabilities, their shares of the mean, and their classes."""
-
-    def __init__(self, sample: Sample) -> None:
-        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
-        self.share = sample.weights / sample.total
-        self.outcome = sample.outcome.astype(np.intp)
-
-    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
-        return [sum(part) for part in zip(*in_blocks(len(self.share), work), strict=True)]
-
-    def own(self, values: Floats, rows: slice) -> Floats:
-        """Of (K, rows) values those of each row's own class."""
-        return np.asarray(values[self.outcome[rows], np.arange(values.shape[1])])
-
-
-def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
-    """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
-    data = _Rows(sample)
-
-    def evaluate(power: Floats) -> State:
-        def work(rows: slice) -> tuple[float, float, float]:
-            z, share = data.z[:, rows], data.share[rows]
-            likely, log_sum = softmax(power[0] * z, 0)
-            weighted, own = likely * z, data.own(z, rows)
-            mean = weighted.sum(axis=0)
-            spread = np.einsum("ij,ij->j", weighted, z) - mean * mean
-            return float(share @ (log_sum - power[0] * own)), float(share @ (mean - own)), float(share @ spread)
-
-        loss, slope, curvature = data.summed(work)
-        return loss, np.array([slope]), np.array([[curvature]])
-
-    return minimise(evaluate, start, np.zeros(1), 1.0, np.ones(1, bool))
-
-
 @dataclass(eq=False)
-class SoftmaxFit(_Rows):
+class SoftmaxFit:
     """The mean log loss plus penalty/2 (theta - target)², and its minimum.
 
     theta is (free, K + 1), the intercepts last, or (free, 2) where W is diagonal; classes beyond the first `free` have
@@ -134,15 +93,25 @@ class SoftmaxFit(_Rows):
     target: Floats
     power: float | None = None
 
-    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
-        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
-        super().__init__(sample)
+    def look_at(self, sample: Sample) -> None:
+        """Take rows, one class a line: the logarithms, the rows' shares of the mean, and their classes."""
+        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
         if self.power is not None:
             self.z *= self.power
             self.z -= softmax(self.z, 0)[1]
+        self.share = sample.weights / sample.total
+        self.outcome = sample.outcome.astype(np.intp)
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
         self.likely = np.empty((self.free, sample.rows))  # at the point last evaluated
+
+    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
+        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
+        return [sum(part) for part in zip(*in_blocks(len(self.share), len(self.z), work), strict=True)]
+
+    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
+        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
+        self.look_at(sample)
         longest = [0.0]
 
         def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
@@ -173,12 +142,13 @@ class SoftmaxFit(_Rows):
             scores[: self.free] = self.moved(theta, z)
             likely, log_sum = softmax(scores, 0)
             self.likely[:, rows] = likely[: self.free]
-            likely[self.outcome[rows], np.arange(len(share))] -= 1.0
-            return float(share @ (log_sum - self.own(scores, rows))), self.gathered(likely[: self.free] * share, z)
+            own = self.outcome[rows], np.arange(len(share))
+            likely[own] -= 1.0
+            return float(share @ (log_sum - scores[own])), self.gathered(likely[: self.free] * share, z)
 
         loss, gradient = self.summed(work)
         off = theta - self.target
-        return float(loss) + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
+        return loss + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
 
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
@@ -230,10 +200,33 @@ class SoftmaxFit(_Rows):
 
         between, within, spread = self.summed(work)
         own, classes = np.linalg.eigh(between)
-        other, directions = np.linalg.eigh(within / max(float(spread), 1e-300))
+        other, directions = np.linalg.eigh(within / max(spread, 1e-300))
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
         curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
-        return lambda gradient: np.asarray(classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T)
+        return lambda gradient: classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T
+
+
+def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
+    """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
+    nothing = np.zeros((0, 2))  # no coefficients beside the power
+    data = SoftmaxFit(nothing, nothing)
+    data.look_at(sample)
+    own = data.z[data.outcome, np.arange(sample.rows)]
+
+    def evaluate(power: Floats) -> State:
+        def work(rows: slice) -> tuple[float, float, float]:
+            z, share = data.z[:, rows], data.share[rows]
+            likely, log_sum = softmax(power[0] * z, 0)
+            likely *= z
+            mean = likely.sum(axis=0)
+            spread = np.einsum("ij,ij->j", likely, z) - mean * mean
+            off = mean - own[rows]
+            return float(share @ (log_sum - power[0] * own[rows])), float(share @ off), float(share @ spread)
+
+        loss, slope, curvature = data.summed(work)
+        return loss, np.array([slope]), np.array([[curvature]])
+
+    return minimise(evaluate, start, np.zeros(1), 1.0, np.ones(1, bool))
 
 
 class TemperatureScaling(Recalibrator):
@@ -268,7 +261,7 @@ class TemperatureScaling(Recalibrator):
         return 1.0 / self.inverse_temperature_
 
     def _fit(self, sample: Sample) -> None:
-        (power,), without_end = warmed(sample, sample.thinned(), fitted_power, np.ones(1))
+        (power,), without_end = warmed(sample, fitted_power, np.ones(1))
         self.inverse_temperature_ = float(np.clip(power, LOWEST, HIGHEST))
         if without_end or power != self.inverse_temperature_:
             warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
@@ -277,7 +270,7 @@ class TemperatureScaling(Recalibrator):
         return powered(probability, self.inverse_temperature_)
 
     def _formula(self) -> Formula:
-        return powers(float(self.inverse_temperature_), self.n_classes_)
+        return powers(self.inverse_temperature_, self.n_classes_)
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"
@@ -329,7 +322,7 @@ class VectorScaling(_Softmax):
         share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
         start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
         nothing = np.zeros(start.shape)
-        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(nothing, nothing).fitted, start)
+        theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
         self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
@@ -394,12 +387,12 @@ class StructuredScaling(_Softmax):
         classes, power = sample.n_classes, heat.inverse_temperature_
         # Without its intercepts the target is temperature scaling: W = I of z = ln(p) / temperature.
         target = np.eye(classes, classes + 1)
-        own = 2.0 * float(self.strength) * classes / sample.total
+        own = 2.0 * self.strength * classes / sample.total
         penalty = np.where(target > 0, own, own * (classes - 1))
         if self.structure == "vector":
             target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
         penalty[:, -1] = own
-        found, _ = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target, power).fitted, target)
+        found, _ = warmed(sample, SoftmaxFit(penalty, target, power).fitted, target)
         self.temperature_ = heat.temperature_
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
@@ -465,13 +458,12 @@ class DirichletCalibration(_Softmax):
         whole = np.eye(classes, classes + 1)
         as_is = whole[:-1] - whole[-1] if self.reference else whole
         start, target = 0.5 * as_is, as_is * (self.towards == "identity")
-        penalty = np.full(start.shape, 2.0 * float(self.l2))
+        penalty = np.full(start.shape, 2.0 * self.l2)
         penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
-        theta, separated = warmed(sample, sample.thinned(), SoftmaxFit(penalty, target).fitted, start)
+        theta, separated = warmed(sample, SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
-        full = np.zeros((classes, classes + 1))
-        full[: len(theta)] = theta
+        full = np.pad(theta, ((0, classes - len(theta)), (0, 0)))
         self.coefficients_ = full[:, :-1].copy()
         self.intercepts_ = full[:, -1].copy()
 

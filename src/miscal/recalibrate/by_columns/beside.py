@@ -102,7 +102,7 @@ class DesignFit(LogisticFit):
         self.design = design
         self.ready = design.ready(rows.columns)
         own = features.count
-        self.thin = None  # the columns are those of all rows
+        self.warm = False  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
         self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
         # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.
@@ -115,16 +115,17 @@ class DesignFit(LogisticFit):
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
+        weights = rows.weights
 
         def work(start: int, stop: int) -> State:
             beside = self.design.rows(self.ready, start, stop)
             matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
             matrix -= self.centre[:, None]
             matrix *= self.scale[:, None]
-            weight = np.ones(stop - start) if rows.weight is None else rows.weight[start:stop]
-            loss, off, curvature = residuals(theta[1:] @ matrix + theta[0], rows.outcome[start:stop], weight)
             whole = np.concatenate([np.ones((1, stop - start)), matrix])
-            return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
+            weight = weights[start:stop]
+            loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
+            return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
 
         loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
         return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)

@@ -190,7 +190,7 @@ class Number(Node):
             return self.missing
         if type(given) is not float:
             raise General
-        return min(max(float(given), self.low), self.high)
+        return min(max(given, self.low), self.high)
 
 
 class Level(Node, eq=False):
@@ -374,7 +374,7 @@ def logs_of_classes(event: Node) -> tuple[Log, Log]:
     return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest_of(event), LOGIT_CLIP, 1.0))
 
 
-def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Sigmoid | Softmax:
+def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid | Softmax:
     """Softmax of slopes @ ln p + shifts; of two classes (ln(1 - p), ln p) one sigmoid."""
     if len(shifts) > 2:
         return Softmax(slopes, shifts, power)
@@ -424,8 +424,8 @@ def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Le
 
 
 # ----------------------------------------------------------------------------------------------------------- one row
-# Beside the recalibrators, not in them: predicting changes none. Each stands with the labels of the fit it belongs to.
-_formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary()
+# Beside them, not in them: predicting changes none.
+_formulas: WeakKeyDictionary[Recalibrator, Any] = WeakKeyDictionary()
 
 
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
@@ -457,15 +457,19 @@ def _general(recalibrator: Recalibrator, checked: Floats, x: Mapping[str, Any] |
 
 def formula_of(recalibrator: Recalibrator) -> Any:
     """The formula of a map of two classes; None where there is none."""
-    labels, formula = _formulas.get(recalibrator, (None, None))
-    if labels is None or labels is not getattr(recalibrator, "classes_", None):
+    if recalibrator not in _formulas:
         recalibrator.check_fitted()
         formula = None
         if recalibrator.n_classes_ == 2:
             with contextlib.suppress(MiscalError):
                 formula = recalibrator.formula()
-        _formulas[recalibrator] = recalibrator.classes_, formula
-    return formula
+        _formulas[recalibrator] = formula
+    return _formulas[recalibrator]
+
+
+def forget(recalibrator: Recalibrator) -> None:
+    """It is fitted anew: what was learned of it is no longer true."""
+    _formulas.pop(recalibrator, None)
 
 
 def _plain(value: Any) -> Any:

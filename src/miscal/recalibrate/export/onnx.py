@@ -18,8 +18,6 @@ OPSET = 17
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
 KINDS: dict[Any, int] = {bool: BOOL, float: DOUBLE, int: INT64, str: STRING}  # of columns of levels
-DROPPED = 1e-4  # onnxruntime takes a factor of 1 + 1e-6 for 1, and a summand of 1e-9 for 0
-LARGE = 2.0**40
 COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 
 
@@ -33,17 +31,15 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
     if recalibrator.is_mean():
         raise refusal("writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql")
-    found, outside = recalibrator.formula(), known[dtype]
+    found, outside, classes = recalibrator.formula(), known[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
-    wide = graph.add("Cast", ["probability"], to=DOUBLE)
-    score = graph.add("Where", [graph.add("Less", [wide, nodes.LEAST_SCORE]), 0.0, wide])
-    valid, made = _valid(graph, wide, recalibrator.n_classes_), _written(graph, found, score)
-    kept = graph.add("Where", [valid, made, math.nan])
-    graph.nodes.append(helper.make_node("Cast", [kept], ["recalibrated"], to=outside))
-    classes = recalibrator.n_classes_
-    rows = ["rows", classes] if classes > 2 else ["rows"]
+    wide = graph.add("Cast", "probability", to=DOUBLE)
+    score = graph.add("Where", graph.add("Less", wide, nodes.LEAST_SCORE), 0.0, wide)
+    made = graph.add("Where", _valid(graph, wide, classes), _written(graph, found, score), math.nan)
+    graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=outside))
     vector = helper.make_tensor_value_info
-    inputs = [vector("probability", outside, rows), *(vector(*each, ["rows"]) for each in graph.inputs.items())]
+    inputs = [vector("probability", outside, ["rows", classes] if classes > 2 else ["rows"])]
+    inputs += [vector(name, kind, ["rows"]) for name, kind in graph.inputs.items()]
     outputs = [vector("recalibrated", outside, ["rows", classes])]
     whole = helper.make_graph(graph.nodes, "recalibrator", inputs, outputs, graph.constants)
     versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -54,41 +50,36 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
 
 def _valid(graph: "Graph", p: str, classes: int) -> str:
     """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
-    inside = graph.add("And", [graph.add("GreaterOrEqual", [p, 0.0]), graph.add("LessOrEqual", [p, 1.0])])
+    lowest = highest = p
+    if classes > 2:
+        lowest, highest = graph.add("ReduceMin", p, axes=[1]), graph.add("ReduceMax", p, axes=[1])
+    inside = graph.add("And", graph.add("GreaterOrEqual", lowest, 0.0), graph.add("LessOrEqual", highest, 1.0))
     if classes == 2:
-        return graph.add("Unsqueeze", [inside, COLUMNS])
-    fewest = graph.add("ReduceMin", [graph.add("Cast", [inside], to=INT64)], axes=[1])
-    off = graph.add("Abs", [graph.add("Sub", [graph.add("ReduceSum", [p, COLUMNS]), 1.0])])
-    return graph.add("And", [graph.add("Cast", [fewest], to=BOOL), graph.add("LessOrEqual", [off, SUM_TOLERANCE])])
+        return graph.add("Unsqueeze", inside, COLUMNS)
+    off = graph.add("Abs", graph.add("Sub", graph.add("ReduceSum", p, COLUMNS), 1.0))
+    return graph.add("And", inside, graph.add("LessOrEqual", off, SUM_TOLERANCE))
 
 
 def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
     """The probabilities of all classes; `p` is the name of the event's, or of several classes' matrix."""
     if isinstance(found, nodes.Softmax):
-        low, high = nodes.LOGIT_CLIP, np.finfo(np.float64).max
-        logs = graph.add("Log", [graph.add("Clip", [p, low, high])])
-        slopes = found.slopes.T
+        logs = graph.add("Log", graph.add("Clip", p, nodes.LOGIT_CLIP, nodes.LARGEST))
+        slopes = found.slopes
         if found.power is not None:
-            # The power divides the slopes: onnxruntime would take a factor beside a product in single precision.
-            heated = graph.add("Mul", [logs, found.power])
-            total = graph.add("Log", [graph.add("ReduceSum", [graph.add("Exp", [heated]), COLUMNS])])
-            logs, slopes = graph.add("Sub", [heated, total]), slopes / found.power
-        scores = graph.add("MatMul", [logs, np.ascontiguousarray(slopes)])
-        return graph.add("Softmax", [graph.add("Add", [scores, found.shifts])], axis=1)
-    if isinstance(found, nodes.Each):
-        return _each(graph, found, p)
-    event = graph.of(p, found)
-    return graph.side_by_side([graph.add("Sub", [1.0, event]), event])
-
-
-def _each(graph: "Graph", parts: nodes.Each, p: str) -> str:
-    columns = [graph.add("Gather", [p, np.int64(k)], axis=1) for k in range(len(parts.maps))]
-    values = graph.side_by_side([graph.of(q, node) for node, q in zip(parts.maps, columns, strict=True)])
-    if not parts.divided:
+            heated = graph.linear(logs, found.power * np.eye(len(slopes)), np.zeros(len(slopes)))
+            total = graph.add("Log", graph.add("ReduceSum", graph.add("Exp", heated), COLUMNS))
+            logs, slopes = graph.add("Sub", heated, total), slopes / found.power
+        return graph.add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
+    if not isinstance(found, nodes.Each):
+        event = graph.of(p, found)
+        return graph.side_by_side([graph.add("Sub", 1.0, event), event])
+    columns = [graph.add("Gather", p, np.int64(k), axis=1) for k in range(len(found.maps))]
+    values = graph.side_by_side([graph.of(q, node) for node, q in zip(found.maps, columns, strict=True)])
+    if not found.divided:
         return values
-    some = graph.add("Greater", [graph.add("ReduceSum", [values, COLUMNS]), 0.0])
-    chosen = graph.add("Where", [some, values, p])
-    return graph.add("Div", [chosen, graph.add("ReduceSum", [chosen, COLUMNS])])
+    some = graph.add("Greater", graph.add("ReduceSum", values, COLUMNS), 0.0)
+    chosen = graph.add("Where", some, values, p)
+    return graph.add("Div", chosen, graph.add("ReduceSum", chosen, COLUMNS))
 
 
 class Graph:
@@ -107,29 +98,14 @@ class Graph:
         self.made: dict[Any, str] = {}  # parts that several others use
         self.names: dict[str, str] = {}  # what values under names are called in the graph
 
-    def add(self, kind: str, inputs: list[Any], **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: Any, **attributes: Any) -> str:
         """One more step; inputs are names, or numbers that become constants."""
         from onnx import helper
 
-        kept = self._kept(kind, inputs)
-        if kept:
-            return kept
         name = f"{self.own}v{len(self.nodes)}"
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         self.nodes.append(helper.make_node(kind, names, [name], **attributes))
         return name
-
-    def _kept(self, kind: str, inputs: list[Any]) -> str:
-        """A step with a constant so near to 0 or 1 that onnxruntime would drop it, through powers of two; else none."""
-        neutral = {"Mul": 1.0, "Div": 1.0, "Add": 0.0, "Sub": 0.0}.get(kind, math.nan)
-        near = [i for i, each in enumerate(inputs) if isinstance(each, float) and 0 < abs(each - neutral) <= DROPPED]
-        if not near:
-            return ""
-        if kind in ("Mul", "Div"):
-            doubled = [2.0 * each if i == near[0] else each for i, each in enumerate(inputs)]
-            return self.add("Mul", [self.add(kind, doubled), 2.0 if kind == "Div" else 0.5])
-        large = [each * LARGE if isinstance(each, float) else self.add("Mul", [each, LARGE]) for each in inputs]
-        return self.add("Mul", [self.add(kind, large), 1.0 / LARGE])
 
     def constant(self, value: Any) -> str:
         from onnx import numpy_helper
@@ -160,79 +136,85 @@ class Graph:
             self.made[key] = write()
         return self.made[key]
 
+    def each_row(self, node: Any) -> str:
+        """A node's value, one a row even if it is a constant."""
+        rows = self.once("rows", lambda: self.add("Shape", "probability", end=1))
+        return self.add("Expand", self.write(node), rows)
+
     def side_by_side(self, columns: list[str]) -> str:
         """Columns (n,) as a matrix."""
-        return self.add("Concat", [self.add("Unsqueeze", [column, COLUMNS]) for column in columns], axis=1)
+        return self.add("Concat", *(self.add("Unsqueeze", column, COLUMNS) for column in columns), axis=1)
 
     def _held(self, node: nodes.Held) -> str:
-        return self.add("Clip", [self.write(node.inner), node.low, node.high])
+        return self.add("Clip", self.write(node.inner), node.low, node.high)
 
     def _log(self, node: nodes.Log) -> str:
-        return self.add("Log", [self.write(node.inner)])
+        return self.add("Log", self.write(node.inner))
+
+    def linear(self, columns: str, factors: Any, shifts: Any) -> str:
+        """Columns (n, d) times factors (d, k), and shifts (k,) added.
+
+        In one step: onnxruntime takes a lone factor of 1 + 1e-6 for 1, and a lone summand of 1e-9 for 0.
+        """
+        return self.add("Gemm", columns, np.asarray(factors, np.float64), np.asarray(shifts, np.float64))
 
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
             return self.constant(node.intercept)
-        total: Any = float(node.intercept)
-        for factor, inner in node.terms:
-            total = self.add("Add", [total, self.add("Mul", [float(factor), self.write(inner)])])
-        return str(total)
+        columns = self.side_by_side([self.each_row(inner) for _, inner in node.terms])
+        factors = [[factor] for factor, _ in node.terms]
+        return self.add("Squeeze", self.linear(columns, factors, [node.intercept]), COLUMNS)
 
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
-        return self.add("Sigmoid", [self.write(node.inner)])
+        return self.add("Sigmoid", self.write(node.inner))
 
     def _exp(self, node: nodes.Exp) -> str:
-        return self.add("Exp", [self.add("Clip", [self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST])])
+        return self.add("Exp", self.add("Clip", self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST))
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
-        above = self.add("Greater", [self.add("Unsqueeze", [score, COLUMNS]), np.array(node.edges, np.float64)])
-        place = self.add("ReduceSum", [self.add("Cast", [above], to=INT64), COLUMNS], keepdims=0)
-        start, value, slope = (self.add("Gather", [part, place]) for part in np.array(node.pieces).T)
-        return self.add("Add", [value, self.add("Mul", [slope, self.add("Sub", [score, start])])])
+        above = self.add("Greater", self.add("Unsqueeze", score, COLUMNS), np.array(node.edges, np.float64))
+        place = self.add("ReduceSum", self.add("Cast", above, to=INT64), COLUMNS, keepdims=0)
+        start, value, slope = (self.add("Gather", part, place) for part in np.array(node.pieces).T)
+        return self.add("Add", value, self.add("Mul", slope, self.add("Sub", score, start)))
 
     def _both(self, node: nodes.Both) -> str:
-        return self.add({"*": "Mul", "/": "Div"}[node.sign], [self.write(node.one), self.write(node.two)])
+        return self.add({"*": "Mul", "/": "Div"}[node.sign], self.write(node.one), self.write(node.two))
 
     def _number(self, node: nodes.Number) -> str:
         column = self.input(node.name, DOUBLE)
-        held = self.add("Clip", [column, node.low, node.high])
-        return self.add("Where", [self.add("IsNaN", [column]), node.missing, held])
+        held = self.add("Clip", column, node.low, node.high)
+        return self.add("Where", self.add("IsNaN", column), node.missing, held)
 
     def _level(self, node: nodes.Level) -> str:
         codes = self.once(("codes", node.name, *node.values), lambda: _codes(self, node))
         table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
-        return self.add("Gather", [table, codes])
+        return self.add("Gather", table, codes)
 
     def _cut(self, node: nodes.Cut) -> str:
-        test = self.add("LessOrEqual", [self.write(node.column), node.threshold])
-        return self.add("Where", [test, self.write(node.left), self.write(node.right)])
+        test = self.add("LessOrEqual", self.write(node.column), node.threshold)
+        return self.add("Where", test, self.write(node.left), self.write(node.right))
 
     def _match(self, node: nodes.Match) -> str:
-        wide = [self.add("Unsqueeze", [_each_row(self, value), COLUMNS]) for value in node.cases]
-        place = self.add("Unsqueeze", [self.add("Cast", [self.write(node.level)], to=INT64), COLUMNS])
-        found = self.add("GatherElements", [self.add("Concat", wide, axis=1), place], axis=1)
-        return self.add("Squeeze", [found, COLUMNS])
+        cases = self.side_by_side([self.each_row(value) for value in node.cases])
+        place = self.add("Unsqueeze", self.add("Cast", self.write(node.level), to=INT64), COLUMNS)
+        return self.add("Squeeze", self.add("GatherElements", cases, place, axis=1), COLUMNS)
 
     def _refused(self, _: nodes.Refused) -> str:
         return self.constant(math.nan)
 
     def _network(self, node: nodes.Network) -> str:
-        parts, values, flags = [], [], []
-        for level, table in node.embedded:
-            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level)]))
-        for scaled in map(self.write, node.numbers):
-            absent = self.add("IsNaN", [scaled])
-            single = self.add("Cast", [self.add("Cast", [scaled], to=FLOAT)], to=DOUBLE)  # as in training
-            values.append(self.add("Where", [absent, 0.0, single]))
-            flags.append(self.add("Cast", [absent], to=DOUBLE))
-        parts += [self.add("Unsqueeze", [column, COLUMNS]) for column in values + flags]
-        x = self.add("Concat", parts, axis=1)
+        tables = [(level, np.asarray(table, np.float64)) for level, table in node.embedded]
+        parts = [self.add("Gather", table, _codes(self, level)) for level, table in tables]
+        if node.numbers:
+            scaled = self.side_by_side([self.write(number) for number in node.numbers])
+            absent = self.add("IsNaN", scaled)
+            single = self.add("Cast", self.add("Cast", scaled, to=FLOAT), to=DOUBLE)  # as in training
+            parts += [self.add("Where", absent, 0.0, single), self.add("Cast", absent, to=DOUBLE)]
+        x = self.add("Concat", *parts, axis=1)
         for i in range(0, len(node.layers), 2):
-            weight, bias = np.ascontiguousarray(node.layers[i].T), node.layers[i + 1]
-            x = self.add("Add", [self.add("MatMul", [x, weight]), bias])
-            x = self.add("Relu", [x]) if i + 2 < len(node.layers) else x
-        return self.add("Squeeze", [x, COLUMNS])
+            x = self.linear(self.add("Relu", x) if i else x, node.layers[i].T, node.layers[i + 1])
+        return self.add("Squeeze", x, COLUMNS)
 
     def _named(self, node: nodes.Named) -> str:
         """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
@@ -244,12 +226,6 @@ class Graph:
 
     def _name(self, node: nodes.Name) -> str:
         return self.names[node.name]
-
-
-def _each_row(graph: Graph, node: Any) -> str:
-    """A node's value, one a row even if it is a constant."""
-    shape = graph.once("rows", lambda: graph.add("Shape", [graph.names[nodes.STEP]]))
-    return graph.add("Expand", [graph.write(node), shape])
 
 
 def _codes(graph: Graph, node: nodes.Level) -> str:
@@ -268,10 +244,10 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     column = graph.input(node.name, KINDS[kind])
     if kind is str:
         codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}
-        return graph.add("LabelEncoder", [column], **codes, domain="ai.onnx.ml")
+        return graph.add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
     # Whole numbers that doubles would merge are an input that has no missing values.
-    column = column if kind is int else graph.add("Cast", [column], to=DOUBLE)
+    column = column if kind is int else graph.add("Cast", column, to=DOUBLE)
     known = np.array(levels, np.int64 if kind is int else np.float64)
-    equal = graph.add("Cast", [graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), known])], to=INT64)
-    code = graph.add("ReduceSum", [graph.add("Mul", [equal, places]), COLUMNS], keepdims=0)
-    return code if kind is int else graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
+    equal = graph.add("Cast", graph.add("Equal", graph.add("Unsqueeze", column, COLUMNS), known), to=INT64)
+    code = graph.add("ReduceSum", graph.add("Mul", equal, places), COLUMNS, keepdims=0)
+    return code if kind is int else graph.add("Where", graph.add("IsNaN", column), np.int64(MISSING), code)

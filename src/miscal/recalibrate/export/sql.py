@@ -29,34 +29,29 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
     recalibrator.check_fitted()
     several = recalibrator.n_classes_ > 2
     names = [column] if isinstance(column, str) else list(column)
-    fine = all(isinstance(name, str) for name in names)
-    if not fine or several == isinstance(column, str) or (several and len(names) != recalibrator.n_classes_):
+    if len(names) != (recalibrator.n_classes_ if several else 1) or not all(isinstance(name, str) for name in names):
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
     found = recalibrator.formula()
     used = {*names, *nodes.columns_of(found)}
-    _refuse_alike(used, written)
+    seen: dict[str, str] = {}
+    for name in sorted(used):
+        other = seen.setdefault(name.casefold(), name)
+        if other != name and not written.cased:
+            where, got = f"the column '{name}'", f"it is '{other}' in another case, and to this database the same"
+            raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
     means = getattr(recalibrator, "response_", "")
     writers = [replace(written, floor=0.0 if means else written.floor).of(name, used) for name in names]
+    bodies: Iterable[str]
     if isinstance(found, nodes.Softmax):
-        bodies = list(_softmax(found, writers))
+        bodies = _softmax(found, writers)
     elif isinstance(found, nodes.Each):
-        bodies = list(_each(found, writers))
+        bodies = _each(found, writers)
     else:
         bodies = [writers[0].write(found)]
     whole = [_where_valid(body, names, written, means) for body in bodies]
     made = [_limited(text, LONGEST, type(recalibrator).__name__) for text in whole]
     return made if several else made[0]
-
-
-def _refuse_alike(names: set[str], dialect: "Dialect") -> None:
-    """Refuse columns that the database takes for one."""
-    seen: dict[str, str] = {}
-    for name in sorted(names):
-        other = seen.setdefault(name.casefold(), name)
-        if other != name and not dialect.cased:
-            where, got = f"the column '{name}'", f"it is '{other}' in another case, and to this database the same"
-            raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
 
 
 def _where_valid(body: str, names: Sequence[str], dialect: "Dialect", means: str) -> str:
@@ -196,14 +191,12 @@ class Dialect:
 
     def _pieces(self, node: nodes.Pieces) -> str:
         inner = self.write(node.inner)
-        values = [self.piece(inner, *each) for each in node.pieces]
+        values = []
+        for start, value, slope in node.pieces:
+            rise = f" + {self.digits(slope)} * ({inner} - {self.digits(start)})"
+            values.append(f"({self.digits(value)}{rise})" if slope else self.digits(value))
         tests = [f"{inner} <= {self.digits(edge)}" for edge in node.edges]
         return _case(zip(tests, values[:-1], strict=True), values[-1]) if tests else values[-1]
-
-    def piece(self, inner: str, start: float, value: float, slope: float) -> str:
-        """The line through a point."""
-        rise = f" + {self.digits(slope)} * ({inner} - {self.digits(start)})"
-        return f"({self.digits(value)}{rise})" if slope else self.digits(value)
 
     def _both(self, node: nodes.Both) -> str:
         return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
