@@ -234,7 +234,7 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
     gap = found.fit[:, 2]
     place = 0 if np.isnan(gap).all() else int(np.nanargmax(np.abs(gap)))
-    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state), locate=False)
+    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state))
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])
