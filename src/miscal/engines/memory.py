@@ -240,12 +240,11 @@ class _Walker:
         slack = 1e-12 * max(1.0, abs(highest), abs(lowest))
         wanted = (start + rises > highest - slack) | (start - falls < lowest + slack)
         wanted &= rises + falls > 0
-        rows = rows_in(self.codes, wanted)
         lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
-        spread(self.codes[rows], self.key[rows], wanted, lows, highs)
+        spread(self.codes, self.key, wanted, lows, highs)
         # A bucket of one key, one that only rises or one that only falls has its extremes at its borders.
         inside = wanted & (lows < highs) & (rises > 0) & (falls > 0)
-        sums, keys = self._inside(rows[inside[self.codes[rows]]], partial)
+        sums, keys = self._inside(rows_in(self.codes, inside), partial)
         return np.append(borders[1:][wanted], sums), np.append(highs[wanted], keys)
 
     def _buckets(self) -> np.ndarray:
