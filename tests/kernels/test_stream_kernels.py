@@ -18,7 +18,7 @@ from scipy.stats import binom
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.engines.requests import LevelCells, LevelCoder
-from miscal.engines.sums import CellSums, EdgeIndex, _lines
+from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.nulls import cell_draws
 from miscal.inference.residual import kuiper_bridge_p, shape_test
@@ -30,14 +30,6 @@ from miscal.pairs import Pair
 
 SURE = 2.0**-46
 EDGES = [0.0, 5e-324, 1e-300, SURE / 2, SURE, np.nextafter(SURE, 1.0), 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 2.0**-46, 1.0]
-
-
-@pytest.mark.parametrize("count", [1, 5, 4096, 100_003])
-def test_lines_are_cache_lines(count):
-    made = _lines(count)
-    assert made.shape == (count, 8)
-    assert made.ctypes.data % 64 == 0
-    assert not made.any()
 
 
 def test_packed_sums_are_those_of_the_rows_one_by_one():

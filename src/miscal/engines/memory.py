@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,18 +26,16 @@ SAMPLE = 4096
 
 def tally(pair: Pair, pooling: Pooling) -> Tally:
     """All columns of a tally."""
-    cells, count, rows = pooling.cells, pooling.cells.count, pair.rows
+    cells, rows = pooling.cells, pair.rows
 
-    def work(start: int, stop: int) -> CellSums:
-        sums = CellSums([count], recalibrated=False)
+    def work(start: int, stop: int) -> Tally:
+        sums = CellSums([cells.count], recalibrated=False)
         codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
         sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)), None)
-        return sums
+        return sums.tally(0, weighted=pair.weight is not None)
 
-    total, *others = over_blocks(rows, work, _block(count))
-    for other in others:
-        total.merge(other.arrays())
-    return total.tally(0, np.arange(count), cells, weighted=pair.weight is not None)
+    total, *others = over_blocks(rows, work, _block(cells.count))
+    return replace(sum(others, total), cells=cells)
 
 
 def _block(cells: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch
-from miscal.engines.sums import EdgeIndex, Room
+from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
 from miscal.pooling.condition import NOMINAL, Condition, Conjunction
@@ -83,21 +83,15 @@ class Lookup:
     """All edges of one column that a pass asks for: a row is looked up once, and all ranges are read off its place."""
 
     def __init__(self, name: str, edges: np.ndarray) -> None:
-        self.name, self.edges = name, edges
-        self._index, self._room = EdgeIndex(edges), Room(np.int32)
-        self._coders: dict[int, RangeCoder] = {}
+        self.name, self.edges, self._index = name, edges, EdgeIndex(edges)
 
     def places(self, batch: Batch) -> np.ndarray:
         """How many edges lie strictly below each value; the place of a missing value is the last."""
         if self not in batch.cells:
-            batch.cells[self] = self._room.of(batch.rows)
+            batch.cells[self] = np.empty(batch.rows, np.int32)
             values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
             self._index.codes(values, batch.cells[self])
         return batch.cells[self]
-
-    def coder(self, request: RangeCells) -> "RangeCoder":
-        """What gives rows their ranges; one for all that cross the same ranges with others."""
-        return self._coders.setdefault(id(request.edges), RangeCoder(request, self))
 
     def numbers(self, inner: np.ndarray) -> np.ndarray:
         """The number of the range, between some of the edges, that each place lies in."""
@@ -118,27 +112,15 @@ def lookups_of(requests: Sequence[Request], borders: np.ndarray | None) -> dict[
 class RangeCoder:
     """The range of each row, read off its place among all edges of the column."""
 
+    overflow = False
+
     def __init__(self, request: RangeCells, lookup: Lookup) -> None:
         self.request, self.lookup, self.count = request, lookup, len(request.edges)
-        self._numbers, self._room = lookup.numbers(request.inner), Room(np.int32)
+        self._numbers = lookup.numbers(request.inner)
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
         """Write the cell of each row, or cross it with `times` as many cells that are there."""
-        if times:
-            out *= np.int32(times)
-            out += self._shared(batch)
-        else:
-            out[:] = self._shared(batch)
-
-    def _shared(self, batch: Batch) -> np.ndarray:
-        """The cell of each row, found once however many requests cross these ranges with others."""
-        places = self.lookup.places(batch)
-        if self._numbers.size == self.count:  # all edges of the column: its places are the cells
-            return places
-        if self not in batch.cells:
-            batch.cells[self] = self._room.of(batch.rows)
-            read_off(places, self._numbers, 0, batch.cells[self])
-        return batch.cells[self]
+        read_off(self.lookup.places(batch), self._numbers, times, out)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""
@@ -165,38 +147,37 @@ class LevelCoder:
         """The cell of each of a batch's levels; a last entry serves missing values."""
         if self._last is not None and names.equals(self._last[0]):  # as writers of categories repeat them
             return self._last[1]
-        cells = self.find(names)
-        if not self.given and not self.overflow and (cells == OUT).any():
-            used = np.zeros(len(names) + 1, bool)
-            used[codes] = True
-            self.learn(names.take(arrow_of(np.flatnonzero(used[:-1] & (cells == OUT)))))
-            cells = self.find(names)
-        complete = not (cells == OUT).any()
-        table = np.append(np.where(cells == OUT, self.count - 1 if self.given else 0, cells), 0).astype(np.int32)
-        if complete or self.given:
+        used = np.zeros(len(names) + 1, bool)
+        used[codes] = True
+        cells = self.learned(names, used[:-1])
+        unknown = cells == OUT
+        other = self.count - 1 if self.given else 0
+        table = np.append(np.where(unknown, other, cells), 0).astype(np.int32)
+        if self.given or not unknown.any():
             self._last = names, table
         return table
 
-    def find(self, names: Any) -> np.ndarray:
+    def learned(self, names: Any, occur: np.ndarray) -> np.ndarray:
+        """The cell of each name, after new ones that occur were added; more of them than are allowed end it."""
+        cells = self._find(names)
+        new = occur & (cells == OUT)
+        if self.given or self.overflow or not new.any():
+            return cells
+        added = names.take(arrow_of(np.flatnonzero(new))).unique()
+        known = pa.concat_arrays(_alike(self.names, added)) if len(self.names) else added
+        self.overflow = len(known) > self.request.max_levels
+        if not self.overflow:
+            self.names, self.count = known, len(known) + 1
+        return self._find(names)
+
+    def _find(self, names: Any) -> np.ndarray:
         """The cell of each name, OUT where it is not known, 0 where it is missing."""
         wanted, known = _alike(names, self.names)
         found = numpy_of(pc.index_in(wanted, value_set=known), -2).astype(np.int64) + 1
         return np.where(names.is_null().to_numpy(zero_copy_only=False), 0, found)
 
-    def learn(self, names: Any) -> None:
-        """Add levels that occur; more than are allowed end it."""
-        new = names.drop_null().unique()
-        if len(new) == 0:
-            return
-        known = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
-        if len(known) > self.request.max_levels:
-            self.overflow = True
-            return
-        self.names = known
-        self.count = max(self.count, len(known) + 1)
-
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-        missing, groups = bool(rows[0]), np.full(self.count, OUT)
+        missing, groups = bool(rows[0]), np.full(rows.size, OUT)
         levels = self.names.to_pylist()
         order = list(range(len(levels))) if self.given else pc.array_sort_indices(self.names).to_pylist()
         groups[np.array(order, np.int64) + 1] = np.arange(len(levels))
@@ -217,6 +198,8 @@ def _alike(one: Any, two: Any) -> tuple[Any, Any]:
 class CrossedCoder:
     """Combinations of the cells of parts, the last part running fastest."""
 
+    overflow = False
+
     def __init__(self, parts: Sequence[RangeCoder | LevelCoder]) -> None:
         self.parts = list(parts)
         self.count = int(np.prod([part.count for part in parts]))
@@ -227,7 +210,7 @@ class CrossedCoder:
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where the combinations go: a part has a cell for missing values where any row has one."""
-        box = rows[: self.count].reshape([part.count for part in self.parts])
+        box = rows.reshape([part.count for part in self.parts])
         groups, cells = np.zeros(1, np.int64), []
         for axis, part in enumerate(self.parts):
             own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
@@ -285,7 +268,7 @@ def condition_coders(conjunctions: Sequence[Conjunction], kinds: Mapping[str, st
     }
     return [
         ConditionCoder(conjunctions[start : start + TOGETHER], levels)
-        for start in range(0, len(conjunctions), TOGETHER)
+        for start in range(0, max(len(conjunctions), 1), TOGETHER)
     ]
 
 
@@ -296,5 +279,5 @@ def coders_of(request: Request, kinds: Mapping[str, str], lookups: Mapping[str, 
     if isinstance(request, CrossedCells):
         return [CrossedCoder([coders_of(part, kinds, lookups)[0] for part in request.parts])]
     if isinstance(request, RangeCells):
-        return [lookups[request.name].coder(request)]
+        return [RangeCoder(request, lookups[request.name])]
     return [LevelCoder(request, kinds[request.name])]

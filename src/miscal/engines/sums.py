@@ -7,7 +7,6 @@ other weights are added to limbs, or to real sums where weights are not whole nu
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
 from miscal.kernels.sums import add_rows, full_exact, full_real, settle_packed
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells, Numbered
+from miscal.pooling.cells import Numbered
 
 WORDS = 8
 BUCKETS = 8  # for each edge: hardly any holds two
@@ -26,19 +25,6 @@ COLUMNS = len(ALL_COLUMNS)
 NAMES = ("rows", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))
-
-
-class Room:
-    """Memory for what is worked out of a batch: the same at every call, for asking for it anew costs time."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._held = np.empty(0, dtype)
-
-    def of(self, size: int) -> np.ndarray:
-        """Room for so many numbers."""
-        if self._held.size < size:
-            self._held = np.empty(size, self._held.dtype)
-        return self._held[:size]
 
 
 class EdgeIndex:
@@ -70,11 +56,9 @@ class EdgeIndex:
             edge_cells(values, *self._arguments, out)
 
 
-def _lines(count: int) -> np.ndarray:
-    """Zeros, (count, 8) uint64, each row a cache line of its own and not the halves of two."""
-    words = np.zeros(WORDS * (count + 1), np.uint64)
-    first = -words.ctypes.data // words.itemsize % WORDS
-    return words[first : first + WORDS * count].reshape(count, WORDS)
+def _firsts(counts: list[int]) -> np.ndarray:
+    """Where the cells of each column begin."""
+    return np.cumsum([0, *counts[:-1]]).astype(np.uint64)
 
 
 class CellSums:
@@ -85,38 +69,29 @@ class CellSums:
     """
 
     def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
-        total = sum(counts)
-        self.rows = np.zeros(total, np.int64)
-        self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
-        self.after_limbs = np.zeros((total if recalibrated else 0, COLUMNS, 2), np.int64)
-        self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
-        self._terms = _lines(BLOCK)
-        self._codes = Room(np.int32)
+        self.recalibrated = recalibrated
+        self._terms = np.zeros((BLOCK, WORDS), np.uint64)
         self._place(list(counts))
 
     def _place(self, counts: list[int]) -> None:
-        """Say where the cells of each column are, none of them packed."""
-        self.counts, self.firsts = counts, np.cumsum([0, *counts[:-1]]).astype(np.uint64)
-        self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
+        """Say where the cells of each column are, all of them empty."""
+        total = sum(counts)
+        self.counts, self.firsts = counts, _firsts(counts)
+        self.rows = np.zeros(total, np.int64)
+        self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
+        self.after_limbs = np.zeros((total if self.recalibrated else 0, COLUMNS, 2), np.int64)
+        self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
+        self._packed, self._wide = np.zeros((0, WORDS), np.uint64), np.zeros((0, 2 * WORDS), np.uint64)
         self._fresh = False  # whether rows were packed since all was settled
 
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
-        self.settle()
-        end, more = int(self.firsts[column]) + self.counts[column], count - self.counts[column]
-        for name in NAMES:
-            values = getattr(self, name)
-            if values.size:
-                empty = np.zeros((more, *values.shape[1:]), values.dtype)
-                setattr(self, name, np.concatenate([values[:end], empty, values[end:]]))
+        before, places = self.arrays(), [np.arange(own) for own in self.counts]
         self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
-
-    def codes(self, rows: int) -> np.ndarray:
-        """Room for the codes of a batch: (columns, rows) int32. It is the same at every call."""
-        return self._codes.of(len(self.counts) * rows).reshape(len(self.counts), rows)
+        self.merge(before, places)
 
     def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
-        """Add rows to the cells of their codes."""
+        """Add rows to the cells of their codes, (columns, rows) int32."""
         predicted, observed = pair.predicted, pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
             observed = observed.astype(np.uint8, copy=False)
@@ -126,8 +101,8 @@ class CellSums:
                 self._add_weighted(codes, pair, recalibrated, observed, "after_")
             return
         if not self._packed.size:
-            self._packed = _lines(sum(self.counts))
-            self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
+            total = sum(self.counts)
+            self._packed, self._wide = np.zeros((total, WORDS), np.uint64), np.zeros((total, 2 * WORDS), np.uint64)
         self._fresh = True
         rows = predicted, observed, predicted if recalibrated is None else recalibrated
         add_rows(*rows, codes, self.firsts, self._terms, self._packed, self._wide)
@@ -154,28 +129,30 @@ class CellSums:
             settle_packed(self._packed, self._wide, self.rows, self.limbs, self.after_limbs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All sums, by name; those of no rows are empty."""
+        """All sums, by name, and how many cells each column has; sums of no rows are empty."""
         self.settle()
-        return {name: getattr(self, name) for name in NAMES}
+        return {name: getattr(self, name) for name in NAMES} | {"counts": np.array(self.counts)}
 
-    def merge(self, other: dict[str, np.ndarray], places: np.ndarray | None = None) -> None:
-        """Add the sums of another part; its cell i is cell places[i] here, or the same without."""
+    def merge(self, other: dict[str, np.ndarray], places: Sequence[np.ndarray]) -> None:
+        """Add the sums of another part, cell i of its column c to cell places[c][i]; its further cells are empty."""
         self.settle()
+        cells, others = [], []
+        for own, first, first_there in zip(places, self.firsts, _firsts(other["counts"].tolist()), strict=True):
+            cells.append(own + int(first))
+            others.append(np.arange(own.size) + int(first_there))
+        here, there = np.concatenate(cells), np.concatenate(others)
         for name in NAMES:
             values = other[name]
             if not values.size:
                 continue
             if not getattr(self, name).size:
                 setattr(self, name, np.zeros((sum(self.counts), *values.shape[1:]), values.dtype))
-            if places is None:
-                setattr(self, name, getattr(self, name) + values)
-            else:
-                np.add.at(getattr(self, name), places, values)
+            getattr(self, name)[here] += values[there]
         carried(self.limbs)
         carried(self.after_limbs)
 
-    def tally(self, column: int, groups: np.ndarray, cells: Cells, *, weighted: bool, after: bool = False) -> Tally:
-        """The tally of a column: its cell i goes to cell groups[i], or nowhere where that is negative."""
+    def tally(self, column: int, *, weighted: bool, after: bool = False) -> Tally:
+        """The sums of a column, cells by number."""
         self.settle()
         first = int(self.firsts[column])
         own = slice(first, first + self.counts[column])
@@ -183,4 +160,4 @@ class CellSums:
         made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own], None, weighted=weighted)
         if real.size:
             made = replace(made, limbs=None, sums=made.floats() + real[own])
-        return made.coarsen(groups, cells)
+        return made
