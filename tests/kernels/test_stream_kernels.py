@@ -178,15 +178,15 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
 def test_levels_whose_dictionaries_repeat_or_change_are_counted_by_name():
     dictionaries = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b", "c"], ["a", "b", "c"], ["a", None], [], ["c"]]
     rng = np.random.default_rng(6)
-    coder, counted, sums = LevelCoder(LevelCells("level", 10), "category"), Counter(), Counter()
+    coder, counted, sums = LevelCoder(LevelCells("level", 10)), Counter(), Counter()
     for names in dictionaries:
         codes = rng.integers(-1, len(names), 50).astype(np.int32)
         expected = ["missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist()]
         counted.update(expected)
-        levels = (codes, pa.array(names, pa.string()), codes)
+        levels = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(names, pa.string()))
         cells = np.empty(50, np.int32)
-        coder.put(SimpleNamespace(levels=lambda _, levels=levels: levels), cells)
-        found = [["missing", *coder.names.to_pylist()][cell] for cell in cells.tolist()]
+        coder.put(SimpleNamespace(column=lambda _, levels=levels: column("level", levels)), cells)
+        found = [["missing", *coder.places][cell] for cell in cells.tolist()]
         assert found == expected
         sums.update(found)
     assert sums == counted

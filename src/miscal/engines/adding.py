@@ -5,8 +5,8 @@ reach, and the largest residual of places.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,16 +15,15 @@ import numpy as np
 from miscal.carriers.summary import BORDERS, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
-from miscal.data.libraries import pa
 from miscal.data.responses import Units
 from miscal.engines.requests import (
     SCORE,
     TOGETHER,
     ConditionCells,
+    ConditionCoder,
     LevelCoder,
     Request,
     coders_of,
-    condition_coders,
     lookups_of,
 )
 from miscal.engines.roles import Batch, Chunk, Roles
@@ -33,8 +32,8 @@ from miscal.engines.sums import CellSums
 from miscal.pooling.cells import Levels
 from miscal.pooling.condition import Conjunction
 
-ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 LEAST_ROWS = 1 << 14
+ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,7 @@ def add_up(
     requests : cells
     recalibration : a map of the score; the sums are then also those of the mapped score
     """
-    start = partial(AddState, roles, target, tuple(requests), recalibration, source.kinds)
+    start = partial(AddState, roles, target, tuple(requests), recalibration)
     source.check(start().columns)
     state = source.run(start)
     state.check_labels()
@@ -97,7 +96,6 @@ class AddState:
     target: str | int
     requests: tuple[Request, ...]
     recalibration: Recalibration | None = None
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         borders = None if self.recalibration is None else self.recalibration.borders
@@ -110,7 +108,7 @@ class AddState:
         self.columns_of = []  # the numbers of each request's coders
         for request in self.requests:
             first = len(self.coders)
-            self.coders += coders_of(request, self.kinds, self.lookups)
+            self.coders += coders_of(request, self.lookups)
             self.columns_of.append(range(first, len(self.coders)))
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibrated is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
@@ -136,13 +134,13 @@ class AddState:
             self.totals[2] += 1
             if pair.binary:
                 self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
+        recalibrated = self.recalibrated
+        if recalibrated is not None:
+            recalibrated = recalibrated[self.lookups[SCORE].places(batch)]
         codes = np.empty((len(self.coders), batch.rows), np.int32)
         for place, coder in enumerate(self.coders):
             coder.put(batch, codes[place])
             self._fit(place)
-        recalibrated = self.recalibrated
-        if recalibrated is not None:
-            recalibrated = recalibrated[self.lookups[SCORE].places(batch)]
         self.sums.add(codes, pair, recalibrated)
 
     def _fit(self, place: int) -> None:
@@ -160,7 +158,7 @@ class AddState:
             raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
 
     def arrays(self) -> Packed:
-        levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]
+        levels = [(list(one.places), one.overflow) for _, one in self._growing()]
         words = json.dumps([sorted(self.labels), levels])
         packed = {"totals": self.totals, "weights": self.weights}
         return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}
@@ -176,10 +174,8 @@ class AddState:
         places = [np.arange(count) for count in packed["counts"].tolist()]
         for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow
-            if names:
-                found = coder.learned(pa.array(names), np.ones(len(names), bool))
-                self._fit(place)
-                places[place] = np.append(0, np.maximum(found, 0))
+            places[place] = np.array([0, *map(coder.cell, names)])
+            self._fit(place)
         self.sums.merge(packed, places)
 
     def aside(self) -> tuple[tuple[str, str], ...]:
@@ -217,7 +213,7 @@ def in_units(source: Any, roles: Roles) -> Roles:
 
 def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> np.ndarray:
     """Weight, prediction and outcome of the row with the largest residual of each conjunction, (conjunctions, 3)."""
-    found: np.ndarray = source.run(partial(LargestState, roles, tuple(conjunctions), source.kinds)).rows
+    found: np.ndarray = source.run(partial(LargestState, roles, tuple(conjunctions))).rows
     return found
 
 
@@ -227,12 +223,11 @@ class LargestState:
 
     roles: Roles
     conjunctions: tuple[Conjunction, ...] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ends = np.zeros(2)
         self.rows = np.zeros((len(self.conjunctions), 3))
-        self.coders = [coder for one in self.conjunctions for coder in condition_coders([one], self.kinds)]
+        self.coders = [ConditionCoder([one]) for one in self.conjunctions]
         self.columns = list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
 
     def add(self, chunk: Chunk) -> None:

@@ -31,7 +31,7 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     def work(start: int, stop: int) -> Tally:
         sums = CellSums([cells.count], recalibrated=False)
         codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
-        sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)), None)
+        sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)))
         return sums.tally(0, weighted=pair.weight is not None)
 
     total, *others = over_blocks(rows, work, _block(cells.count))

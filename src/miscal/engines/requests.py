@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch
 from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
-from miscal.pooling.condition import NOMINAL, Condition, Conjunction
+from miscal.pooling.condition import Condition, Conjunction
 
 SCORE = ""  # the name of the prediction itself
 TOGETHER = 8  # conjunctions that are added together
@@ -87,11 +85,11 @@ class Lookup:
 
     def places(self, batch: Batch) -> np.ndarray:
         """How many edges lie strictly below each value; the place of a missing value is the last."""
-        if self not in batch.cells:
-            batch.cells[self] = np.empty(batch.rows, np.int32)
+        if self not in batch.notes:
+            batch.notes[self] = np.empty(batch.rows, np.int32)
             values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
-            self._index.codes(values, batch.cells[self])
-        return batch.cells[self]
+            self._index.codes(values, batch.notes[self])
+        return batch.notes[self]
 
     def numbers(self, inner: np.ndarray) -> np.ndarray:
         """The number of the range, between some of the edges, that each place lies in."""
@@ -130,69 +128,44 @@ class RangeCoder:
 
 
 class LevelCoder:
-    """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
+    """Cell 0 is that of missing values, then one for each level; with given levels the last cell is that of others."""
 
-    def __init__(self, request: LevelCells, kind: str) -> None:
+    def __init__(self, request: LevelCells) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
-        stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
-        self.names: Any = texts_of(stated)  # of the levels in order of appearance
-        self.count = 1 + len(stated) + self.given
-        self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
+        self.places: dict[Any, int] = {level: place for place, level in enumerate(request.levels or (), 1)}
+
+    @property
+    def count(self) -> int:
+        return 1 + len(self.places) + self.given
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
-        codes, names, every = batch.levels(self.request.name)
-        read_off(codes, self._table(every, names), times, out)
+        column = batch.column(self.request.name).as_levels()
+        cells: list[Any] = list(map(self.places.get, column.levels))
+        if None in cells:
+            cells = [self.cell(level) for level in column.levels]
+        read_off(column.values, np.array([*cells, 0], np.int32), times, out)
 
-    def _table(self, codes: np.ndarray, names: Any) -> np.ndarray:
-        """The cell of each of a batch's levels; a last entry serves missing values."""
-        if self._last is not None and names.equals(self._last[0]):  # as writers of categories repeat them
-            return self._last[1]
-        used = np.zeros(len(names) + 1, bool)
-        used[codes] = True
-        cells = self.learned(names, used[:-1])
-        unknown = cells == OUT
-        other = self.count - 1 if self.given else 0
-        table = np.append(np.where(unknown, other, cells), 0).astype(np.int32)
-        if self.given or not unknown.any():
-            self._last = names, table
-        return table
-
-    def learned(self, names: Any, occur: np.ndarray) -> np.ndarray:
-        """The cell of each name, after new ones that occur were added; more of them than are allowed end it."""
-        cells = self._find(names)
-        new = occur & (cells == OUT)
-        if self.given or self.overflow or not new.any():
-            return cells
-        added = names.take(arrow_of(np.flatnonzero(new))).unique()
-        known = pa.concat_arrays(_alike(self.names, added)) if len(self.names) else added
-        self.overflow = len(known) > self.request.max_levels
-        if not self.overflow:
-            self.names, self.count = known, len(known) + 1
-        return self._find(names)
-
-    def _find(self, names: Any) -> np.ndarray:
-        """The cell of each name, OUT where it is not known, 0 where it is missing."""
-        wanted, known = _alike(names, self.names)
-        found = numpy_of(pc.index_in(wanted, value_set=known), -2).astype(np.int64) + 1
-        return np.where(names.is_null().to_numpy(zero_copy_only=False), 0, found)
+    def cell(self, level: Any) -> int:
+        """The cell of a level; one that was not met before is added, and more than are allowed end it."""
+        if self.given:
+            return self.places.get(str(level), self.count - 1)
+        level = level if isinstance(level, (int, float)) else str(level)
+        if level not in self.places:
+            self.overflow |= len(self.places) >= self.request.max_levels
+            if self.overflow:
+                return 0
+            self.places[level] = self.count
+        return self.places[level]
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         missing, groups = bool(rows[0]), np.full(rows.size, OUT)
-        levels = self.names.to_pylist()
-        order = list(range(len(levels))) if self.given else pc.array_sort_indices(self.names).to_pylist()
-        groups[np.array(order, np.int64) + 1] = np.arange(len(levels))
+        levels = list(self.places) if self.given else sorted(self.places)
+        groups[[self.places[level] for level in levels]] = np.arange(len(levels))
         if missing:
             groups[0] = len(levels)
-        return groups, Levels(tuple(str(levels[i]) for i in order), missing=missing, name=self.request.name)
-
-
-def _alike(one: Any, two: Any) -> tuple[Any, Any]:
-    """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
-    if one.type == two.type:
-        return one, two
-    text = pa.types.is_string(one.type) or pa.types.is_string(two.type)
-    kind = pa.string() if text else pa.float64()
-    return one.cast(kind), two.cast(kind)
+        if any(isinstance(level, float) for level in levels):  # whole numbers here and fractions there are numbers
+            levels = [float(level) for level in levels]
+        return groups, Levels(tuple(map(str, levels)), missing=missing, name=self.request.name)
 
 
 class CrossedCoder:
@@ -223,8 +196,10 @@ class CrossedCoder:
 class ConditionCoder:
     """A few conjunctions, which may overlap: the bits of a row's cell say which of them it satisfies."""
 
-    def __init__(self, conjunctions: Sequence[Conjunction], levels: dict[str, LevelCoder]) -> None:
-        self.conjunctions, self.levels = list(conjunctions), levels
+    overflow = False
+
+    def __init__(self, conjunctions: Sequence[Conjunction]) -> None:
+        self.conjunctions = list(conjunctions)
         self.count = 1 << len(self.conjunctions)
 
     def put(self, batch: Batch, out: np.ndarray) -> None:
@@ -239,45 +214,24 @@ class ConditionCoder:
         """Where a condition holds; what many conjunctions share is found once, as long as there is room for it."""
         found = batch.notes.get(one)
         if found is None:
-            coder = self.levels.get(one.column)
-            found = one.numbers(batch.numbers(one.column)) if coder is None else self._among(batch, one, coder)
+            found = one.rows({one.column: batch.column(one.column)})
             if len(batch.notes) * batch.rows < MASKS:
                 batch.notes[one] = found
         return found
-
-    def _among(self, batch: Batch, one: Condition, coder: LevelCoder) -> np.ndarray:
-        if coder not in batch.cells:
-            batch.cells[coder] = np.empty(batch.rows, np.int32)
-            coder.put(batch, batch.cells[coder])
-        others = one.slots([*(coder.request.levels or ()), "\0 any other level"])
-        return np.asarray(np.append(one.missing, others)[batch.cells[coder]])
 
     def members(self) -> np.ndarray:
         """Which cells are of which conjunction."""
         return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 
 
-def condition_coders(conjunctions: Sequence[Conjunction], kinds: Mapping[str, str]) -> list[ConditionCoder]:
-    """Conjunctions, a few at a time, in order."""
-    named: dict[str, set[str]] = {}
-    for one in (condition for conjunction in conjunctions for condition in conjunction.conditions):
-        if kinds[one.column] in NOMINAL:
-            named.setdefault(one.column, set()).update(map(str, (*(one.levels or ()), *(one.excluded or ()))))
-    levels = {
-        name: LevelCoder(LevelCells(name, levels=tuple(sorted(found))), kinds[name]) for name, found in named.items()
-    }
-    return [
-        ConditionCoder(conjunctions[start : start + TOGETHER], levels)
-        for start in range(0, max(len(conjunctions), 1), TOGETHER)
-    ]
-
-
-def coders_of(request: Request, kinds: Mapping[str, str], lookups: Mapping[str, Lookup]) -> Sequence[Any]:
+def coders_of(request: Request, lookups: Mapping[str, Lookup]) -> Sequence[Any]:
     """What gives each row its cells of a request."""
     if isinstance(request, ConditionCells):
-        return condition_coders(request.conjunctions, kinds)
+        every = request.conjunctions
+        starts = range(0, max(len(every), 1), TOGETHER)
+        return [ConditionCoder(every[start : start + TOGETHER]) for start in starts]
     if isinstance(request, CrossedCells):
-        return [CrossedCoder([coders_of(part, kinds, lookups)[0] for part in request.parts])]
+        return [CrossedCoder([coders_of(part, lookups)[0] for part in request.parts])]
     if isinstance(request, RangeCells):
         return [RangeCoder(request, lookups[request.name])]
-    return [LevelCoder(request, kinds[request.name])]
+    return [LevelCoder(request)]

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 
 from miscal.data import sources
-from miscal.data.columns import Column, column
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
-from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, locked, numpy_of, settled
 from miscal.pairs import Pair, pair
-
-ROW = "__row_of_batch__"
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,10 @@ class Roles(sources.Roles):
 
     def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch":
         """Validate a batch. A refusal names the place and the row in it."""
-        table, columns = chunk.table, []
-        if self.weight is not None or self.count is not None:
-            table = table.append_column(ROW, arrow_of(np.arange(table.num_rows)))
-            columns = [ROW]
+        beside = [name for name in chunk.table.column_names if name != self.outcome]
         try:
-            found = replace(self, cluster=None, id=None).read(table, columns, part=chunk.place)
-            kept = found.columns[ROW].values.astype(np.int64) if columns else None
-            return Batch(pair(found, target), chunk, kept, found.classes, found.ignored)
+            found = replace(self, cluster=None, id=None).read(chunk.table, beside, part=chunk.place)
+            return Batch(pair(found, target), found.columns, chunk, found.classes, found.ignored)
         except MiscalError as error:
             raise type(error)(located(str(error), chunk)) from error
 
@@ -60,71 +52,33 @@ def located(text: str, chunk: Chunk) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Validated rows: what is compared, and the columns beside it as they stand in the table.
+    """Validated rows: what is compared, and the columns beside it.
 
-    kept : which rows of the table are left (weight 0 is out, aggregated rows stand twice); None: all
-    notes, cells : what has been found out about the rows, and the cells that they lie in, for whoever asks again
+    notes : what has been found out about the rows, for whoever asks again
     """
 
     pair: Pair
+    columns: Columns
     chunk: Chunk
-    kept: np.ndarray | None
     classes: tuple[Any, ...]
     ignored: int = 0
     notes: dict[Any, np.ndarray] = field(default_factory=dict)
-    cells: dict[Any, np.ndarray] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         return self.pair.rows
 
     def column(self, name: str) -> Column:
-        """A column of all rows of the table; infinite numbers are refused."""
+        """A column, converted once; infinite numbers are refused."""
         try:
-            return column(name, self.chunk.table[name])
+            return self.columns[name]
         except MiscalError as error:
             raise type(error)(located(str(error), self.chunk)) from error
 
     def numbers(self, name: str) -> np.ndarray:
-        """A numeric or date column as float64, NaN where missing; converted once."""
-        if name not in self.notes:
-            made = self.column(name)
-            if made.nominal:
-                where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
-                raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
-            self.notes[name] = self._kept(made.values)
-        return self.notes[name]
-
-    def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
-        """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers.
-
-        The third are the codes of all rows of the table, those left out included: their levels are levels, too.
-        """
-        vector = settled(self.chunk.table[name], f"column '{name}'")
-        if pa.types.is_boolean(vector.type):
-            codes = numpy_of(vector.cast(pa.int32()), -1)
-            return self._kept(codes), pa.array(["False", "True"]), codes
-        if not pa.types.is_dictionary(vector.type):
-            vector = vector.dictionary_encode()
-        codes = numpy_of(vector.indices.cast(pa.int32()), -1)
-        return self._kept(codes), _names(vector.dictionary, f"column '{name}' of {self.chunk.place}"), codes
-
-    def _kept(self, values: np.ndarray) -> np.ndarray:
-        return locked(values if self.kept is None else values[self.kept])
-
-
-def _names(dictionary: Any, where: str) -> Any:
-    """Levels as text, numbers as numbers; null for a null inside the dictionary."""
-    kind = dictionary.type
-    if pa.types.is_string(kind):
-        return dictionary
-    try:
-        if pa.types.is_integer(kind):
-            return dictionary.cast(pa.int64())
-        if pa.types.is_floating(kind):
-            return pc.if_else(pc.is_nan(dictionary), pa.scalar(None, pa.float64()), dictionary.cast(pa.float64()))
-        if pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            return dictionary.cast(pa.string())
-        return pa.array([None if level is None else str(level) for level in dictionary.to_pylist()], pa.string())
-    except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
-        raise refusal("must hold text in UTF-8", where=where, got=str(error).splitlines()[0]) from error
+        """A numeric or date column as float64, NaN where missing."""
+        made = self.column(name)
+        if made.nominal:
+            where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
+            raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
+        return made.values

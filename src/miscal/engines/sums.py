@@ -84,13 +84,17 @@ class CellSums:
         self._packed, self._wide = np.zeros((0, WORDS), np.uint64), np.zeros((0, 2 * WORDS), np.uint64)
         self._fresh = False  # whether rows were packed since all was settled
 
+    def _cells(self, column: int) -> slice:
+        first = int(self.firsts[column])
+        return slice(first, first + self.counts[column])
+
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
         before, places = self.arrays(), [np.arange(own) for own in self.counts]
         self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
         self.merge(before, places)
 
-    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
+    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None = None) -> None:
         """Add rows to the cells of their codes, (columns, rows) int32."""
         predicted, observed = pair.predicted, pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
@@ -110,7 +114,6 @@ class CellSums:
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
     ) -> None:
-
         kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
         if not pair.whole:
             kernel, name, weight = full_real, f"{prefix}sums", weight if weight.size else locked(np.ones(pair.rows))
@@ -118,8 +121,8 @@ class CellSums:
                 setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
         rows = np.zeros_like(self.rows) if prefix else self.rows  # those of the recalibrated score are the same
         count = NO_COUNT if pair.count is None else pair.count
-        for place, first, number in zip(codes, self.firsts.tolist(), self.counts, strict=True):
-            own = slice(int(first), int(first) + number)
+        for column, place in enumerate(codes):
+            own = self._cells(column)
             kernel(place, predicted, observed, weight, count, rows[own], getattr(self, name)[own])
 
     def settle(self) -> None:
@@ -154,8 +157,7 @@ class CellSums:
     def tally(self, column: int, *, weighted: bool, after: bool = False) -> Tally:
         """The sums of a column, cells by number."""
         self.settle()
-        first = int(self.firsts[column])
-        own = slice(first, first + self.counts[column])
+        own = self._cells(column)
         limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
         made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own], None, weighted=weighted)
         if real.size:
