@@ -20,7 +20,6 @@ from miscal.engines.requests import (
     SCORE,
     TOGETHER,
     ConditionCells,
-    ConditionCoder,
     LevelCoder,
     Request,
     coders_of,
@@ -227,34 +226,32 @@ class LargestState:
     def __post_init__(self) -> None:
         self.ends = np.zeros(2)
         self.rows = np.zeros((len(self.conjunctions), 3))
-        self.coders = [ConditionCoder([one]) for one in self.conjunctions]
         self.columns = list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
 
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)
         pair = batch.pair
-        values = [pair.units.back(each) for each in (pair.predicted, pair.observed)]
-        self._reach(min(each.min(initial=0.0) for each in values), max(each.max(initial=0.0) for each in values))
         weight = np.ones(pair.rows) if pair.first is None else pair.first
-        size, inside = np.abs(weight * (pair.observed - pair.predicted)), np.empty(batch.rows, np.int32)
-        for place, coder in enumerate(self.coders):
-            coder.put(batch, inside)
-            if inside.any():
-                row = int(np.argmax(np.where(inside > 0, size, -1.0)))
-                self._take(place, np.array([weight[row], pair.predicted[row], pair.observed[row]]))
-
-    def _reach(self, least: float, most: float) -> None:
-        self.ends = np.array([min(self.ends[0], least), max(self.ends[1], most)])
-
-    def _take(self, place: int, row: np.ndarray) -> None:
-        residuals = [abs(each[0] * (each[2] - each[1])) for each in (self.rows[place], row)]
-        if residuals[1] > residuals[0]:
-            self.rows[place] = row
+        rows = np.stack([weight, pair.predicted, pair.observed], axis=1)
+        values = pair.units.back(rows[:, 1:])
+        largest = np.zeros_like(self.rows)
+        for place, one in enumerate(self.conjunctions):
+            inside = rows[batch.inside(one)]
+            if inside.size:
+                largest[place] = inside[np.argmax(_residuals(inside))]
+        ends = np.array([values.min(initial=0.0), values.max(initial=0.0)])
+        self.merge({"ends": ends, "rows": largest})
 
     def arrays(self) -> Packed:
         return {"ends": self.ends, "rows": self.rows}
 
     def merge(self, packed: Packed) -> None:
-        self._reach(*packed["ends"])
-        for place, row in enumerate(packed["rows"]):
-            self._take(place, row)
+        least, most = packed["ends"]
+        self.ends = np.array([min(self.ends[0], least), max(self.ends[1], most)])
+        larger = _residuals(packed["rows"]) > _residuals(self.rows)
+        self.rows[larger] = packed["rows"][larger]
+
+
+def _residuals(rows: np.ndarray) -> np.ndarray:
+    """The sizes of weighted residuals, of weight, prediction and outcome."""
+    return np.asarray(np.abs(rows[:, 0] * (rows[:, 2] - rows[:, 1])))

@@ -14,11 +14,10 @@ from miscal.engines.roles import Batch
 from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
-from miscal.pooling.condition import Condition, Conjunction
+from miscal.pooling.condition import Conjunction
 
 SCORE = ""  # the name of the prediction itself
 TOGETHER = 8  # conjunctions that are added together
-MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
 OUT = -1
 
 
@@ -205,19 +204,7 @@ class ConditionCoder:
     def put(self, batch: Batch, out: np.ndarray) -> None:
         out[:] = 0
         for place, one in enumerate(self.conjunctions):
-            inside = np.ones(batch.rows, bool)
-            for condition in one.conditions:
-                inside &= self._holds(batch, condition)
-            out |= inside.astype(np.int32) << place
-
-    def _holds(self, batch: Batch, one: Condition) -> np.ndarray:
-        """Where a condition holds; what many conjunctions share is found once, as long as there is room for it."""
-        found = batch.notes.get(one)
-        if found is None:
-            found = one.rows({one.column: batch.column(one.column)})
-            if len(batch.notes) * batch.rows < MASKS:
-                batch.notes[one] = found
-        return found
+            out |= batch.inside(one).astype(np.int32) << place
 
     def members(self) -> np.ndarray:
         """Which cells are of which conjunction."""

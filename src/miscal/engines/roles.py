@@ -10,6 +10,9 @@ from miscal.data import sources
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
 from miscal.pairs import Pair, pair
+from miscal.pooling.condition import Conjunction
+
+MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,15 @@ class Batch:
             where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
             raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
         return made.values
+
+    def inside(self, conjunction: Conjunction) -> np.ndarray:
+        """Which rows satisfy all conditions; what many conjunctions share is found once, while there is room for it."""
+        inside = np.ones(self.rows, bool)
+        for one in conjunction.conditions:
+            found = self.notes.get(one)
+            if found is None:
+                found = one.rows({one.column: self.column(one.column)})
+                if len(self.notes) * self.rows < MASKS:
+                    self.notes[one] = found
+            inside &= found
+        return inside
