@@ -46,6 +46,13 @@ def arrow_of(values: Array) -> Any:
     return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
 
 
+def texts_of(texts: Sequence[str]) -> Any:
+    """Texts as an Arrow array, without pandas."""
+    packed = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, packed)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
+
+
 def library_of(thing: object) -> str:
     """Name the package that defines the type of an object, without importing it."""
     return type(thing).__module__.partition(".")[0]

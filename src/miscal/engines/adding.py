@@ -25,7 +25,7 @@ from miscal.engines.requests import (
     coders_of,
     lookups_of,
 )
-from miscal.engines.roles import Batch, Chunk, Roles
+from miscal.engines.roles import Batch, Chunk, Roles, array_of
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums
 from miscal.pooling.cells import Levels
@@ -157,7 +157,7 @@ class AddState:
             raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
 
     def arrays(self) -> Packed:
-        levels = [(list(one.places), one.overflow) for _, one in self._growing()]
+        levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]
         words = json.dumps([sorted(self.labels), levels])
         packed = {"totals": self.totals, "weights": self.weights}
         return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}
@@ -173,7 +173,8 @@ class AddState:
         places = [np.arange(count) for count in packed["counts"].tolist()]
         for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow
-            places[place] = np.array([0, *map(coder.cell, names)])
+            cells = coder.met(array_of(names), np.arange(len(names)))
+            places[place] = np.append(0, np.maximum(cells[:-1], 0))
             self._fit(place)
         self.sums.merge(packed, places)
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.engines.roles import Batch
+from miscal.data.libraries import pa, pc
+from miscal.data.vectors import arrow_of, numpy_of, texts_of
+from miscal.engines.roles import Batch, places_of
 from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
@@ -114,10 +116,15 @@ class RangeCoder:
     def __init__(self, request: RangeCells, lookup: Lookup) -> None:
         self.request, self.lookup, self.count = request, lookup, len(request.edges)
         self._numbers = lookup.numbers(request.inner)
+        self._all = self._numbers.size == self.count  # edges of the column: its places are the cells
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
         """Write the cell of each row, or cross it with `times` as many cells that are there."""
-        read_off(self.lookup.places(batch), self._numbers, times, out)
+        places = self.lookup.places(batch)
+        if self._all and not times:
+            out[:] = places
+        else:
+            read_off(places, self._numbers, times, out)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""
@@ -127,44 +134,69 @@ class RangeCoder:
 
 
 class LevelCoder:
-    """Cell 0 is that of missing values, then one for each level; with given levels the last cell is that of others."""
+    """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
     def __init__(self, request: LevelCells) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
-        self.places: dict[Any, int] = {level: place for place, level in enumerate(request.levels or (), 1)}
+        self.names: Any = texts_of(request.levels or ())  # an Arrow array, levels in order of appearance
+        self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
     @property
     def count(self) -> int:
-        return 1 + len(self.places) + self.given
+        return 1 + len(self.names) + self.given
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
-        column = batch.column(self.request.name).as_levels()
-        cells: list[Any] = list(map(self.places.get, column.levels))
-        if None in cells:
-            cells = [self.cell(level) for level in column.levels]
-        read_off(column.values, np.array([*cells, 0], np.int32), times, out)
+        codes, names, occurring = batch.levels(self.request.name)
+        if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
+            cells = self.met(names, occurring)
+            unknown = cells == OUT
+            table = np.where(unknown, self.count - 1 if self.given else 0, cells).astype(np.int32)
+            self._last = (names, table) if self.given or not unknown.any() else None
+        else:
+            table = self._last[1]
+        read_off(codes, table, times, out)
 
-    def cell(self, level: Any) -> int:
-        """The cell of a level; one that was not met before is added, and more than are allowed end it."""
-        if self.given:
-            return self.places.get(str(level), self.count - 1)
-        level = level if isinstance(level, (int, float)) else str(level)
-        if level not in self.places:
-            self.overflow |= len(self.places) >= self.request.max_levels
-            if self.overflow:
-                return 0
-            self.places[level] = self.count
-        return self.places[level]
+    def met(self, names: Any, occurring: np.ndarray) -> np.ndarray:
+        """The cell of each name and of missing values, OUT where it is not known; those that occur are added.
+
+        More of them than are allowed end it.
+        """
+        cells = self._find(names)
+        if self.given or self.overflow:
+            return cells
+        used = np.zeros(cells.size, bool)
+        used[occurring] = True
+        unknown = np.flatnonzero(used & (cells == OUT))
+        if unknown.size == 0:
+            return cells
+        new = names.take(arrow_of(unknown)).unique()
+        every = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
+        self.overflow = len(every) > self.request.max_levels
+        self.names = self.names if self.overflow else every
+        return self._find(names)
+
+    def _find(self, names: Any) -> np.ndarray:
+        return places_of(*_alike(names, self.names)) + 1
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         missing, groups = bool(rows[0]), np.full(rows.size, OUT)
-        levels = list(self.places) if self.given else sorted(self.places)
-        groups[[self.places[level] for level in levels]] = np.arange(len(levels))
+        order = np.arange(len(self.names)) if self.given else numpy_of(pc.array_sort_indices(self.names))
+        groups[order.astype(np.int64) + 1] = np.arange(order.size)
         if missing:
-            groups[0] = len(levels)
-        if any(isinstance(level, float) for level in levels):  # whole numbers here and fractions there are numbers
-            levels = [float(level) for level in levels]
+            groups[0] = order.size
+        levels = self.names.take(arrow_of(order)).to_pylist()
         return groups, Levels(tuple(map(str, levels)), missing=missing, name=self.request.name)
+
+
+def _alike(one: Any, two: Any) -> list[Any]:
+    """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
+    both = [one, two]
+    if one.type == two.type:
+        return both
+    if any(pa.types.is_string(each.type) for each in both):
+        return [each if pa.types.is_string(each.type) else texts_of([*map(str, each.to_pylist())]) for each in both]
+    real = any(pa.types.is_floating(each.type) for each in both)
+    return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
 
 
 class CrossedCoder:

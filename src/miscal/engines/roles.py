@@ -1,6 +1,7 @@
 """Which column of a table plays which part, and one batch of it, validated."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,9 +10,12 @@ import numpy as np
 from miscal.data import sources
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
+from miscal.data.libraries import pa, pc
+from miscal.data.vectors import arrow_of, locked, numpy_of, settled, texts_of
 from miscal.pairs import Pair, pair
-from miscal.pooling.condition import Conjunction
+from miscal.pooling.condition import Condition, Conjunction, number_text
 
+ROW = "__row_of_batch__"
 MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
 
 
@@ -39,9 +43,12 @@ class Roles(sources.Roles):
 
     def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch":
         """Validate a batch. A refusal names the place and the row in it."""
-        beside = [name for name in chunk.table.column_names if name != self.outcome]
+        table = chunk.table
+        if self.weight is not None or self.count is not None:  # rows are left out, or stand twice
+            table = table.append_column(ROW, arrow_of(np.arange(table.num_rows)))
+        beside = [name for name in table.column_names if name != self.outcome]
         try:
-            found = replace(self, cluster=None, id=None).read(chunk.table, beside, part=chunk.place)
+            found = replace(self, cluster=None, id=None).read(table, beside, part=chunk.place)
             return Batch(pair(found, target), found.columns, chunk, found.classes, found.ignored)
         except MiscalError as error:
             raise type(error)(located(str(error), chunk)) from error
@@ -58,6 +65,7 @@ class Batch:
     """Validated rows: what is compared, and the columns beside it.
 
     notes : what has been found out about the rows, for whoever asks again
+    encoded : columns as levels, see `levels`
     """
 
     pair: Pair
@@ -66,6 +74,7 @@ class Batch:
     classes: tuple[Any, ...]
     ignored: int = 0
     notes: dict[Any, np.ndarray] = field(default_factory=dict)
+    encoded: dict[str, tuple[np.ndarray, Any, np.ndarray]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -86,14 +95,66 @@ class Batch:
             raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
         return made.values
 
+    def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+        """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers in any order.
+
+        The third are codes of the levels that occur, also in rows that are left out.
+        """
+        if name not in self.encoded:
+            self.encoded[name] = self._texts(name) if self._is_text(name) else self._values(name)
+        return self.encoded[name]
+
+    def _is_text(self, name: str) -> bool:
+        kind = self.chunk.table.schema.field(name).type
+        held = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
+
+    def _texts(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+        """The dictionary as it stands: to sort it in every batch takes longer than to read the rows."""
+        vector = settled(self.chunk.table[name], f"column '{name}'")
+        if not pa.types.is_dictionary(vector.type):
+            vector = vector.dictionary_encode()
+        every = locked(numpy_of(vector.indices.cast(pa.int32()), -1))
+        names = vector.dictionary.cast(pa.string())
+        if ROW not in self.columns:
+            return every, names, every
+        return locked(every[self.columns[ROW].values.astype(np.int64)]), names, every
+
+    def _values(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+        made = self.column(name).as_levels()
+        return made.values, array_of(made.levels), np.arange(len(made.levels))
+
+    def _holds(self, one: Condition) -> np.ndarray:
+        if not self._is_text(one.column):
+            return one.rows({one.column: self.column(one.column)})
+        codes, names, _ = self.levels(one.column)
+        some = [level if isinstance(level, str) else number_text(level) for level in one.levels or one.excluded or ()]
+        belongs = np.append(one.slots([*some, "\0 any other level"]), one.missing)
+        return np.asarray(belongs[places_of(names, texts_of(some))][codes])
+
     def inside(self, conjunction: Conjunction) -> np.ndarray:
         """Which rows satisfy all conditions; what many conjunctions share is found once, while there is room for it."""
         inside = np.ones(self.rows, bool)
         for one in conjunction.conditions:
             found = self.notes.get(one)
             if found is None:
-                found = one.rows({one.column: self.column(one.column)})
+                found = self._holds(one)
                 if len(self.notes) * self.rows < MASKS:
                     self.notes[one] = found
             inside &= found
         return inside
+
+
+def array_of(levels: Sequence[Any]) -> Any:
+    """Levels as an Arrow array, without pandas: numbers as numbers, all others as text."""
+    values = np.array(levels)
+    if values.dtype.kind not in "iuf" or not values.size:
+        return texts_of([*map(str, levels)])
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [None, pa.py_buffer(values)])
+
+
+def places_of(names: Any, known: Any) -> np.ndarray:
+    """The place of each name among those known, -2 where it is not there; -1 of a null, and once more at the end."""
+    places = numpy_of(pc.index_in(names, value_set=known), -2)
+    missing = numpy_of(names.is_null().cast(pa.int8()))
+    return np.append(np.where(missing, -1, places), -1)

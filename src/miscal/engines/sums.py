@@ -56,6 +56,13 @@ class EdgeIndex:
             edge_cells(values, *self._arguments, out)
 
 
+def _lines(count: int) -> np.ndarray:
+    """Zeros, (count, 8) uint64, each row a cache line of its own and not the halves of two."""
+    words = np.zeros(WORDS * (count + 1), np.uint64)
+    first = -words.ctypes.data // words.itemsize % WORDS
+    return words[first : first + WORDS * count].reshape(count, WORDS)
+
+
 def _firsts(counts: list[int]) -> np.ndarray:
     """Where the cells of each column begin."""
     return np.cumsum([0, *counts[:-1]]).astype(np.uint64)
@@ -70,7 +77,7 @@ class CellSums:
 
     def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
         self.recalibrated = recalibrated
-        self._terms = np.zeros((BLOCK, WORDS), np.uint64)
+        self._terms = _lines(BLOCK)
         self._place(list(counts))
 
     def _place(self, counts: list[int]) -> None:
@@ -81,7 +88,7 @@ class CellSums:
         self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
         self.after_limbs = np.zeros((total if self.recalibrated else 0, COLUMNS, 2), np.int64)
         self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
-        self._packed, self._wide = np.zeros((0, WORDS), np.uint64), np.zeros((0, 2 * WORDS), np.uint64)
+        self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
         self._fresh = False  # whether rows were packed since all was settled
 
     def _cells(self, column: int) -> slice:
@@ -106,7 +113,7 @@ class CellSums:
             return
         if not self._packed.size:
             total = sum(self.counts)
-            self._packed, self._wide = np.zeros((total, WORDS), np.uint64), np.zeros((total, 2 * WORDS), np.uint64)
+            self._packed, self._wide = _lines(total), np.zeros((total, 2 * WORDS), np.uint64)
         self._fresh = True
         rows = predicted, observed, predicted if recalibrated is None else recalibrated
         add_rows(*rows, codes, self.firsts, self._terms, self._packed, self._wide)
