@@ -101,7 +101,11 @@ class Batch:
         The third are codes of the levels that occur, also in rows that are left out.
         """
         if name not in self.encoded:
-            self.encoded[name] = self._texts(name) if self._is_text(name) else self._values(name)
+            if self._is_text(name):
+                self.encoded[name] = self._texts(name)
+            else:
+                made = self.column(name).as_levels()
+                self.encoded[name] = made.values, array_of(made.levels), np.arange(len(made.levels))
         return self.encoded[name]
 
     def _is_text(self, name: str) -> bool:
@@ -119,10 +123,6 @@ class Batch:
         if ROW not in self.columns:
             return every, names, every
         return locked(every[self.columns[ROW].values.astype(np.int64)]), names, every
-
-    def _values(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
-        made = self.column(name).as_levels()
-        return made.values, array_of(made.levels), np.arange(len(made.levels))
 
     def _holds(self, one: Condition) -> np.ndarray:
         if not self._is_text(one.column):
