@@ -21,8 +21,7 @@ from typing import Any
 METHODS = (
     ("miscal.engines.roles", "Roles", "open", "validation"),
     ("miscal.engines.roles", "Batch", "numbers", "columns as numbers"),
-    ("miscal.engines.roles", "Batch", "levels", "columns as levels"),
-    ("miscal.engines.requests", "LevelCoder", "_table", "names of levels"),
+    ("miscal.engines.roles", "Batch", "column", "columns as levels"),
     ("miscal.engines.sums", "EdgeIndex", "codes", "ranges of values"),
     ("miscal.engines.requests", "RangeCoder", "put", "cells read off ranges"),
     ("miscal.engines.requests", "LevelCoder", "put", "cells of levels"),

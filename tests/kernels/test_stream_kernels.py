@@ -18,7 +18,7 @@ from scipy.stats import binom
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.engines.requests import LevelCells, LevelCoder
-from miscal.engines.sums import CellSums, EdgeIndex, _lines
+from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.cells import matched_trials
 from miscal.inference.nulls import cell_draws
@@ -31,14 +31,6 @@ from miscal.pairs import Pair
 
 SURE = 2.0**-46
 EDGES = [0.0, 5e-324, 1e-300, SURE / 2, SURE, np.nextafter(SURE, 1.0), 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 2.0**-46, 1.0]
-
-
-@pytest.mark.parametrize("count", [1, 5, 4096, 100_003])
-def test_lines_are_cache_lines(count):
-    made = _lines(count)
-    assert made.shape == (count, 8)
-    assert made.ctypes.data % 64 == 0
-    assert not made.any()
 
 
 def test_packed_sums_are_those_of_the_rows_one_by_one():
@@ -188,15 +180,15 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
 def test_levels_whose_dictionaries_repeat_or_change_are_counted_by_name():
     dictionaries = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b", "c"], ["a", "b", "c"], ["a", None], [], ["c"]]
     rng = np.random.default_rng(6)
-    coder, counted, sums = LevelCoder(LevelCells("level", 10), "category"), Counter(), Counter()
+    coder, counted, sums = LevelCoder(LevelCells("level", 10)), Counter(), Counter()
     for names in dictionaries:
         codes = rng.integers(-1, len(names), 50).astype(np.int32)
         expected = ["missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist()]
         counted.update(expected)
-        levels = (codes, pa.array(names, pa.string()), codes)
+        levels = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(names, pa.string()))
         cells = np.empty(50, np.int32)
-        coder.put(SimpleNamespace(levels=lambda _, levels=levels: levels), cells)
-        found = [["missing", *coder.names.to_pylist()][cell] for cell in cells.tolist()]
+        coder.put(SimpleNamespace(column=lambda _, levels=levels: column("level", levels)), cells)
+        found = [["missing", *coder.places][cell] for cell in cells.tolist()]
         assert found == expected
         sums.update(found)
     assert sums == counted

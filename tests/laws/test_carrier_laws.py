@@ -46,7 +46,7 @@ def test_the_order_of_rows_changes_no_bit(batch: Batch, random: object) -> None:
     order = np.arange(batch.y.size)
     random.shuffle(order)  # type: ignore[attr-defined]
     assert tally_of(batch) == tally_of(batch.take(order))
-    assert same_walk(walk(batch.pair(), locate=True), walk(batch.take(order).pair(), locate=True))
+    assert same_walk(walk(batch.pair()), walk(batch.take(order).pair()))
 
 
 @given(batches())

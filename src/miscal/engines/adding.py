@@ -5,10 +5,9 @@ reach, and the largest residual of places.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,27 +15,24 @@ import numpy as np
 from miscal.carriers.summary import BORDERS, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
-from miscal.data.libraries import pa
 from miscal.data.responses import Units
-from miscal.data.vectors import arrow_of
 from miscal.engines.requests import (
-    OUT,
     SCORE,
+    TOGETHER,
     ConditionCells,
     LevelCoder,
     Request,
     coders_of,
-    condition_coders,
     lookups_of,
 )
-from miscal.engines.roles import Batch, Chunk, Roles
+from miscal.engines.roles import Batch, Chunk, Roles, array_of
 from miscal.engines.source import Packed, check_seen
-from miscal.engines.sums import CellSums, Room
-from miscal.pooling.cells import Levels, Numbered
+from miscal.engines.sums import CellSums
+from miscal.pooling.cells import Levels
 from miscal.pooling.condition import Conjunction
 
-ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 LEAST_ROWS = 1 << 14
+ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +77,7 @@ def add_up(
     requests : cells
     recalibration : a map of the score; the sums are then also those of the mapped score
     """
-    start = partial(AddState, roles, target, tuple(requests), recalibration, source.kinds)
+    start = partial(AddState, roles, target, tuple(requests), recalibration)
     source.check(start().columns)
     state = source.run(start)
     state.check_labels()
@@ -99,19 +95,21 @@ class AddState:
     target: str | int
     requests: tuple[Request, ...]
     recalibration: Recalibration | None = None
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lookups = lookups_of(self.requests, None if self.recalibration is None else self.recalibration.borders)
-        made = [coders_of(request, self.kinds, lookups) for request in self.requests]
-        self.coders = [coder for own in made for coder in own]
-        ends = list(accumulate(map(len, made), initial=0))
-        self.of_request = [range(*place) for place in pairwise(ends)]  # the coders of each
-        self.scores = lookups.get(SCORE)
+        borders = None if self.recalibration is None else self.recalibration.borders
+        self.lookups = lookups_of(self.requests, borders)
+        self.recalibrated: np.ndarray | None = None  # the score after it, at each place between edges
         if self.recalibration is not None:
-            number = lookups[SCORE].numbers(self.recalibration.borders)[:-1]  # no score is missing
-            self.recalibrated, self.room = self.recalibration.values[number], Room(np.float64)
-        self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibration is not None)
+            number = self.lookups[SCORE].numbers(self.recalibration.borders)[:-1]  # no score is missing
+            self.recalibrated = self.recalibration.values[number]
+        self.coders: list[Any] = []
+        self.columns_of = []  # the numbers of each request's coders
+        for request in self.requests:
+            first = len(self.coders)
+            self.coders += coders_of(request, self.lookups)
+            self.columns_of.append(range(first, len(self.coders)))
+        self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibrated is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
         self.weights = np.zeros((BORDERS.size + 1, 2, 5))
@@ -135,16 +133,20 @@ class AddState:
             self.totals[2] += 1
             if pair.binary:
                 self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
-        codes = self.sums.codes(batch.rows)
+        recalibrated = self.recalibrated
+        if recalibrated is not None:
+            recalibrated = recalibrated[self.lookups[SCORE].places(batch)]
+        codes = np.empty((len(self.coders), batch.rows), np.int32)
         for place, coder in enumerate(self.coders):
             coder.put(batch, codes[place])
-            if coder.count > self.sums.counts[place]:
-                self.sums.grow(place, 2 * coder.count)
-        recalibrated = None
-        if self.recalibration is not None and self.scores is not None:
-            recalibrated = self.room.of(batch.rows)
-            np.take(self.recalibrated, self.scores.places(batch), out=recalibrated, mode="clip")  # no copy first
+            self._fit(place)
         self.sums.add(codes, pair, recalibrated)
+
+    def _fit(self, place: int) -> None:
+        """Make room for levels that were not known before, and for as many again."""
+        count = self.coders[place].count
+        if count > self.sums.counts[place]:
+            self.sums.grow(place, 2 * count)
 
     def check_labels(self) -> None:
         """Refuse labels that together are more than the classes."""
@@ -157,7 +159,7 @@ class AddState:
     def arrays(self) -> Packed:
         levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]
         words = json.dumps([sorted(self.labels), levels])
-        packed = {"totals": self.totals, "weights": self.weights, "counts": np.array(self.sums.counts)}
+        packed = {"totals": self.totals, "weights": self.weights}
         return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}
 
     def _growing(self) -> list[tuple[int, LevelCoder]]:
@@ -171,20 +173,10 @@ class AddState:
         places = [np.arange(count) for count in packed["counts"].tolist()]
         for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow
-            if names:
-                places[place] = self._joined(place, coder, pa.array(names), places[place].size)
-        firsts = self.sums.firsts.astype(np.int64)
-        self.sums.merge(packed, np.concatenate([own + first for own, first in zip(places, firsts, strict=True)]))
-
-    def _joined(self, place: int, coder: LevelCoder, names: Any, size: int) -> np.ndarray:
-        """The cell here of each of another part's cells; those that no level has hold nothing and go anywhere."""
-        if not coder.overflow:
-            coder.learn(names.take(arrow_of(np.flatnonzero(coder.find(names) == OUT))))
-        if coder.count > self.sums.counts[place]:
-            self.sums.grow(place, 2 * coder.count)
-        own = np.zeros(size, np.int64)
-        own[1 : len(names) + 1] = np.maximum(coder.find(names), 0)
-        return own
+            cells = coder.met(array_of(names), np.arange(len(names)))
+            places[place] = np.append(0, np.maximum(cells[:-1], 0))
+            self._fit(place)
+        self.sums.merge(packed, places)
 
     def aside(self) -> tuple[tuple[str, str], ...]:
         """Columns with more levels than allowed."""
@@ -194,30 +186,21 @@ class AddState:
     def tallies(self, *, after: bool) -> tuple[Tally | None, ...]:
         """The tally of each request."""
         read = partial(self.sums.tally, weighted=bool(self.totals[2]), after=after)
-        return tuple(self._tally(read, *asked) for asked in zip(self.requests, self.of_request, strict=True))
+        return tuple(self._tally(read, *asked) for asked in zip(self.requests, self.columns_of, strict=True))
 
     def _tally(self, read: Callable[..., Tally], request: Request, own: range) -> Tally | None:
         if isinstance(request, ConditionCells):
             return self._conditions(read, request, own)
-        column = own[0]
-        coder = self.coders[column]
-        if isinstance(coder, LevelCoder) and coder.overflow:
-            return None
-        self.sums.settle()
-        first = int(self.sums.firsts[column])
-        groups, cells = coder.cells(self.sums.rows[first : first + self.sums.counts[column]])
-        groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
-        return read(column, groups, cells)
+        coder, found = self.coders[own[0]], read(own[0])
+        return None if coder.overflow else found.coarsen(*coder.cells(found.counts))
 
     def _conditions(self, read: Callable[..., Tally], request: ConditionCells, own: range) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
-        total, done = read(0, np.full(self.sums.counts[0], OUT), cells), 0
-        for column in own:
-            every, members = Numbered(self.sums.counts[column]), self.coders[column].members()
-            which, inside = np.nonzero(members)
-            total += read(column, np.arange(every.count), every).take(inside).coarsen(which + done, cells)
-            done += len(members)
-        return total
+        tallies = []
+        for number, column in enumerate(own):
+            which, inside = np.nonzero(self.coders[column].members())
+            tallies.append(read(column).take(inside).coarsen(which + TOGETHER * number, cells))
+        return sum(tallies[1:], tallies[0])
 
 
 def in_units(source: Any, roles: Roles) -> Roles:
@@ -230,7 +213,7 @@ def in_units(source: Any, roles: Roles) -> Roles:
 
 def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> np.ndarray:
     """Weight, prediction and outcome of the row with the largest residual of each conjunction, (conjunctions, 3)."""
-    found: np.ndarray = source.run(partial(LargestState, roles, tuple(conjunctions), source.kinds)).rows
+    found: np.ndarray = source.run(partial(LargestState, roles, tuple(conjunctions))).rows
     return found
 
 
@@ -240,39 +223,36 @@ class LargestState:
 
     roles: Roles
     conjunctions: tuple[Conjunction, ...] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ends = np.zeros(2)
         self.rows = np.zeros((len(self.conjunctions), 3))
-        self.coders = [coder for one in self.conjunctions for coder in condition_coders([one], self.kinds)]
         self.columns = list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
 
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)
         pair = batch.pair
-        values = [pair.units.back(each) for each in (pair.predicted, pair.observed)]
-        self._reach(min(each.min(initial=0.0) for each in values), max(each.max(initial=0.0) for each in values))
         weight = np.ones(pair.rows) if pair.first is None else pair.first
-        size, inside = np.abs(weight * (pair.observed - pair.predicted)), np.empty(batch.rows, np.int32)
-        for place, coder in enumerate(self.coders):
-            coder.put(batch, inside)
-            if inside.any():
-                row = int(np.argmax(np.where(inside > 0, size, -1.0)))
-                self._take(place, np.array([weight[row], pair.predicted[row], pair.observed[row]]))
-
-    def _reach(self, least: float, most: float) -> None:
-        self.ends = np.array([min(self.ends[0], least), max(self.ends[1], most)])
-
-    def _take(self, place: int, row: np.ndarray) -> None:
-        residuals = [abs(each[0] * (each[2] - each[1])) for each in (self.rows[place], row)]
-        if residuals[1] > residuals[0]:
-            self.rows[place] = row
+        rows = np.stack([weight, pair.predicted, pair.observed], axis=1)
+        values = pair.units.back(rows[:, 1:])
+        largest = np.zeros_like(self.rows)
+        for place, one in enumerate(self.conjunctions):
+            inside = rows[batch.inside(one)]
+            if inside.size:
+                largest[place] = inside[np.argmax(_residuals(inside))]
+        ends = np.array([values.min(initial=0.0), values.max(initial=0.0)])
+        self.merge({"ends": ends, "rows": largest})
 
     def arrays(self) -> Packed:
         return {"ends": self.ends, "rows": self.rows}
 
     def merge(self, packed: Packed) -> None:
-        self._reach(*packed["ends"])
-        for place, row in enumerate(packed["rows"]):
-            self._take(place, row)
+        least, most = packed["ends"]
+        self.ends = np.array([min(self.ends[0], least), max(self.ends[1], most)])
+        larger = _residuals(packed["rows"]) > _residuals(self.rows)
+        self.rows[larger] = packed["rows"][larger]
+
+
+def _residuals(rows: np.ndarray) -> np.ndarray:
+    """The sizes of weighted residuals, of weight, prediction and outcome."""
+    return np.asarray(np.abs(rows[:, 0] * (rows[:, 2] - rows[:, 1])))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,18 +26,16 @@ SAMPLE = 4096
 
 def tally(pair: Pair, pooling: Pooling) -> Tally:
     """All columns of a tally."""
-    cells, count, rows = pooling.cells, pooling.cells.count, pair.rows
+    cells, rows = pooling.cells, pair.rows
 
-    def work(start: int, stop: int) -> CellSums:
-        sums = CellSums([count], recalibrated=False)
+    def work(start: int, stop: int) -> Tally:
+        sums = CellSums([cells.count], recalibrated=False)
         codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
-        sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)), None)
-        return sums
+        sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)))
+        return sums.tally(0, weighted=pair.weight is not None)
 
-    total, *others = over_blocks(rows, work, _block(count))
-    for other in others:
-        total.merge(other.arrays())
-    return total.tally(0, np.arange(count), cells, weighted=pair.weight is not None)
+    total, *others = over_blocks(rows, work, _block(cells.count))
+    return replace(sum(others, total), cells=cells)
 
 
 def _block(cells: int) -> int:
@@ -109,16 +107,13 @@ def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
 
 
-def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = False) -> Tally:
+def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
     """Weight, predicted and observed per equal-support bin of `values`; every row counts once, outcomes are 0 or 1.
 
     Rows are added into thousands of narrow strips of the value. The edges lie in a few of them; only the rows of those
     are looked at again, all other strips fall into one bin whole.
-
-    whole : the values are whole numbers; where their range is small each has a strip of its own, and no row is looked
-        at twice
     """
-    low, scale, own = _layout(values, whole=whole)
+    low, scale = _layout(values)
     codes = np.empty(values.size, np.int16)
 
     def strip_codes(start: int, stop: int) -> np.ndarray:
@@ -127,12 +122,8 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = F
 
     sums = coded_sums(pair, strip_codes, STRIPS)
     shares = np.arange(bins + 1) / bins
-    ranks = quantile_ranks(shares, values.size)
-    if own:
-        rows, found = np.empty(0, np.int64), low + np.searchsorted(np.cumsum(sums[:, 0]), ranks, side="right")
-    else:
-        rows, places = rows_at(codes, sums[:, 0], ranks)
-        found = np.sort(values[rows])[places]
+    rows, places = rows_at(codes, sums[:, 0], quantile_ranks(shares, values.size))
+    found = np.sort(values[rows])[places]
     edges = np.unique(interpolated(found, shares, values.size))
     edges = edges if edges.size > 1 else np.repeat(edges, 2)
     again = bin_index(values[rows], edges)
@@ -140,23 +131,19 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = F
     sums[codes[rows]] = 0
     others = np.flatnonzero(sums[:, 0])
     # The last row at or below an edge lies in a strip that was looked at, so any other strip lies between two edges.
-    place = low + others if own else low + (others + 0.5) / scale
-    np.add.at(total, bin_index(place.astype(np.float64), edges), sums[others])
+    middle = low + (others + 0.5) / scale
+    np.add.at(total, bin_index(middle, edges), sums[others])
     return mean_tally_of(total, Ranges(edges))
 
 
-def _layout(values: np.ndarray, *, whole: bool) -> tuple[float, float, bool]:
-    """Where the strips start, how many there are a unit, and whether each whole number has its own."""
-    if whole:
-        low, high = float(values.min()), float(values.max())
-        if high - low < STRIPS:
-            return low, 1.0, True
+def _layout(values: np.ndarray) -> tuple[float, float]:
+    """Where the strips start, and how many there are a unit."""
     sample = np.sort(values[:: max(1, values.size // SAMPLE)])
     edge = sample.size // 256  # a few far outliers must not make all strips wide
     low, high = float(sample[edge]), float(sample[-1 - edge])
     if not high > low:
         low, high = float(values.min()), float(values.max())
-    return low, (STRIPS - 1) / (high - low) if high > low else 1.0, False
+    return low, (STRIPS - 1) / (high - low) if high > low else 1.0
 
 
 DISTINCT = 200  # what the inference's rule asks for; more need not be counted
@@ -170,21 +157,19 @@ class Walk:
 
     Attributes
     ----------
-    total, highest, lowest : partial sum at the end, its highest and lowest value (the start, 0, included)
-    weight : Σw;  variance : Σw²p(1-p);  rows : how many
-    expected : Σ of w * predicted and Σ of w * (1 - predicted): events expected on both sides
+    highest, lowest : of its partial sums, the start, 0, included
+    weight : Σw;  variance : Σw²p(1-p)
+    events : expected ones of the rarer side, the smaller of Σw·p and Σw·(1-p)
     distinct : number of distinct keys, counted up to a limit
     highest_at, lowest_at : the last key before the walk stands there; NaN at the start
     first : smallest key
     """
 
-    total: float
     highest: float
     lowest: float
     weight: float
     variance: float
-    rows: int
-    expected: tuple[float, float]
+    events: float
     distinct: int
     highest_at: float = math.nan
     lowest_at: float = math.nan
@@ -201,41 +186,77 @@ class Walk:
         return math.sqrt(self.variance) / self.weight
 
 
-def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> Walk:
-    """Total, highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given).
+def walk_of(sums: np.ndarray, keys: np.ndarray, whole: Tally, distinct: int, first: float) -> Walk:
+    """The summary of partial sums and the keys they are reached at.
 
-    locate : also find the keys at which the walk stands highest and lowest (one more pass)
+    sums : those that may be the highest or the lowest, apart from the start
+    whole : all rows as one cell
     """
+    sums, keys = np.append(0.0, sums), np.append(math.nan, keys)
+    high, low = int(np.argmax(sums)), int(np.argmin(sums))
+    weight, predicted = float(whole.weight[0]), float(whole.predicted[0])
+    return Walk(
+        highest=float(sums[high]),
+        lowest=float(sums[low]),
+        weight=weight,
+        variance=float(whole.variance[0]),
+        events=min(predicted, weight - predicted),
+        distinct=distinct,
+        highest_at=float(keys[high]),
+        lowest_at=float(keys[low]),
+        first=first,
+    )
+
+
+def walk(pair: Pair, key: np.ndarray | None = None) -> Walk:
+    """Highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given), and where."""
     walker = _Walker(pair, key)
-    extremes = walker.extremes()
-    if locate:
-        walker.locate(extremes)
-    return walker.summary(extremes)
+    whole = tally(pair, LevelPooling(np.zeros(pair.rows, np.int32), Numbered(1)))
+    distinct = int(distinct_up_to(walker.key, DISTINCT))
+    return walk_of(*walker.extremes(), whole, distinct, walker.map.low)
 
 
 def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
     """Highest minus lowest partial sum over the total weight, and nothing else."""
-    highest, _, lowest, _ = _Walker(pair, key).extremes()
+    sums, _ = _Walker(pair, key).extremes()
     weight = float(pair.rows if pair.first is None else pair.first.sum())
-    return float((highest - lowest) / weight)
+    return float((sums.max(initial=0.0) - sums.min(initial=0.0)) / weight)
 
 
 class _Walker:
-    """One walk: the bucket map, the sums per bucket, and what is read off them."""
+    """One walk: rows in narrow buckets of the key, and a look inside those that may hold an extreme."""
 
     def __init__(self, pair: Pair, key: np.ndarray | None) -> None:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
-        self.map = BucketMap(self.key, 4096 if pair.rows < 200_000 else 16384 if pair.rows < 3_000_000 else 32768)
+        buckets = 4096
+        if pair.rows >= 200_000:
+            buckets = 16384
+        if pair.rows >= 3_000_000:
+            buckets = 32768
+        self.map = BucketMap(self.key, buckets)
         self.codes = locked(self.map.codes(self.key))
-        limbs = self._pass_one().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
-        self.falls, self.rises = _value(limbs[0]), _value(limbs[1])
-        self.partial = np.zeros((limbs.shape[1], self.map.count + 1), limbs.dtype)  # at the borders
-        np.cumsum(limbs[1] - limbs[0], axis=1, out=self.partial[:, 1:])
-        self.borders = _value(self.partial)
 
-    def _pass_one(self) -> np.ndarray:
+    def extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Partial sums with the highest and the lowest among them, and the keys they are reached at."""
+        limbs = self._buckets().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
+        falls, rises = _value(limbs[0]), _value(limbs[1])
+        partial = np.zeros((limbs.shape[1], self.map.count + 1), limbs.dtype)  # at the borders
+        np.cumsum(limbs[1] - limbs[0], axis=1, out=partial[:, 1:])
+        borders = _value(partial)
+        highest, lowest, start = float(borders.max()), float(borders.min()), borders[:-1]
+        slack = 1e-12 * max(1.0, abs(highest), abs(lowest))
+        wanted = (start + rises > highest - slack) | (start - falls < lowest + slack)
+        wanted &= rises + falls > 0
+        lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
+        spread(self.codes, self.key, wanted, lows, highs)
+        # A bucket of one key, one that only rises or one that only falls has its extremes at its borders.
+        inside = wanted & (lows < highs) & (rises > 0) & (falls > 0)
+        sums, keys = self._inside(rows_in(self.codes, inside), partial)
+        return np.append(borders[1:][wanted], sums), np.append(highs[wanted], keys)
+
+    def _buckets(self) -> np.ndarray:
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
 
         def work(start: int, stop: int) -> np.ndarray:
@@ -250,39 +271,17 @@ class _Walker:
         weight = self.weight[rows] if self.weight.size else self.weight
         return self.pair.predicted[rows], self.pair.observed[rows], weight
 
-    def extremes(self) -> np.ndarray:
-        """Highest, its key, lowest, its key; keys only where they lie inside a bucket."""
-        extremes = np.array([self.borders.max(), math.nan, self.borders.min(), math.nan])
-        # Buckets inside which the walk may pass the extremes seen at the borders.
-        slack = 1e-12 * max(1.0, abs(extremes[0]), abs(extremes[2]))
-        start = self.borders[:-1]
-        wanted = (start + self.rises > extremes[0] - slack) | (start - self.falls < extremes[2] + slack)
-        # A bucket that only rises or only falls has its extremes at its borders.
-        wanted &= (self.rises > 0) & (self.falls > 0)
-        if wanted.any():
-            self._look_inside(wanted, extremes)
-        return extremes
-
-    def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
-        """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
-        sample = self.key[:: max(1, self.key.size // 4096)]
-        if np.unique(sample).size < 0.9 * sample.size:  # it looks tied
-            wanted &= self._mixed(wanted)
-        rows = rows_in(self.codes, wanted)
-        if rows.size == 0:
-            return
+    def _inside(self, rows: np.ndarray, partial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Partial sums after each key of some buckets, walked through from the border of each."""
         rows = rows[np.argsort(self.key[rows], kind="stable")]
         key, codes, steps = self.key[rows], self.codes[rows], self._steps(rows)
-        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: rows.size])
         total = np.cumsum(steps, axis=1)
-        before = self.partial[:, codes[starts]] - (total - steps)[:, starts]
-        values = _value(total + np.repeat(before, np.diff(np.append(starts, rows.size)), axis=1))
-        ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))  # within a block of ties there is no order
-        highest, lowest = ends[np.argmax(values[ends])], ends[np.argmin(values[ends])]
-        if values[highest] > extremes[0]:
-            extremes[:2] = values[highest], key[highest]
-        if values[lowest] < extremes[2]:
-            extremes[2:] = values[lowest], key[lowest]
+        before = partial[:, codes[starts]] - (total - steps)[:, starts]
+        sizes = np.diff(np.append(starts, rows.size))
+        sums = _value(total + np.repeat(before, sizes, axis=1))
+        ends = np.append(key[1:] != key[:-1], True)[: rows.size]  # within a block of ties there is no order
+        return sums[ends], key[ends]
 
     def _steps(self, rows: np.ndarray) -> np.ndarray:
         """Weight times residual of some rows: (2, rows) limbs of 26 bits where exact, else (1, rows)."""
@@ -291,43 +290,6 @@ class _Walker:
             return np.asarray(((observed - predicted) * (weight if weight.size else 1.0))[None])
         grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
-
-    def _mixed(self, wanted: np.ndarray) -> np.ndarray:
-        """Which of the wanted buckets hold several distinct keys: one of a single key has no inside."""
-
-        def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-            lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
-            spread(self.codes[start:stop], self.key[start:stop], wanted, lows, highs)
-            return lows, highs
-
-        lows, highs = zip(*over_blocks(self.key.size, work, BLOCK), strict=True)
-        return np.asarray(np.min(lows, axis=0) < np.max(highs, axis=0))
-
-    def locate(self, extremes: np.ndarray) -> None:
-        """Keys of extremes that lie on a border: the last key at or before it."""
-        for place in (0, 2):
-            if extremes[place] == 0.0 or not math.isnan(extremes[place + 1]):
-                continue
-            border = int(np.flatnonzero(self.borders == extremes[place])[0])
-            last = np.flatnonzero(self.rises[:border] + self.falls[:border])[-1]
-            extremes[place + 1] = self.key[self.codes == last].max()
-
-    def summary(self, extremes: np.ndarray) -> Walk:
-        sums = tally(self.pair, LevelPooling(np.zeros(self.pair.rows, np.int32), Numbered(1)))
-        weight, events = float(sums.weight[0]), float(sums.predicted[0])
-        return Walk(
-            total=float(self.borders[-1]),
-            highest=float(extremes[0]),
-            lowest=float(extremes[2]),
-            weight=weight,
-            variance=float(sums.variance[0]),
-            rows=self.pair.rows,
-            expected=(events, weight - events),
-            distinct=distinct_up_to(self.key, DISTINCT),
-            highest_at=float(extremes[1]),
-            lowest_at=float(extremes[3]),
-            first=self.map.low,
-        )
 
 
 def _value(limbs: np.ndarray) -> np.ndarray:

@@ -12,15 +12,14 @@ import numpy as np
 
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import arrow_of, numpy_of, texts_of
-from miscal.engines.roles import Batch
-from miscal.engines.sums import EdgeIndex, Room
+from miscal.engines.roles import Batch, places_of
+from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
 from miscal.pooling.cells import Cells, Levels, Product, Ranges
-from miscal.pooling.condition import NOMINAL, Condition, Conjunction
+from miscal.pooling.condition import Conjunction
 
 SCORE = ""  # the name of the prediction itself
 TOGETHER = 8  # conjunctions that are added together
-MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
 OUT = -1
 
 
@@ -83,21 +82,15 @@ class Lookup:
     """All edges of one column that a pass asks for: a row is looked up once, and all ranges are read off its place."""
 
     def __init__(self, name: str, edges: np.ndarray) -> None:
-        self.name, self.edges = name, edges
-        self._index, self._room = EdgeIndex(edges), Room(np.int32)
-        self._coders: dict[int, RangeCoder] = {}
+        self.name, self.edges, self._index = name, edges, EdgeIndex(edges)
 
     def places(self, batch: Batch) -> np.ndarray:
         """How many edges lie strictly below each value; the place of a missing value is the last."""
-        if self not in batch.cells:
-            batch.cells[self] = self._room.of(batch.rows)
+        if self not in batch.notes:
+            batch.notes[self] = np.empty(batch.rows, np.int32)
             values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
-            self._index.codes(values, batch.cells[self])
-        return batch.cells[self]
-
-    def coder(self, request: RangeCells) -> "RangeCoder":
-        """What gives rows their ranges; one for all that cross the same ranges with others."""
-        return self._coders.setdefault(id(request.edges), RangeCoder(request, self))
+            self._index.codes(values, batch.notes[self])
+        return batch.notes[self]
 
     def numbers(self, inner: np.ndarray) -> np.ndarray:
         """The number of the range, between some of the edges, that each place lies in."""
@@ -118,27 +111,20 @@ def lookups_of(requests: Sequence[Request], borders: np.ndarray | None) -> dict[
 class RangeCoder:
     """The range of each row, read off its place among all edges of the column."""
 
+    overflow = False
+
     def __init__(self, request: RangeCells, lookup: Lookup) -> None:
         self.request, self.lookup, self.count = request, lookup, len(request.edges)
-        self._numbers, self._room = lookup.numbers(request.inner), Room(np.int32)
+        self._numbers = lookup.numbers(request.inner)
+        self._all = self._numbers.size == self.count  # edges of the column: its places are the cells
 
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
         """Write the cell of each row, or cross it with `times` as many cells that are there."""
-        if times:
-            out *= np.int32(times)
-            out += self._shared(batch)
-        else:
-            out[:] = self._shared(batch)
-
-    def _shared(self, batch: Batch) -> np.ndarray:
-        """The cell of each row, found once however many requests cross these ranges with others."""
         places = self.lookup.places(batch)
-        if self._numbers.size == self.count:  # all edges of the column: its places are the cells
-            return places
-        if self not in batch.cells:
-            batch.cells[self] = self._room.of(batch.rows)
-            read_off(places, self._numbers, 0, batch.cells[self])
-        return batch.cells[self]
+        if self._all and not times:
+            out[:] = places
+        else:
+            read_off(places, self._numbers, times, out)
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""
@@ -150,72 +136,73 @@ class RangeCoder:
 class LevelCoder:
     """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
-    def __init__(self, request: LevelCells, kind: str) -> None:
+    def __init__(self, request: LevelCells) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
-        stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
-        self.names: Any = texts_of(stated)  # of the levels in order of appearance
-        self.count = 1 + len(stated) + self.given
+        self.names: Any = texts_of(request.levels or ())  # an Arrow array, levels in order of appearance
         self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
+    @property
+    def count(self) -> int:
+        return 1 + len(self.names) + self.given
+
     def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
-        codes, names, every = batch.levels(self.request.name)
-        read_off(codes, self._table(every, names), times, out)
+        codes, names, occurring = batch.levels(self.request.name)
+        if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
+            cells = self.met(names, occurring)
+            unknown = cells == OUT
+            table = np.where(unknown, self.count - 1 if self.given else 0, cells).astype(np.int32)
+            self._last = (names, table) if self.given or not unknown.any() else None
+        else:
+            table = self._last[1]
+        read_off(codes, table, times, out)
 
-    def _table(self, codes: np.ndarray, names: Any) -> np.ndarray:
-        """The cell of each of a batch's levels; a last entry serves missing values."""
-        if self._last is not None and names.equals(self._last[0]):  # as writers of categories repeat them
-            return self._last[1]
-        cells = self.find(names)
-        if not self.given and not self.overflow and (cells == OUT).any():
-            used = np.zeros(len(names) + 1, bool)
-            used[codes] = True
-            self.learn(names.take(arrow_of(np.flatnonzero(used[:-1] & (cells == OUT)))))
-            cells = self.find(names)
-        complete = not (cells == OUT).any()
-        table = np.append(np.where(cells == OUT, self.count - 1 if self.given else 0, cells), 0).astype(np.int32)
-        if complete or self.given:
-            self._last = names, table
-        return table
+    def met(self, names: Any, occurring: np.ndarray) -> np.ndarray:
+        """The cell of each name and of missing values, OUT where it is not known; those that occur are added.
 
-    def find(self, names: Any) -> np.ndarray:
-        """The cell of each name, OUT where it is not known, 0 where it is missing."""
-        wanted, known = _alike(names, self.names)
-        found = numpy_of(pc.index_in(wanted, value_set=known), -2).astype(np.int64) + 1
-        return np.where(names.is_null().to_numpy(zero_copy_only=False), 0, found)
+        More of them than are allowed end it.
+        """
+        cells = self._find(names)
+        if self.given or self.overflow:
+            return cells
+        used = np.zeros(cells.size, bool)
+        used[occurring] = True
+        unknown = np.flatnonzero(used & (cells == OUT))
+        if unknown.size == 0:
+            return cells
+        new = names.take(arrow_of(unknown)).unique()
+        every = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
+        self.overflow = len(every) > self.request.max_levels
+        self.names = self.names if self.overflow else every
+        return self._find(names)
 
-    def learn(self, names: Any) -> None:
-        """Add levels that occur; more than are allowed end it."""
-        new = names.drop_null().unique()
-        if len(new) == 0:
-            return
-        known = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
-        if len(known) > self.request.max_levels:
-            self.overflow = True
-            return
-        self.names = known
-        self.count = max(self.count, len(known) + 1)
+    def _find(self, names: Any) -> np.ndarray:
+        return places_of(*_alike(names, self.names)) + 1
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-        missing, groups = bool(rows[0]), np.full(self.count, OUT)
-        levels = self.names.to_pylist()
-        order = list(range(len(levels))) if self.given else pc.array_sort_indices(self.names).to_pylist()
-        groups[np.array(order, np.int64) + 1] = np.arange(len(levels))
+        missing, groups = bool(rows[0]), np.full(rows.size, OUT)
+        order = np.arange(len(self.names)) if self.given else numpy_of(pc.array_sort_indices(self.names))
+        groups[order.astype(np.int64) + 1] = np.arange(order.size)
         if missing:
-            groups[0] = len(levels)
-        return groups, Levels(tuple(str(levels[i]) for i in order), missing=missing, name=self.request.name)
+            groups[0] = order.size
+        levels = self.names.take(arrow_of(order)).to_pylist()
+        return groups, Levels(tuple(map(str, levels)), missing=missing, name=self.request.name)
 
 
-def _alike(one: Any, two: Any) -> tuple[Any, Any]:
+def _alike(one: Any, two: Any) -> list[Any]:
     """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
+    both = [one, two]
     if one.type == two.type:
-        return one, two
-    text = pa.types.is_string(one.type) or pa.types.is_string(two.type)
-    kind = pa.string() if text else pa.float64()
-    return one.cast(kind), two.cast(kind)
+        return both
+    if any(pa.types.is_string(each.type) for each in both):
+        return [each if pa.types.is_string(each.type) else texts_of([*map(str, each.to_pylist())]) for each in both]
+    real = any(pa.types.is_floating(each.type) for each in both)
+    return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
 
 
 class CrossedCoder:
     """Combinations of the cells of parts, the last part running fastest."""
+
+    overflow = False
 
     def __init__(self, parts: Sequence[RangeCoder | LevelCoder]) -> None:
         self.parts = list(parts)
@@ -227,7 +214,7 @@ class CrossedCoder:
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         """Where the combinations go: a part has a cell for missing values where any row has one."""
-        box = rows[: self.count].reshape([part.count for part in self.parts])
+        box = rows.reshape([part.count for part in self.parts])
         groups, cells = np.zeros(1, np.int64), []
         for axis, part in enumerate(self.parts):
             own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
@@ -240,61 +227,30 @@ class CrossedCoder:
 class ConditionCoder:
     """A few conjunctions, which may overlap: the bits of a row's cell say which of them it satisfies."""
 
-    def __init__(self, conjunctions: Sequence[Conjunction], levels: dict[str, LevelCoder]) -> None:
-        self.conjunctions, self.levels = list(conjunctions), levels
+    overflow = False
+
+    def __init__(self, conjunctions: Sequence[Conjunction]) -> None:
+        self.conjunctions = list(conjunctions)
         self.count = 1 << len(self.conjunctions)
 
     def put(self, batch: Batch, out: np.ndarray) -> None:
         out[:] = 0
         for place, one in enumerate(self.conjunctions):
-            inside = np.ones(batch.rows, bool)
-            for condition in one.conditions:
-                inside &= self._holds(batch, condition)
-            out |= inside.astype(np.int32) << place
-
-    def _holds(self, batch: Batch, one: Condition) -> np.ndarray:
-        """Where a condition holds; what many conjunctions share is found once, as long as there is room for it."""
-        found = batch.notes.get(one)
-        if found is None:
-            coder = self.levels.get(one.column)
-            found = one.numbers(batch.numbers(one.column)) if coder is None else self._among(batch, one, coder)
-            if len(batch.notes) * batch.rows < MASKS:
-                batch.notes[one] = found
-        return found
-
-    def _among(self, batch: Batch, one: Condition, coder: LevelCoder) -> np.ndarray:
-        if coder not in batch.cells:
-            batch.cells[coder] = np.empty(batch.rows, np.int32)
-            coder.put(batch, batch.cells[coder])
-        others = one.slots([*(coder.request.levels or ()), "\0 any other level"])
-        return np.asarray(np.append(one.missing, others)[batch.cells[coder]])
+            out |= batch.inside(one).astype(np.int32) << place
 
     def members(self) -> np.ndarray:
         """Which cells are of which conjunction."""
         return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 
 
-def condition_coders(conjunctions: Sequence[Conjunction], kinds: Mapping[str, str]) -> list[ConditionCoder]:
-    """Conjunctions, a few at a time, in order."""
-    named: dict[str, set[str]] = {}
-    for one in (condition for conjunction in conjunctions for condition in conjunction.conditions):
-        if kinds[one.column] in NOMINAL:
-            named.setdefault(one.column, set()).update(map(str, (*(one.levels or ()), *(one.excluded or ()))))
-    levels = {
-        name: LevelCoder(LevelCells(name, levels=tuple(sorted(found))), kinds[name]) for name, found in named.items()
-    }
-    return [
-        ConditionCoder(conjunctions[start : start + TOGETHER], levels)
-        for start in range(0, len(conjunctions), TOGETHER)
-    ]
-
-
-def coders_of(request: Request, kinds: Mapping[str, str], lookups: Mapping[str, Lookup]) -> Sequence[Any]:
+def coders_of(request: Request, lookups: Mapping[str, Lookup]) -> Sequence[Any]:
     """What gives each row its cells of a request."""
     if isinstance(request, ConditionCells):
-        return condition_coders(request.conjunctions, kinds)
+        every = request.conjunctions
+        starts = range(0, max(len(every), 1), TOGETHER)
+        return [ConditionCoder(every[start : start + TOGETHER]) for start in starts]
     if isinstance(request, CrossedCells):
-        return [CrossedCoder([coders_of(part, kinds, lookups)[0] for part in request.parts])]
+        return [CrossedCoder([coders_of(part, lookups)[0] for part in request.parts])]
     if isinstance(request, RangeCells):
-        return [lookups[request.name].coder(request)]
-    return [LevelCoder(request, kinds[request.name])]
+        return [RangeCoder(request, lookups[request.name])]
+    return [LevelCoder(request)]

@@ -1,19 +1,22 @@
 """Which column of a table plays which part, and one batch of it, validated."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from miscal.data import sources
-from miscal.data.columns import Column, column
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, locked, numpy_of, settled
+from miscal.data.vectors import arrow_of, locked, numpy_of, settled, texts_of
 from miscal.pairs import Pair, pair
+from miscal.pooling.condition import Condition, Conjunction, number_text
 
 ROW = "__row_of_batch__"
+MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,13 @@ class Roles(sources.Roles):
 
     def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch":
         """Validate a batch. A refusal names the place and the row in it."""
-        table, columns = chunk.table, []
-        if self.weight is not None or self.count is not None:
+        table = chunk.table
+        if self.weight is not None or self.count is not None:  # rows are left out, or stand twice
             table = table.append_column(ROW, arrow_of(np.arange(table.num_rows)))
-            columns = [ROW]
+        beside = [name for name in table.column_names if name != self.outcome]
         try:
-            found = replace(self, cluster=None, id=None).read(table, columns, part=chunk.place)
-            kept = found.columns[ROW].values.astype(np.int64) if columns else None
-            return Batch(pair(found, target), chunk, kept, found.classes, found.ignored)
+            found = replace(self, cluster=None, id=None).read(table, beside, part=chunk.place)
+            return Batch(pair(found, target), found.columns, chunk, found.classes, found.ignored)
         except MiscalError as error:
             raise type(error)(located(str(error), chunk)) from error
 
@@ -60,71 +62,99 @@ def located(text: str, chunk: Chunk) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Validated rows: what is compared, and the columns beside it as they stand in the table.
+    """Validated rows: what is compared, and the columns beside it.
 
-    kept : which rows of the table are left (weight 0 is out, aggregated rows stand twice); None: all
-    notes, cells : what has been found out about the rows, and the cells that they lie in, for whoever asks again
+    notes : what has been found out about the rows, for whoever asks again
+    encoded : columns as levels, see `levels`
     """
 
     pair: Pair
+    columns: Columns
     chunk: Chunk
-    kept: np.ndarray | None
     classes: tuple[Any, ...]
     ignored: int = 0
     notes: dict[Any, np.ndarray] = field(default_factory=dict)
-    cells: dict[Any, np.ndarray] = field(default_factory=dict)
+    encoded: dict[str, tuple[np.ndarray, Any, np.ndarray]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         return self.pair.rows
 
     def column(self, name: str) -> Column:
-        """A column of all rows of the table; infinite numbers are refused."""
+        """A column, converted once; infinite numbers are refused."""
         try:
-            return column(name, self.chunk.table[name])
+            return self.columns[name]
         except MiscalError as error:
             raise type(error)(located(str(error), self.chunk)) from error
 
     def numbers(self, name: str) -> np.ndarray:
-        """A numeric or date column as float64, NaN where missing; converted once."""
-        if name not in self.notes:
-            made = self.column(name)
-            if made.nominal:
-                where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
-                raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
-            self.notes[name] = self._kept(made.values)
-        return self.notes[name]
+        """A numeric or date column as float64, NaN where missing."""
+        made = self.column(name)
+        if made.nominal:
+            where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
+            raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
+        return made.values
 
     def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
-        """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers.
+        """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers in any order.
 
-        The third are the codes of all rows of the table, those left out included: their levels are levels, too.
+        The third are codes of the levels that occur, also in rows that are left out.
         """
+        if name not in self.encoded:
+            if self._is_text(name):
+                self.encoded[name] = self._texts(name)
+            else:
+                made = self.column(name).as_levels()
+                self.encoded[name] = made.values, array_of(made.levels), np.arange(len(made.levels))
+        return self.encoded[name]
+
+    def _is_text(self, name: str) -> bool:
+        kind = self.chunk.table.schema.field(name).type
+        held = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
+
+    def _texts(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+        """The dictionary as it stands: to sort it in every batch takes longer than to read the rows."""
         vector = settled(self.chunk.table[name], f"column '{name}'")
-        if pa.types.is_boolean(vector.type):
-            codes = numpy_of(vector.cast(pa.int32()), -1)
-            return self._kept(codes), pa.array(["False", "True"]), codes
         if not pa.types.is_dictionary(vector.type):
             vector = vector.dictionary_encode()
-        codes = numpy_of(vector.indices.cast(pa.int32()), -1)
-        return self._kept(codes), _names(vector.dictionary, f"column '{name}' of {self.chunk.place}"), codes
+        every = locked(numpy_of(vector.indices.cast(pa.int32()), -1))
+        names = vector.dictionary.cast(pa.string())
+        if ROW not in self.columns:
+            return every, names, every
+        return locked(every[self.columns[ROW].values.astype(np.int64)]), names, every
 
-    def _kept(self, values: np.ndarray) -> np.ndarray:
-        return locked(values if self.kept is None else values[self.kept])
+    def _holds(self, one: Condition) -> np.ndarray:
+        if not self._is_text(one.column):
+            return one.rows({one.column: self.column(one.column)})
+        codes, names, _ = self.levels(one.column)
+        some = [level if isinstance(level, str) else number_text(level) for level in one.levels or one.excluded or ()]
+        belongs = np.append(one.slots([*some, "\0 any other level"]), one.missing)
+        return np.asarray(belongs[places_of(names, texts_of(some))][codes])
+
+    def inside(self, conjunction: Conjunction) -> np.ndarray:
+        """Which rows satisfy all conditions; what many conjunctions share is found once, while there is room for it."""
+        inside = np.ones(self.rows, bool)
+        for one in conjunction.conditions:
+            found = self.notes.get(one)
+            if found is None:
+                found = self._holds(one)
+                if len(self.notes) * self.rows < MASKS:
+                    self.notes[one] = found
+            inside &= found
+        return inside
 
 
-def _names(dictionary: Any, where: str) -> Any:
-    """Levels as text, numbers as numbers; null for a null inside the dictionary."""
-    kind = dictionary.type
-    if pa.types.is_string(kind):
-        return dictionary
-    try:
-        if pa.types.is_integer(kind):
-            return dictionary.cast(pa.int64())
-        if pa.types.is_floating(kind):
-            return pc.if_else(pc.is_nan(dictionary), pa.scalar(None, pa.float64()), dictionary.cast(pa.float64()))
-        if pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            return dictionary.cast(pa.string())
-        return pa.array([None if level is None else str(level) for level in dictionary.to_pylist()], pa.string())
-    except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
-        raise refusal("must hold text in UTF-8", where=where, got=str(error).splitlines()[0]) from error
+def array_of(levels: Sequence[Any]) -> Any:
+    """Levels as an Arrow array, without pandas: numbers as numbers, all others as text."""
+    values = np.array(levels)
+    if values.dtype.kind not in "iuf" or not values.size:
+        return texts_of([*map(str, levels)])
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [None, pa.py_buffer(values)])
+
+
+def places_of(names: Any, known: Any) -> np.ndarray:
+    """The place of each name among those known, -2 where it is not there; -1 of a null, and once more at the end."""
+    places = numpy_of(pc.index_in(names, value_set=known), -2)
+    missing = numpy_of(names.is_null().cast(pa.int8()))
+    return np.append(np.where(missing, -1, places), -1)

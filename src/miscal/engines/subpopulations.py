@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.condition import Condition
 from miscal.pooling.subpopulations import IN_ORDER, Covariate, Definition, interval_condition
 
 NOTHING = np.empty(0)
@@ -145,7 +144,7 @@ def search_lists(
 
 
 Split = tuple[int, int, int]  # column, threshold and side
-Found = tuple[int, int, np.ndarray]  # path, level and what its walk left behind
+Found = tuple[int, tuple[Split, ...], np.ndarray]  # path, its splits so far and what the walk left behind
 
 
 class PathSearch:
@@ -159,7 +158,6 @@ class PathSearch:
         self.marks = {kernels.fingerprint(self.everyone)}
         self.found: list[Found] = []
         self.small: list[Found] = []
-        self.splits: dict[int, list[Split]] = {}
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
@@ -173,13 +171,20 @@ class PathSearch:
             self._round(path, paths, count)
             path += paths
             idle = idle + paths if len(self.found) == before else 0
-        named, listed = lru_cache(maxsize=1)(self._named), lru_cache(maxsize=1)(self._listed)  # of one path at a time
+        listed = lru_cache(maxsize=1)(self._listed)  # of one path at a time
         every = [*self.found, *self.small]
+
+        def members(k: int) -> np.ndarray:
+            if k == 0:
+                return self.everyone
+            path, splits, _ = every[k - 1]
+            return listed(path)[len(splits) - 1]
+
         return Search(
             np.array([self.rows.walk(self.everyone), *(stats for _, _, stats in self.found)]),
             np.array([stats for _, _, stats in self.small]).reshape(-1, kernels.WIDTH),
-            lambda k: named(every[k - 1][0])[every[k - 1][1]] if k else Definition(),
-            lambda k: listed(every[k - 1][0])[every[k - 1][1]] if k else self.everyone,
+            lambda k: self._named(every[k - 1]) if k else Definition(),
+            members,
         )
 
     def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
@@ -214,43 +219,42 @@ class PathSearch:
         return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
 
     def _round(self, first: int, paths: int, count: int) -> None:
-        def work(start: int, stop: int) -> list[list[tuple[Split, np.ndarray, int]]]:
+        def work(start: int, stop: int) -> list[list[tuple[Found, int]]]:
             lists = np.empty((2, self.everyone.size), np.int32)
             return [self._walked(first + k, lists) for k in range(start, stop)]
 
-        parts = over_blocks(paths, work, max(1, -(-paths // thread_count())))
-        for path, levels in enumerate((levels for part in parts for levels in part), first):
-            for level, (_, stats, mark) in enumerate(levels):
+        for part in over_blocks(paths, work, max(1, -(-paths // thread_count()))):
+            for one, mark in chain.from_iterable(part):
                 if mark in self.marks or len(self.found) >= count:
                     continue
                 self.marks.add(mark)
-                enough = information(stats[None])[0] >= self.least_information
-                (self.found if enough else self.small).append((path, level, stats))
-                self.splits[path] = [split for split, _, _ in levels]
+                enough = information(one[2][None])[0] >= self.least_information
+                (self.found if enough else self.small).append(one)
 
-    def _walked(self, path: int, lists: np.ndarray) -> list[tuple[Split, np.ndarray, int]]:
-        """Splits of a path, what the walks left behind, and a mark that equal subpopulations share."""
-        levels = []
+    def _walked(self, path: int, lists: np.ndarray) -> list[tuple[Found, int]]:
+        """The subpopulations of a path, each with a mark that equal ones share."""
+        levels, splits = [], []
         for split, rows in self.descend(path, lists):
             stats = self.rows.walk(rows)
-            levels.append((split, stats, kernels.fingerprint(rows)))
+            splits.append(split)
+            levels.append(((path, tuple(splits), stats), kernels.fingerprint(rows)))
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:
                 break
         return levels
 
-    def _named(self, path: int) -> list[Definition]:
-        """What the levels of a path mean: each adds or narrows one condition."""
-        bounds = {j: (0, one.count) for j, one in enumerate(self.covariates)}
-        made: dict[int, Condition] = {}
-        found = []
-        for j, threshold, upper in self.splits[path]:
-            low, high = bounds[j]
+    def _named(self, found: Found) -> Definition:
+        """What a subpopulation is: each split adds or narrows one condition."""
+        path, splits, _ = found
+        bounds: dict[int, tuple[int, int]] = {}
+        for j, threshold, upper in splits:
+            low, high = bounds.get(j, (0, self.covariates[j].count))
             bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
-            made[j] = interval_condition(self.covariates[j], *bounds[j], self._order(self._own(path), j))
-            found.append(Definition(tuple(made.values()), given=" and ".join(one.words() for one in made.values())))
-        return found
+        own, conditions = self._own(path), []
+        for j, ends in bounds.items():
+            conditions.append(interval_condition(self.covariates[j], *ends, self._order(own, j)))
+        return Definition(tuple(conditions), given=" and ".join(one.words() for one in conditions))
 
     def _listed(self, path: int) -> list[np.ndarray]:
         """The rows of the levels of a path, which is taken once more."""
-        return [rows.copy() for _, rows in islice(self.descend(path), len(self.splits[path]))]
+        return [rows.copy() for _, rows in self.descend(path)]

@@ -7,7 +7,6 @@ are added to limbs, or to real sums where weights are not whole numbers.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
 from miscal.kernels.sums import add_rows, full_exact, full_real, settle_packed
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells, Numbered
+from miscal.pooling.cells import Numbered
 
 WORDS = 8
 BUCKETS = 8  # for each edge: hardly any holds two
@@ -26,19 +25,6 @@ COLUMNS = len(ALL_COLUMNS)
 NAMES = ("rows", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))
-
-
-class Room:
-    """Memory for what is worked out of a batch: the same at every call, for asking for it anew costs time."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._held = np.empty(0, dtype)
-
-    def of(self, size: int) -> np.ndarray:
-        """Room for so many numbers."""
-        if self._held.size < size:
-            self._held = np.empty(size, self._held.dtype)
-        return self._held[:size]
 
 
 class EdgeIndex:
@@ -78,6 +64,11 @@ def _lines(count: int) -> np.ndarray:
     return words[first : first + WORDS * count].reshape(count, WORDS)
 
 
+def _firsts(counts: list[int]) -> np.ndarray:
+    """Where the cells of each column begin."""
+    return np.cumsum([0, *counts[:-1]]).astype(np.uint64)
+
+
 class CellSums:
     """Sums over the cells of several columns, one after the other in each array.
 
@@ -86,38 +77,33 @@ class CellSums:
     """
 
     def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
-        total = sum(counts)
-        self.rows = np.zeros(total, np.int64)
-        self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
-        self.after_limbs = np.zeros((total if recalibrated else 0, COLUMNS, 2), np.int64)
-        self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
+        self.recalibrated = recalibrated
         self._terms = _lines(BLOCK)
-        self._codes = Room(np.int32)
         self._place(list(counts))
 
     def _place(self, counts: list[int]) -> None:
-        """Say where the cells of each column are, none of them packed."""
-        self.counts, self.firsts = counts, np.cumsum([0, *counts[:-1]]).astype(np.uint64)
+        """Say where the cells of each column are, all of them empty."""
+        total = sum(counts)
+        self.counts, self.firsts = counts, _firsts(counts)
+        self.rows = np.zeros(total, np.int64)
+        self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
+        self.after_limbs = np.zeros((total if self.recalibrated else 0, COLUMNS, 2), np.int64)
+        self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
         self._packed = _lines(0)
         self._fresh = False  # whether rows were packed since all was settled
 
+    def _cells(self, column: int) -> slice:
+        first = int(self.firsts[column])
+        return slice(first, first + self.counts[column])
+
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
-        self.settle()
-        end, more = int(self.firsts[column]) + self.counts[column], count - self.counts[column]
-        for name in NAMES:
-            values = getattr(self, name)
-            if values.size:
-                empty = np.zeros((more, *values.shape[1:]), values.dtype)
-                setattr(self, name, np.concatenate([values[:end], empty, values[end:]]))
+        before, places = self.arrays(), [np.arange(own) for own in self.counts]
         self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
+        self.merge(before, places)
 
-    def codes(self, rows: int) -> np.ndarray:
-        """Room for the codes of a batch: (columns, rows) int32. It is the same at every call."""
-        return self._codes.of(len(self.counts) * rows).reshape(len(self.counts), rows)
-
-    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
-        """Add rows to the cells of their codes."""
+    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None = None) -> None:
+        """Add rows to the cells of their codes, (columns, rows) int32."""
         predicted, observed = pair.predicted, pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
             observed = observed.astype(np.uint8, copy=False)
@@ -136,7 +122,6 @@ class CellSums:
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
     ) -> None:
-
         kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
         if not pair.whole:
             kernel, name, weight = full_real, f"{prefix}sums", weight if weight.size else locked(np.ones(pair.rows))
@@ -144,8 +129,8 @@ class CellSums:
                 setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
         rows = np.zeros_like(self.rows) if prefix else self.rows  # those of the recalibrated score are the same
         count = NO_COUNT if pair.count is None else pair.count
-        for place, first, number in zip(codes, self.firsts.tolist(), self.counts, strict=True):
-            own = slice(int(first), int(first) + number)
+        for column, place in enumerate(codes):
+            own = self._cells(column)
             kernel(place, predicted, observed, weight, count, rows[own], getattr(self, name)[own])
 
     def settle(self) -> None:
@@ -155,33 +140,34 @@ class CellSums:
             settle_packed(self._packed, self.rows, self.limbs, self.after_limbs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All sums, by name; those of no rows are empty."""
+        """All sums, by name, and how many cells each column has; sums of no rows are empty."""
         self.settle()
-        return {name: getattr(self, name) for name in NAMES}
+        return {name: getattr(self, name) for name in NAMES} | {"counts": np.array(self.counts)}
 
-    def merge(self, other: dict[str, np.ndarray], places: np.ndarray | None = None) -> None:
-        """Add the sums of another part; its cell i is cell places[i] here, or the same without."""
+    def merge(self, other: dict[str, np.ndarray], places: Sequence[np.ndarray]) -> None:
+        """Add the sums of another part, cell i of its column c to cell places[c][i]; its further cells are empty."""
         self.settle()
+        cells, others = [], []
+        for own, first, first_there in zip(places, self.firsts, _firsts(other["counts"].tolist()), strict=True):
+            cells.append(own + int(first))
+            others.append(np.arange(own.size) + int(first_there))
+        here, there = np.concatenate(cells), np.concatenate(others)
         for name in NAMES:
             values = other[name]
             if not values.size:
                 continue
             if not getattr(self, name).size:
                 setattr(self, name, np.zeros((sum(self.counts), *values.shape[1:]), values.dtype))
-            if places is None:
-                setattr(self, name, getattr(self, name) + values)
-            else:
-                np.add.at(getattr(self, name), places, values)
+            getattr(self, name)[here] += values[there]
         carried(self.limbs)
         carried(self.after_limbs)
 
-    def tally(self, column: int, groups: np.ndarray, cells: Cells, *, weighted: bool, after: bool = False) -> Tally:
-        """The tally of a column: its cell i goes to cell groups[i], or nowhere where that is negative."""
+    def tally(self, column: int, *, weighted: bool, after: bool = False) -> Tally:
+        """The sums of a column, cells by number."""
         self.settle()
-        first = int(self.firsts[column])
-        own = slice(first, first + self.counts[column])
+        own = self._cells(column)
         limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
         made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own], None, weighted=weighted)
         if real.size:
             made = replace(made, limbs=None, sums=made.floats() + real[own])
-        return made.coarsen(groups, cells)
+        return made

@@ -213,7 +213,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap = found.fit[:, 2]
     place = int(np.nanargmax(np.abs(gap)))
-    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state), locate=False)
+    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state))
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])

@@ -15,7 +15,7 @@ from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import add_up
-from miscal.engines.memory import Walk
+from miscal.engines.memory import Walk, walk_of
 from miscal.engines.requests import SCORE, LevelCells, RangeCells
 from miscal.inference.aggregates import NullSummary, kuiper_p_value
 from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
@@ -26,7 +26,7 @@ from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_te
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
-from miscal.pooling.cells import LevelPooling, Ranges
+from miscal.pooling.cells import LevelPooling, Numbered, Ranges
 from miscal.pooling.columns import Nested
 from miscal.results import Result
 
@@ -128,29 +128,17 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
     if not filled.size:
         return None
-    ends, tops = np.cumsum(-grid.events_off[filled]), cells.edges[filled + 1]
-    high, low = int(np.argmax(ends)), int(np.argmin(ends))
-    sums = Sums.of(grid).map(lambda values: values[filled])
-    weight, predicted = float(sums.weight.sum()), float(sums.predicted.sum())
-    made = Walk(
-        total=float(ends[-1]),
-        highest=max(0.0, float(ends[high])),
-        lowest=min(0.0, float(ends[low])),
-        weight=weight,
-        variance=float(sums.variance.sum()),
-        rows=int(grid.counts[filled].sum()),
-        expected=(predicted, weight - predicted),
-        distinct=int(filled.size),
-        highest_at=float(tops[high]) if ends[high] > 0 else math.nan,
-        lowest_at=float(tops[low]) if ends[low] < 0 else math.nan,
-        first=float(cells.edges[filled[0]]),
-    )
-    total = sums.map(lambda values: values.sum(keepdims=True))
-    events = float(effective_events(total)[0]) if grid.weighted else min(made.expected)
-    events = events if noise.binary else float(made.rows)
-    happened = float(sums.residual2.sum())
+    sums = np.cumsum(-grid.events_off[filled])
+    whole = grid.take(filled).coarsen(np.zeros(filled.size, np.int64), Numbered(1))
+    made = walk_of(sums, cells.edges[filled + 1], whole, int(filled.size), float(cells.edges[filled[0]]))
+    events = made.events
+    if not noise.binary:
+        events = float(whole.counts[0])
+    elif grid.weighted:
+        events = float(effective_events(Sums.of(whole))[0])
     how = Judging(grid.weighted, noise.null, random_state=random_state)
-    return made, kuiper_p_value(made, how, events=events, happened=happened, ties=sums)
+    ties, happened = Sums.of(grid).map(lambda values: values[filled]), float(whole.residual2[0])
+    return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

@@ -221,13 +221,13 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
 
 
 def walk_summary(
-    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, locate: bool = True
+    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0
 ) -> tuple[Walk, NullSummary]:
     """The walk along a key and how its range compares with noise."""
-    walked = walk(pair, key, locate=locate)
+    walked = walk(pair, key)
     residual = pair.observed - pair.predicted
     happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
-    events = min(walked.expected) if pair.weight is None and pair.binary else effective_events_of(pair)
+    events = walked.events if pair.weight is None and pair.binary else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None

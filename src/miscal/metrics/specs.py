@@ -35,8 +35,6 @@ from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
 from miscal.pairs import checked_events, outcome_pair, pair
-from miscal.pooling.cells import Pooling
-from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
 from miscal.results import Result, Table
 
 
@@ -149,7 +147,7 @@ DRAWS_A_BLOCK = 64
 def by_class(p: Predictions, spec: Any = None) -> Result:
     """Calibration of every class against the rest, each with its noise, and their mean.
 
-    A class's error is what the spec's own function gives with `target` the class. The noise of all classes comes from
+    A class's error is what `by_score` gives with `target` the class. The noise of all classes comes from
     the same draws of the outcomes, one class a row (with clusters, or weights that depend on the outcome, from the same
     random signs). So `p_adjusted` is read off the largest of all classes' studentised errors in each draw, step by
     step, and stays valid and sharp with a thousand classes, where Holm's rule could not reach .05 with 999 draws.
@@ -158,15 +156,15 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     Parameters
     ----------
     p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
-    spec : Score(...) (the default), Variable(...) or Field(...)
-        How rows are pooled; its `target` is passed over.
+    spec : Score(...)
+        How rows are pooled, by the class's own probability; its `target` is passed over.
 
     Returns
     -------
     Result
-        `value` is the mean of the classes' errors (for Score the class-wise calibration error). The table has a row a
-        class: outcomes of that class, mean prediction and rate, gap, error, noise floor, p-values, the worst cell and
-        its gap; for Score also Kuiper's error.
+        `value` is the mean of the classes' errors, the class-wise calibration error. The table has a row a class:
+        outcomes of that class, mean prediction and rate, gap, error, noise floor, p-values, the worst bin and its gap,
+        and Kuiper's error.
 
     Examples
     --------
@@ -177,8 +175,9 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     (['0', '1', '2'], True)
     """
     spec = Score() if spec is None else spec
-    if not isinstance(spec, (Score, Variable, Field)):
-        raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
+    if not isinstance(spec, Score):
+        hint = "for one class at a time there is target=, such as by_variable(p, 'age', target=2)"
+        raise refusal("must be Score(...)", where="'spec'", got=repr(spec), hint=hint)
     pools = _pools(checked_events(p, "by_class"), spec)
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = pools.errors(pools.apart, spec.norm)
@@ -186,11 +185,11 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
-        name=f"Calibration of each class, by {pools.subject}",
+        name="Calibration of each class, by score",
         kind="class",
         **summary.numbers(),
         method=f"{noise.reason} {summary.draws} draws, {words}.",
-        table=_table(pools, errors, drawn, noise, scored=isinstance(spec, Score)),
+        table=_table(pools, errors, drawn, noise),
         settings={
             "spec": repr(spec),
             "norm": spec.norm,
@@ -212,7 +211,6 @@ class Pools:
     """
 
     predictions: Predictions
-    subject: str
     cells: list[Any]
     codes: np.ndarray
     weight: np.ndarray
@@ -233,24 +231,17 @@ class Pools:
 
 
 def _pools(p: Predictions, spec: Any) -> Pools:
-    """In cells of columns, or in bins of the class's own probability."""
-    shared: list[Pooling] = []
-    if isinstance(spec, Variable):
-        columns = named_columns(p.columns, spec.variable)
-        shared = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
-    elif isinstance(spec, Field):
-        shared = [level_pooling(column) for column in named_columns(p.columns, spec.field)]
-    subject = " and ".join(part.cells.describe()["name"] for part in shared) or "score"
+    """In bins of each class's own probability."""
     codes, pools, tallies = np.empty((p.rows, p.n_classes), np.int32), [], []
     for k in range(p.n_classes):
         compared = pair(p, k)
-        pools.append(crossed(shared) if shared else score_bins(compared, spec.bins, spec.strategy))
+        pools.append(score_bins(compared, spec.bins, spec.strategy))
         codes[:, k] = pools[k].codes()
         tallies.append(mean_tally(compared, pools[k]))
     sums = np.zeros((4, p.n_classes, max(each.counts.size for each in tallies)))
     for k, each in enumerate(tallies):
         sums[:, k, : each.counts.size] = each.weight, each.predicted, each.observed, each.events_off
-    return Pools(p, subject, [each.cells for each in pools], codes, *sums)
+    return Pools(p, [each.cells for each in pools], codes, *sums)
 
 
 def _drawn_errors(pools: Pools, noise: Noise, spec: Any) -> np.ndarray:
@@ -285,7 +276,7 @@ def _flipped_errors(pools: Pools, spec: Any, draws: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool) -> Table:
+def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise) -> Table:
     p, classes, judged = pools.predictions, np.arange(len(errors)), np.ones(len(errors), bool)
     weight, outcomes = pools.weight.sum(axis=1), pools.observed.sum(axis=1)
     predicted, observed = pools.predicted.sum(axis=1) / weight, outcomes / weight
@@ -308,7 +299,6 @@ def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *,
         "p_adjusted": adjusted,
         "worst": [cells.labels()[place] for cells, place in zip(pools.cells, worst, strict=True)],
         "worst_gap": pools.apart[classes, worst] / np.maximum(pools.weight[classes, worst], math.ulp(0.0)),
+        "kuiper": [walk_range(pair(p, k)) for k in range(p.n_classes)],
     }
-    if scored:
-        columns["kuiper"] = [walk_range(pair(p, k)) for k in range(p.n_classes)]
     return Table(columns)

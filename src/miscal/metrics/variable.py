@@ -69,7 +69,7 @@ def variable_calibration_error(
     quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not columns[0].nominal else 0
     if quick and distinct_up_to(columns[0].values, quick + 1) > quick and not np.isnan(columns[0].values).any():
         values = np.ascontiguousarray(columns[0].values, dtype=np.float64)
-        return tally_error(quantile_tally(pair, values, quick, whole=columns[0].integer), norm)
+        return tally_error(quantile_tally(pair, values, quick), norm)
     parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
     return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
 
