@@ -1,66 +1,26 @@
-"""Print how large the house is: files and lines of code by folder, and how far three flows walk through it.
+"""Print how large the house is: files, lines of code and tokens by folder, and how far three flows walk through it.
 
 python scripts/house.py            the tree as it stands
 python scripts/house.py --json     the same as JSON, for the table in docs/house.md
 
-A line of code is one that is not blank, not a comment and not part of a docstring. A flow is traced call by call: how
-many modules and functions of the library it enters, and how often the next call lies in another folder than the last.
+A line of code is one that is not blank, not a comment and not part of a docstring; tokens are what Python reads in
+it. A flow is traced call by call: how many modules and functions of the library it enters, and how often the next call
+lies in another folder than the last.
 """
 
 from __future__ import annotations
 
-import ast
-import io
 import json
-import re
 import sys
 import tempfile
 import threading
-import tokenize
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parents[1] / "src" / "miscal"
-SKIPPED = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
-}  # fmt: skip
-
-
-def code_lines(path: Path) -> int:
-    """Lines that hold code."""
-    text = path.read_text(encoding="utf-8")
-    described: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            first = node.body[0]
-            described.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in SKIPPED:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - described)
-
-
-def header_lines(path: Path) -> int:
-    """Lines that hold code in a header of the kernels, which only Cython can read."""
-    text = re.sub(r'(?<=\n)\s+""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return sum(bool(line.split("#")[0].strip()) for line in text.splitlines())
-
-
-def mass(root: Path = ROOT) -> dict[str, tuple[int, int]]:
-    """Files and lines of code of each folder."""
-    files: Counter[str] = Counter()
-    lines: Counter[str] = Counter()
-    for path in sorted([*root.rglob("*.py"), *root.rglob("*.pxd")]):
-        folder = str(path.parent.relative_to(root))
-        files[folder] += 1
-        lines[folder] += code_lines(path) if path.suffix == ".py" else header_lines(path)
-    return {folder: (files[folder], lines[folder]) for folder in sorted(files)}
+from code_budget import LIBRARY, Mass, mass, sizes
 
 
 class Trace:
@@ -76,7 +36,7 @@ class Trace:
             return
         code = frame.f_code
         path = code.co_filename
-        if not path.startswith(str(ROOT)):
+        if not path.startswith(str(LIBRARY)):
             return
         self.functions.add((path, code.co_qualname, code.co_firstlineno))
         folder = path[: path.rindex("/")]
@@ -127,8 +87,19 @@ def flows(folder: Path) -> dict[str, Callable[[], object]]:
     }
 
 
+def function_lines() -> list[int]:
+    """Lines of every function's body, in order."""
+    files = (sizes(path.read_text(encoding="utf-8")) for path in LIBRARY.rglob("*.py"))
+    return sorted(lines for held in files for lines in held.functions.values())
+
+
+def print_row(name: str, held: Mass, width: int) -> None:
+    """Print files, lines, tokens, and tokens a line of Python."""
+    print(f"{name:{width}} {held.files:5} {held.lines:7,} {held.tokens:8,} {held.tokens / max(held.python, 1):6.2f}")
+
+
 def main() -> None:
-    found = mass()
+    found = mass(LIBRARY)
     with tempfile.TemporaryDirectory() as folder:
         walked = {name: traced(flow) for name, flow in flows(Path(folder)).items()}
     numbers = {name: [one.modules, len(one.functions), one.changes] for name, one in walked.items()}
@@ -136,9 +107,12 @@ def main() -> None:
         print(json.dumps({"folders": found, "flows": numbers}, indent=1))
         return
     width = max(map(len, found))
-    for name, (files, lines) in found.items():
-        print(f"{name:{width}} {files:5} {lines:7,}")
-    print(f"{'all':{width}} {sum(f for f, _ in found.values()):5} {sum(n for _, n in found.values()):7,}")
+    for name, held in found.items():
+        print_row(name, held, width)
+    print_row("all", Mass(*map(sum, zip(*found.values(), strict=True))), width)
+    lengths = function_lines()
+    mean, high = sum(lengths) / len(lengths), lengths[int(0.95 * len(lengths))]
+    print(f"{len(lengths):,} functions of {mean:.1f} lines on average, 19 in 20 of at most {high}")
     for name, (modules, functions, changes) in numbers.items():
         print(f"{name}: {modules} modules, {functions} functions, {changes:,} changes of folder")
 

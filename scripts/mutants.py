@@ -28,8 +28,8 @@ FAULTS = [
     ),
     (
         "kernels/sums.py",
-        "result[cell, 2] += cython.cast(Integer, ((packed[cell, 1] >> 48) << 32)",
-        "result[cell, 2] += 1 + cython.cast(Integer, ((packed[cell, 1] >> 48) << 32)",
+        "((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS)",
+        "((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS) + 1",
         "tests/laws/test_score_laws.py tests/papers/test_score.py",
     ),
     (

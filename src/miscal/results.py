@@ -35,7 +35,9 @@ class Table(dict[str, np.ndarray]):
         arrays = {name: _column(values) for name, values in columns.items()}
         lengths = {len(array) for array in arrays.values()}
         if len(lengths) > 1:
-            raise refusal("must have equal lengths", where="the columns of a table", got=f"they have {sorted(lengths)}")
+            raise refusal(
+                "must have equal lengths", where="the columns of a table", got=f"they have {sorted(lengths)}"
+            )
         super().__init__(arrays)
 
     def __missing__(self, name: str) -> np.ndarray:
@@ -91,7 +93,8 @@ class Table(dict[str, np.ndarray]):
 
 
 def _column(values: Any) -> np.ndarray:
-    text = isinstance(values, (list, tuple)) and set(map(type, values)) == {str}  # not by way of numpy's own text
+    # Not by way of numpy's own text.
+    text = isinstance(values, (list, tuple)) and set(map(type, values)) == {str}
     array = np.asarray(values, dtype=object if text else None)
     if array.dtype.kind in "US":
         return array.astype(object)
@@ -143,7 +146,9 @@ class Result:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", MappingProxyType({k: _unboxed(v) for k, v in self.settings.items()}))
+        object.__setattr__(
+            self, "settings", MappingProxyType({k: _unboxed(v) for k, v in self.settings.items()})
+        )
         object.__setattr__(self, "extra", MappingProxyType({k: _unboxed(v) for k, v in self.extra.items()}))
 
     def __getstate__(self) -> dict[str, Any]:

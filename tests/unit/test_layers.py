@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, excesses, sizes
+from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, LIBRARY, excesses, sizes, whole
 from scripts.lint_imports import lint_imports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +44,8 @@ def test_an_upward_import_is_seen(tmp_path):
 
 
 def test_the_code_budget_is_kept():
-    assert excesses(ROOT / "src" / "miscal") == []
+    assert excesses(LIBRARY) == []
+    assert whole(LIBRARY) == []
 
 
 def _function(statements: int) -> str:
@@ -69,6 +70,20 @@ def test_a_long_file_is_seen(tmp_path, lines, broken):
 def test_docstrings_comments_and_blank_lines_do_not_count():
     lines = ['"""Module."""', "", "class A:", '    """Class."""', "    def f(self):", '        """Text."""']
     lines += ["        # why", '        return """', '    two lines"""', ""]
-    total, functions = sizes("\n".join(lines))
-    assert total == 4  # class, def, and the two lines of the returned string
-    assert functions == {"A.f": 2}
+    held = sizes("\n".join(lines))
+    assert held.lines == 4  # class, def, and the two lines of the returned string
+    assert held.tokens == 3 + 6 + 2  # class A: def f(self): return, and the string
+    assert held.functions == {"A.f": 2}
+
+
+@pytest.mark.parametrize(("line", "said"), [("a = 1", []), ("a = [1, 2, 3, 4, 5]", ["tokens a line"])])
+def test_full_lines_are_seen(tmp_path, line, said):
+    (tmp_path / "a.py").write_text(f"{line}\n" * 9)
+    assert [words for words in whole(tmp_path) if not any(what in words for what in said)] == []
+    assert len(whole(tmp_path)) == len(said)
+
+
+def test_too_many_files_in_a_folder_are_seen(tmp_path):
+    for number in range(21):
+        (tmp_path / f"{number}.py").write_text("a = 1\n")
+    assert whole(tmp_path) == ["the library: 21 files in ., at most 20"]

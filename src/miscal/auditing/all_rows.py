@@ -158,15 +158,20 @@ def measured_on_all(
     edges = score_edges(compared)
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
     summary, added = every.add(edges, cuts, chosen, ranks)
-    sums: Iterator[tuple[Any, Any]] = islice(zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None)
-    noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise)
+    sums: Iterator[tuple[Any, Any]] = islice(
+        zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None
+    )
+    noise = from_sums.noise_of_sums(
+        summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise
+    )
     lookup = partial(largest_rows, every.source, every.roles)
     rows = looked.rows = replace(sampled, noise=noise, scale=scale, lookup=lookup)
     look_at_sums(looked, summary, random_state)
     looked.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     looked.searched = _searched(looked, *map(Sums.of, next(sums)))
     along = {group.names: next(sums) for group in groups}
-    for group in [*looked.groups, *looked.pairs]:  # a column may have too many levels among all rows, and be gone
+    # A column may have too many levels among all rows, and be gone.
+    for group in [*looked.groups, *looked.pairs]:
         see_sums(group, *along[group.names], rows)
     leave_out_shapes(looked)
     of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
@@ -181,7 +186,8 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     looked.score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
     looked.scores = Sums.of(summary.grid)
     seen = [(column, result) for column, result, _ in looked.columns]
-    for name, each in {} if seen else sums.items():  # a tally: values that are all missing stand in for the rows
+    # A tally: values that are all missing stand in for the rows.
+    for name, each in {} if seen else sums.items():
         kind: Any = "date" if each.kind == "date" else "numeric"
         column = Column(name, kind, np.full(rows.raw.rows, np.nan), integer=each.kind == "integer")
         if not each.bins.size:  # a field
@@ -193,7 +199,9 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
             look = _field if column.nominal else _variable
             looked.columns.append(look(column, sums[column.name], rows, sampled, common))
     whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
-    beyond = looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if looked.columns else whole
+    beyond = (
+        looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if looked.columns else whole
+    )
     looked.all = whole, beyond
 
 
@@ -281,6 +289,8 @@ def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
     if group.kind == "field":
         part = group.parts[0]
         place = {name: number for number, name in enumerate(part.labels)}
-        own = np.array([*(place.get(name, -1) for name in cells.names), *[part.known] * cells.missing], np.int64)
+        own = np.array(
+            [*(place.get(name, -1) for name in cells.names), *[part.known] * cells.missing], np.int64
+        )
         order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
         group.seen, group.along = own[order], group.along.map(lambda values: values[order])

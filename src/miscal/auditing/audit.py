@@ -42,7 +42,8 @@ __all__ = ["Audit", "audit"]
 
 Progress = Callable[[str, int, int], None]
 MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
-MOST_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}  # rows beyond which a search gains nothing
+# Rows beyond which a search gains nothing.
+MOST_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}
 
 
 def audit(
@@ -121,7 +122,13 @@ def audit(
     check_every(every, time)
     probability = one_prediction(probability, prediction, response)
     response = data.response if isinstance(data, Predictions) else response
-    parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
+    parts = {
+        "outcome": outcome,
+        "probability": probability,
+        "weight": weight,
+        "count": count,
+        "exposure": exposure,
+    }
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
     means = {} if response == "binary" else {"response": response}
@@ -169,7 +176,9 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     }  # fmt: skip
     document = document_of(seen, found, tests, data=described, settings=settings)
     document["along_score"] = curves_of(looks, found)
-    results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
+    results = [
+        result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)
+    ]
     return Audit(document, found, results, _carriers(looks))
 
 
@@ -177,11 +186,15 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
     made: dict[str, Any] = {}
     for looked in every:
-        suffix, clustered = f" (class {looked.name})" if looked.name else "", looked.rows.raw.cluster is not None
+        suffix, clustered = (
+            f" (class {looked.name})" if looked.name else "",
+            looked.rows.raw.cluster is not None,
+        )
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
         for column, result, _ in looked.columns:
             cells, fine = result.extra["tally"].cells, None
-            if column.kind == "numeric" and isinstance(cells, Ranges):  # narrow ranges, some of which any audit has
+            # Narrow ranges, some of which any audit has.
+            if column.kind == "numeric" and isinstance(cells, Ranges):
                 ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
                 values = np.ascontiguousarray(column.values, dtype=np.float64)
                 fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(values, ranges))
@@ -209,7 +222,8 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
     limit = None  # of rows to gather: none where the table is in memory already
     if memory is not None or isinstance(data, (str, PathLike)) or source.rows is None:
-        ceiling = memory or ("1GB" if library_of(data) == "pyspark" else half_of_memory())  # of a cluster's driver
+        # Of a cluster's driver.
+        ceiling = memory or ("1GB" if library_of(data) == "pyspark" else half_of_memory())
         limit = rows_that_fit(ceiling, source.kinds, source.texts)
         if (source.rows or 0) > limit:
             limit = min(limit, MOST_SAMPLED[wanted.effort])
@@ -248,7 +262,8 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     if dated is not None:
         looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted))
     about: dict[str, Any] = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
-    digest = hashlib.blake2b(digest_size=12)  # of outcomes and weights in their order: equal for models of one table
+    # Of outcomes and weights in their order: equal for models of one table.
+    digest = hashlib.blake2b(digest_size=12)
     exposure = () if predictions.exposure is None else (predictions.exposure,)
     for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
         digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
@@ -256,7 +271,9 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     seen = Seen(looks, about, [*unread, *aside], {})
     if predictions.cluster is None:
         known = [column for column, _, _ in looks[0].columns]
-        known += [predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")]
+        known += [
+            predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")
+        ]
         key = column_choice.suggested(predictions, looks[0].rows.beyond, known)
         if key is not None:
             about["cluster_suggested"] = key[0]
@@ -283,7 +300,9 @@ def _look_at_sample(
     if wanted.time is not None and beside[0] is not None:
         looked.further.append(periods_of_sums(beside[0], wanted.time, looked.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
-    return Seen([looked], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
+    return Seen(
+        [looked], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings
+    )
 
 
 def _looked(
@@ -291,7 +310,8 @@ def _looked(
 ) -> tuple[list[Looked], list[dict[str, Any]]]:
     """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
     columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
-    several = predictions.n_classes > 2 and wanted.target in ("auto", "top")  # and none is named: each class as well
+    # And none is named: each class as well.
+    several = predictions.n_classes > 2 and wanted.target in ("auto", "top")
     classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
     targets = [(wanted.target, ""), *((k, str(predictions.classes[k])) for k in classes)]
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)

@@ -17,10 +17,13 @@ from miscal.data.vectors import named_by
 from miscal.engines.source import Source
 from miscal.pairs import Pair
 
-IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
+# A column with more distinct levels than this share of the rows names rows, not groups.
+IDENTIFIER_SHARE = 0.5
 MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
-NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number|nbr|nr)($|[_\W\d])", re.IGNORECASE)
+NAMED = re.compile(
+    r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number|nbr|nr)($|[_\W\d])", re.IGNORECASE
+)
 
 # Names that pandas gives to an index when it is written as a column.
 PANDAS = re.compile(r"(Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|level_\d+)?")
@@ -151,7 +154,8 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
         return f"the score, thresholded between {cut[0]:.4g} and {cut[1]:.4g}" if cut else None
     if column.nominal:
         return None
-    for rows in (slice(0, FEW), slice(None)):  # it rises, or falls, wherever the score does; some rows are tried first
+    # It rises, or falls, wherever the score does; some rows are tried first.
+    for rows in (slice(0, FEW), slice(None)):
         order = np.argsort(score[rows], kind="stable")
         apart = np.diff(score[rows][order]) > APART
         own = np.diff(values[rows][order])[apart]
@@ -175,7 +179,8 @@ def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | No
 MOST_ROWS = 200_000  # looked at, from the start: the rows of a key often stand together
 LEAST_KEYS, LEAST_ERRING = 20, 100  # keys of two rows or more, for outcomes and for errors
 LARGEST = 100  # rows a key on average: above it, a key is a group
-NEARLY_ALL, CHANCE = 0.98, 0.8  # keys whose outcomes agree, where chance would make at most this share of them agree
+# Keys whose outcomes agree, where chance would make at most this share of them agree.
+NEARLY_ALL, CHANCE = 0.98, 0.8
 FAR, LARGER = 5.0, 1.25  # standard errors, and times the variance, from which errors are shared
 
 
@@ -242,7 +247,9 @@ def _errors(mean: np.ndarray, variance: np.ndarray) -> str:
 CERTAINLY = 0.999  # rows that name the class predicted, from which a column is that and not the outcome
 SUM_OF_ONE = 1e-3  # how far the classes' probabilities of a row may be from 1 in all
 # A name that settles it where several columns could be meant.
-_OUTCOME = re.compile(r"y|(y|is|has)?_?(true|truth|target|labels?|class|outcome|actual|event|observed)", re.IGNORECASE)
+_OUTCOME = re.compile(
+    r"y|(y|is|has)?_?(true|truth|target|labels?|class|outcome|actual|event|observed)", re.IGNORECASE
+)
 _PROBABILITY = re.compile(r"p|.*(prob|score|pred|forecast|confidence|y_?hat|risk).*|p_.*|.*_p", re.IGNORECASE)
 
 
@@ -264,12 +271,20 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
         probability = _one(chances, _PROBABILITY, "probability", columns)
     taken = named(probability)
     if outcome is None:
-        events = [name for name, values in inside.items() if name not in taken and np.unique(values).tolist() == [0, 1]]
+        events = [
+            name
+            for name, values in inside.items()
+            if name not in taken and np.unique(values).tolist() == [0, 1]
+        ]
         scores = [inside[name] for name in taken if name in chances]
         free = [name for name in events if not any(separated(inside[name] > 0, score) for score in scores)]
         outcome = _one(free or events, _OUTCOME, "outcome", columns)
     shown = ", ".join(taken[:4]) + (f" and {len(taken) - 4} more" if len(taken) > 4 else "")
-    return outcome, probability, f"Taken as outcome: {outcome}; as probability: {shown}. Name others if they are meant."
+    return (
+        outcome,
+        probability,
+        f"Taken as outcome: {outcome}; as probability: {shown}. Name others if they are meant.",
+    )
 
 
 def _texts(column: Column) -> np.ndarray:

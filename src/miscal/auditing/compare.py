@@ -63,11 +63,15 @@ class Comparison:
         return {word: each for word, each in plain.items() if word != "response" or each}
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").comparison_html(parts(self.response, comparison=self.to_dict())))
+        return str(
+            import_module("miscal.page.html").comparison_html(parts(self.response, comparison=self.to_dict()))
+        )
 
     def __repr__(self) -> str:
         with words.showing(self.response):
-            found = f": {words.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
+            found = (
+                f": {words.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
+            )
             if not self.cells:
                 found = ", by findings alone: one of the audits is JSON, which has no sums of cells."
             lines = [f"Compared on {'the same' if self.paired else 'different'} rows{found}"]
@@ -83,7 +87,9 @@ class Comparison:
                 chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
                 lines += [
                     f"  {verdict}: {visible(where)}: gap {words.points(before)} before, {words.points(after)} after"
-                    for where, before, after in zip(*map(chosen.get, ("where", "gap_before", "gap_after")), strict=True)
+                    for where, before, after in zip(
+                        *map(chosen.get, ("where", "gap_before", "gap_after")), strict=True
+                    )
                 ]
             lines += [f"  new: {visible(where)}" for where in self.new[:8]]
             lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
@@ -101,9 +107,14 @@ def compare(before: Any, after: Any) -> Comparison:
     if one.response != two.response:
         got = f"their responses are {one.response or 'binary'} and {two.response or 'binary'}"
         raise refusal("must predict the same kind of outcome", where="the two audits", got=got)
-    prints = [each.data.get("rows_fingerprint") for each in (one, two)]  # not of tables that were not held in memory
+    # Not of tables that were not held in memory.
+    prints = [each.data.get("rows_fingerprint") for each in (one, two)]
     same = prints[0] is not None and prints[0] == prints[1]
-    both = {name: (cells, after.carriers[name]) for name, cells in before.carriers.items() if name in after.carriers}
+    both = {
+        name: (cells, after.carriers[name])
+        for name, cells in before.carriers.items()
+        if name in after.carriers
+    }
     matched = [(name.partition(":")[2] or "score", *_alike(*pair)) for name, pair in both.items()]
     if "score" in both:
         old, now = map(_joined, both["score"])
@@ -117,7 +128,10 @@ def compare(before: Any, after: Any) -> Comparison:
     verdict = np.where(adjusted <= two.level, np.where(change < 0, "better", "worse"), "same")
     table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
     summed = bool(before.carriers and after.carriers)
-    asked = ([str(entry.settings["column"]) for entry in (*each.columns, *each.of("period"))] for each in (one, two))
+    asked = (
+        [str(entry.settings["column"]) for entry in (*each.columns, *each.of("period"))]
+        for each in (one, two)
+    )
     earlier, later = map(dict.fromkeys, asked)
     left = [name for name in earlier if summed and name in later and name not in seen]
     places = (rows["where"][verdict == word].tolist() for word in ("better", "worse"))
@@ -144,7 +158,8 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> C
             ratio = (result.table["error"] * own["weight"]) ** 2 / own["residual2"]
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
     made = own | {name: own[name] * spread for name in NOISE}
-    if fine is not None:  # rows of a cluster lie in several narrow ranges: those joined err together as the widest do
+    # Rows of a cluster lie in several narrow ranges: those joined err together as the widest do.
+    if fine is not None:
         narrow = _sums(fine, result)
         made["fine"] = narrow | {name: narrow[name] * spread.max() for name in NOISE}
     return made
@@ -227,7 +242,8 @@ def _cells(column: str, one: Cells, two: Cells, *, paired: bool) -> dict[str, np
     chosen = ((one, own), (two, [place[label] for label in named]))
     sums = [{name: each[name][some] for name in SUMS} for each, some in chosen]
     gaps = [(each["predicted"] - each["observed"]) / each["weight"] for each in sums]
-    unpaired = sum(each["residual2"] / each["weight"] ** 2 for each in sums)  # the gap is the same on two sets of rows
+    # The gap is the same on two sets of rows.
+    unpaired = sum(each["residual2"] / each["weight"] ** 2 for each in sums)
     p_value = paired_p(*sums) if paired else _normal_p(gaps[0] - gaps[1], unpaired)
     where = np.array([f"{column} {label}".strip() for label in named], dtype=object)
     values = (where, *(part["rows"].astype(np.int64) for part in sums), *gaps, p_value)

@@ -33,14 +33,17 @@ ALONG = "off along the score by its own p-value, not among all that were tested"
 BLIND = "too few rows for any gap in it to be beyond noise"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
-LEAST_GROUP, SMALL = 10.0, "too small to judge"  # expected events of a group, from which its interval means something
+# Expected events of a group, from which its interval means something.
+LEAST_GROUP, SMALL = 10.0, "too small to judge"
 LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
 FAR_OFF = 36_525  # days: a hundred years
 ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
-def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any) -> dict[str, Any]:
+def document_of(
+    seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any
+) -> dict[str, Any]:
     """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
     every, first = seen.looks, seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
@@ -86,7 +89,9 @@ def _quiet(
         if column.name in guilty or min(group.suspect, result.p_value) * len(looked.columns) <= tests.level:
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
+            error = (
+                np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
+            )
         tested = error if group.ordered else error[~np.isnan(group.p_value)]
         gaps = minimum_detectable_gap(tested, columns * group.searched, tests.level)
         detectable = float(np.nanmin(gaps)) if gaps.size else math.nan  # the smallest of any cell
@@ -122,7 +127,9 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, li
     }  # fmt: skip
     least = np.maximum(columns["low"], -columns["high"])
     kept = kept[np.argsort(-least[kept], kind="stable")]
-    small = (effective_events(raw) if looked.rows.noise.binary else 0.5 * raw.weight**2 / raw.weight2) < LEAST_GROUP
+    small = (
+        effective_events(raw) if looked.rows.noise.binary else 0.5 * raw.weight**2 / raw.weight2
+    ) < LEAST_GROUP
     notes = np.where(small, SMALL, np.where(least > 0, "beyond noise", ""))
     made = {name: values[kept].tolist() for name, values in columns.items()}
     return {"level": [names[int(cell)] for cell in kept], **made, "note": notes[kept].tolist()}
@@ -157,7 +164,11 @@ def score_numbers(score: Result) -> dict[str, Any]:
         "gap": extra["predicted"] - extra["observed"],
     }
     details = {
-        "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
+        "expected": {
+            "noise_floor": score.noise_floor,
+            "p_value": score.p_value,
+            "interval": list(score.interval),
+        },
         "kuiper": extra["kuiper_noise"],
         "gap": {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error},
     }
@@ -215,7 +226,8 @@ def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     binary = looked.rows.noise.binary
     made = _certain_notes(looked, level) if binary else []
-    if not binary:  # the row that makes most of the noise of the whole table, where one does: an amount of a million
+    # The row that makes most of the noise of the whole table, where one does: an amount of a million.
+    if not binary:
         weight, *means = looked.rows.largest([looked.whole])[0]
         said, was = (number(looked.rows.noise.units.back(mean)) for mean in means)
         if (weight * (means[1] - means[0])) ** 2 > ONE_ROW * looked.whole.raw.residual2[0]:

@@ -47,7 +47,10 @@ class ScoreRange:
 
         Scores of exactly 0 may be a range of their own: all others are then above 0.
 
-        >>> [ScoreRange(low, high, 900, 0.8, 0.65, 136.0).words for low, high in ((0.47, 1.0), (0.0, 0.3), (0.0, 1.0))]
+        >>> [
+        ...     ScoreRange(low, high, 900, 0.8, 0.65, 136.0).words
+        ...     for low, high in ((0.47, 1.0), (0.0, 0.3), (0.0, 1.0))
+        ... ]
         ['above 0.47', 'up to 0.3', 'above 0']
         """
         low, high = words.finite(self.low), math.nan if self.high == 1.0 else words.finite(self.high)
@@ -140,9 +143,14 @@ class Finding:
         >>> Finding.from_dict({"condition": [{"column": "age", "high": 31.0, "missing": True}]}).to_sql()
         '("age" IS NOT NULL AND "age" <= 31e0 OR "age" IS NULL OR "age" > 1.7976931348623157e+308)'
         """
-        if self.kind == "score" and self.condition and not self.columns:  # no column holds the score as it stands
+        # No column holds the score as it stands.
+        if self.kind == "score" and self.condition and not self.columns:
             return ""
-        return Conjunction.from_dict(self.condition).sql(dialect) if self.condition or self.kind == "score" else ""
+        return (
+            Conjunction.from_dict(self.condition).sql(dialect)
+            if self.condition or self.kind == "score"
+            else ""
+        )
 
     @property
     def sql(self) -> str:
@@ -206,7 +214,9 @@ class Finding:
         """Whether it is beyond noise."""
         if self.decided:
             said, was = (words.number(value) for value in self.decided)
-            return f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
+            return (
+                f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
+            )
         chance = words.p_value(self.p_value, "adjusted p", bound=self.bound)
         return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
 
@@ -255,7 +265,9 @@ READERS["tuple[dict[str, Any], ...]"] = _conditions
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
 READERS["tuple[Finding, ...]"] = lambda value: tuple(map(READERS["Finding"], items(value)))
 READERS["list[Finding]"] = lambda value: [one for one in READERS["tuple[Finding, ...]"](value) if one.real]
-READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
+READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(
+    read_record(ScoreRange, item) for item in items(value)
+)
 
 
 def known(finding: Finding, earlier: Iterable[Finding], rows: tuple[float, float]) -> bool:

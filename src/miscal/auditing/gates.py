@@ -88,7 +88,9 @@ def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, mos
         asked["max_field"] = known.get("max_field", {}) | asked["max_field"]
     gates = Gates(**(known | asked))
     if gates == Gates():
-        raise refusal("has no gate to check", where="check", hint="give max-expected, max-field, ... or miscal.toml")
+        raise refusal(
+            "has no gate to check", where="check", hint="give max-expected, max-field, ... or miscal.toml"
+        )
     return gates
 
 
@@ -110,7 +112,9 @@ def read_gates(path: Path | None, most: float = 1.0) -> dict[str, Any]:
         for name, value in content.items():
             key = name.replace("-", "_")
             if key not in GATES:
-                raise refusal(f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values()))
+                raise refusal(
+                    f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values())
+                )
             made[key] = gate_value(key, value, f"'{candidate}': {name}", most)
         if made:
             return made
@@ -131,11 +135,18 @@ def gate_value(key: str, value: Any, where: str, most: float) -> Any:
 
 def _number(value: Any, where: str, most: float) -> float:
     """A limit; one of an error between probabilities that is above 1 would hold whatever the model does."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(value)
+        or value < 0
+    ):
         raise refusal("must be a number that is not negative", where=where, got=f"it is {value!r}")
     if value > most:
         hint = f"percent? {value:g}% is {value / 100:g}"
-        raise refusal("must be at most 1, or nothing could fail it", where=where, got=f"it is {value:g}", hint=hint)
+        raise refusal(
+            "must be at most 1, or nothing could fail it", where=where, got=f"it is {value:g}", hint=hint
+        )
     return float(value)
 
 
@@ -167,7 +178,9 @@ def judge(
     check_named(gates.max_field, errors, "the audit", errors)
     for name, limit in gates.max_field.items():
         outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
-    heads = [head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore]
+    heads = [
+        head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore
+    ]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
@@ -177,7 +190,9 @@ def judge(
 
 
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
-    return Outcome(name, value <= limit, f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed")
+    return Outcome(
+        name, value <= limit, f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
+    )
 
 
 def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
@@ -189,23 +204,29 @@ def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome
     value = float(np.nanmax(floats(table["deviations"]), initial=0.0))
     label = str(next(iter(table["label"]), None))
     where = _told(label, shown.of("subpopulation")[0].table["rows"][:1] == [None], shown)
-    text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
+    text = (
+        f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
+    )
     return Outcome(name, value <= limit, text)
 
 
 def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Document) -> list[Outcome]:
     name = "no-new-findings"
-    least = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
+    # Of smaller places the baseline does not say.
+    least = words.finite(baseline.settings.get("suppress_below"))
     old = baseline.real
     shares = audit.rows, baseline.rows
     unknown = [head for head in heads if not head.rows < least and not known(head, old, shares)]
     fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
-        seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
+        seen = (
+            f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
+        )
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
     return [
-        Outcome(name, False, f"new {each.code}: {_told(str(each), each.where not in named, shown)}") for each in fresh
+        Outcome(name, False, f"new {each.code}: {_told(str(each), each.where not in named, shown)}")
+        for each in fresh
     ]
 
 
@@ -218,7 +239,9 @@ def _told(text: str, hidden: bool, shown: Document) -> str:
 def junit(outcomes: list[Outcome]) -> str:
     """The outcomes as JUnit's XML, which most pipelines show."""
     failed = sum(not outcome.passed for outcome in outcomes)
-    root = ElementTree.Element("testsuite", name="miscal", tests=str(len(outcomes)), failures=str(failed), errors="0")
+    root = ElementTree.Element(
+        "testsuite", name="miscal", tests=str(len(outcomes)), failures=str(failed), errors="0"
+    )
     for outcome in outcomes:
         case = ElementTree.SubElement(root, "testcase", classname="miscal", name=outcome.name)
         if not outcome.passed:
@@ -270,11 +293,14 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
         return None
     table, one = found.table, Condition.from_dict(condition)
     if one.ranged:
-        inside = one.numbers(0.5 * (floats(table["low"]) + floats(table["high"])))  # by the middle of each range
+        # By the middle of each range.
+        inside = one.numbers(0.5 * (floats(table["low"]) + floats(table["high"])))
     else:
         inside = one.slots([str(label) for label in table["label"]])
     weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
     if not inside.any() or np.isnan(weight).any() or np.isnan(error).any():
         return None
     total = float(weight.sum())
-    return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(float(np.sum((weight * error) ** 2))) / total
+    return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(
+        float(np.sum((weight * error) ** 2))
+    ) / total

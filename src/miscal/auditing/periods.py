@@ -29,7 +29,8 @@ from miscal.results import Result, Table
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
 DATE = re.compile(r"(\d{4})(?:-?Q([1-4])|[-/]?(\d{2})(?:[-/]?(\d{2})(?:[T ].*)?)?)?")
-YEAR = re.compile(r"(1[89]|2[01])\d\d(\d{2}){0,2}")  # as a number: 2024, with a month (202403), with a day (20240331)
+# As a number: 2024, with a month (202403), with a day (20240331).
+YEAR = re.compile(r"(1[89]|2[01])\d\d(\d{2}){0,2}")
 MOST_DAYS = 40_000  # that are added up one by one
 UNITS = {"week": "M8[D]", "month": "M8[M]", "quarter": "M8[Y]", "year": "M8[Y]"}  # as periods are written
 
@@ -100,7 +101,8 @@ def chosen_every(days: np.ndarray, every: str | None) -> str:
         return every
     known = np.unique(np.floor(days[~np.isnan(days)]))
     month = known.astype(np.int64).astype("M8[D]").astype("M8[M]")
-    if known.size > 1 and np.array_equal(month.astype("M8[D]").astype(np.int64), known):  # first days of months alone
+    # First days of months alone.
+    if known.size > 1 and np.array_equal(month.astype("M8[D]").astype(np.int64), known):
         for word in ("year", "quarter"):
             if not (month.astype(np.int64) % MONTHS_OF[word]).any():
                 return word
@@ -112,7 +114,10 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
 
     >>> period_names(np.array([0.0, 4.0, 31.5]), "week").tolist()
     ['1969-12-29', '1970-01-05', '1970-01-26']
-    >>> period_names(np.array([0.0, 31.5]), "month").tolist(), period_names(np.array([100.0]), "quarter").tolist()
+    >>> (
+    ...     period_names(np.array([0.0, 31.5]), "month").tolist(),
+    ...     period_names(np.array([100.0]), "quarter").tolist(),
+    ... )
     (['1970-01', '1970-02'], ['1970-Q2'])
     """
     whole = np.floor(days).astype(np.int64)
@@ -176,7 +181,12 @@ def _periods(daily: Tally, days: np.ndarray, column: str, rows: Any, wanted: Wan
 
 
 def _result_of(
-    found: Pooled, column: str, every: str, days: DayNoise | None, times: np.ndarray | None, judged: Mapping[str, Any]
+    found: Pooled,
+    column: str,
+    every: str,
+    days: DayNoise | None,
+    times: np.ndarray | None,
+    judged: Mapping[str, Any],
 ) -> Result:
     """The record of periods in time.
 
@@ -187,7 +197,9 @@ def _result_of(
     if rows is not None:  # of the periods that are known
         rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
     sums, how = found.sums.map(lambda values: values[:known]), replace(found.how, rows=rows)
-    stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(noise.units.scale)
+    stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(
+        noise.units.scale
+    )
     columns = dict(found.columns)
     extra = {"column": column, "every": every, "tally": found.tally}
     words = ""
@@ -242,5 +254,8 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
     steps = {**made, **past}.items()
     return Table(
-        {**made, "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]}
+        {
+            **made,
+            "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)],
+        }
     )

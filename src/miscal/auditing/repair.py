@@ -162,7 +162,9 @@ def _places(
         return Rows(own, own, choose_null(own, "bernoulli"))
 
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> dict[str, Any]:
-        return _judged(compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level)
+        return _judged(
+            compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level
+        )
 
     early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
@@ -284,7 +286,9 @@ def repair_table(
     )  # fmt: skip
     described = {"outcome": outcome, "probability": ", ".join(names), "cluster": cluster}
     if whole.response != "binary":
-        described |= {word: options[word] for word in ("response", "exposure") if options.get(word) is not None}
+        described |= {
+            word: options[word] for word in ("response", "exposure") if options.get(word) is not None
+        }
     for each in (record.before, record.after):
         each.document["data"].update(described)
     # The method that was judged on unseen rows, fitted on these as well.
@@ -303,7 +307,9 @@ def _arrow(data: Any) -> pa.Table:
     loaded = TableFile(fspath(data)).load() if isinstance(data, (str, PathLike)) else data
     table = loaded if isinstance(loaded, pa.Table) else pa.table(dict(frame_of(loaded, "the table")))
     if PART in table.column_names or NEW in table.column_names:
-        raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
+        raise refusal(
+            "must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it"
+        )
     return table
 
 

@@ -101,7 +101,8 @@ class Shown:
         return True
 
 
-Told = Sequence[Condition] | dict[str, np.ndarray] | None  # a place by its conditions, or by the values themselves
+# A place by its conditions, or by the values themselves.
+Told = Sequence[Condition] | dict[str, np.ndarray] | None
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
@@ -138,13 +139,17 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         made["too_small"].append(left_out(plural(hidden, "finding"), None, reason))
     if made.get("comparison"):
         made["comparison"] = _comparison(made, below)
-    made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
+    made["notes"] = [
+        note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note
+    ]
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
     made["settings"]["suppress_below"] = below
     return made
 
 
-def _findings(findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str | None = None) -> list[dict[str, Any]]:
+def _findings(
+    findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str | None = None
+) -> list[dict[str, Any]]:
     """The findings that may be shown, in their order; what a hidden one explained stands alone.
 
     The ranges of the score within a place are counts that no rule follows: they are left out.
@@ -165,7 +170,8 @@ def _comparison(made: Mapping[str, Any], below: int) -> dict[str, Any]:
         labels = zip(cells["label"], cells["rows"], strict=True)
         hidden |= {f"{column} {label}" for label, rows in labels if rows is None}
     table = Columns(compared["table"])
-    large = np.minimum(floats(table["rows"]), floats(table["rows_before"])) >= below  # not known: taken for small
+    # Not known: taken for small.
+    large = np.minimum(floats(table["rows"]), floats(table["rows_before"])) >= below
     keep = [k for k, where in enumerate(table["where"]) if large[k] and where not in hidden]
     shown = {name: each for name, each in table.take(keep).items() if name not in ("rows", "rows_before")}
     named = {*shown["where"], *(finding["where"] for finding in made["findings"])}
@@ -181,7 +187,8 @@ def _hide(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> 
         extra.pop(name, None)
     for name, values in table.items():
         mask = hidden
-        if kind == KIND and name.startswith(STEPS):  # what a period says of the one before it, where that one is hidden
+        # What a period says of the one before it, where that one is hidden.
+        if kind == KIND and name.startswith(STEPS):
             mask = hidden | np.append(False, hidden[:-1])
         if name not in KEPT:
             table[name] = [None if hide else value for value, hide in zip(values, mask, strict=True)]
@@ -205,7 +212,8 @@ class Places:
         self.totals: dict[str, int] = {}
         self.told: list[tuple[Any, int, Told]] = []
         names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
-        for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):  # heads first
+        # Heads first.
+        for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):
             made: Any = Conjunction.from_dict(one["condition"]).conditions or None
             if one["kind"] == "score":  # of the whole table, or of one class
                 scope = one["scope"].removeprefix("class ")
@@ -224,15 +232,23 @@ class Places:
             ends[one.column].update(end for end in (one.low, one.high) if end is not None)
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
             ends[one.column].update(end for value in single for end in (just_below(value), value))
-        values = {name: Column(name, "numeric", np.array([*sorted(some), np.nan])) for name, some in ends.items()}
+        values = {
+            name: Column(name, "numeric", np.array([*sorted(some), np.nan])) for name, some in ends.items()
+        }
         values |= self.fields
-        blocks = {name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()}
+        blocks = {
+            name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()
+        }
         shown = Shown(below, self.rows, blocks)
         places = []
         for key, rows, told in self.told:
             if told is None:
                 continue
-            place = told if isinstance(told, dict) else {one.column: np.flatnonzero(one.rows(values)) for one in told}
+            place = (
+                told
+                if isinstance(told, dict)
+                else {one.column: np.flatnonzero(one.rows(values)) for one in told}
+            )
             once = len(place) == len(told)  # no two conditions of one column
             if once and not place.keys() & self.silent and all(map(len, place.values())):
                 places.append((key, rows, place))
@@ -251,7 +267,9 @@ class Places:
         if kind == "subpopulation":
             made: list[Told] = [self._of_words(label) for label in labels]
         elif kind == "field":
-            self.fields[column] = Column(column, "category", np.append(np.arange(len(known)), -1), tuple(known))
+            self.fields[column] = Column(
+                column, "category", np.append(np.arange(len(known)), -1), tuple(known)
+            )
             made = [{column: np.array([cell])} for cell in range(len(labels))]
         else:
             starts: Any = table.get("low", range(rows.size))

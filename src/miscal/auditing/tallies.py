@@ -39,10 +39,13 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights)
     rows = Rows(one, one, noise, scale=math.nan)
-    several = {name: in_order(name, each) for name, each in summary.fields.items() if each.tally.cells.count > 1}
+    several = {
+        name: in_order(name, each) for name, each in summary.fields.items() if each.tally.cells.count > 1
+    }
     looked = Looked(str(summary.about["target"]), "", rows, None, Sums.of(summary.grid))
     look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
-    for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
+    # Less the average that all rows have left: the score was put right on the first table.
+    for group in looked.groups:
         sums, total = group.beyond, max(group.beyond.variance.sum(), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
     aside = [{**entry, "rows": summary.rows} for entry in summary.aside]
@@ -61,7 +64,9 @@ def in_order(name: str, each: ColumnSums) -> ColumnSums:
     if each.kind in NOMINAL or None in found:  # or text in a later table
         return each
     values = np.array(found, np.float64)
-    column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
+    column = Column(
+        name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer"
+    )
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
     cuts = cuts_of(column, one, fine_part(column).edges)
     edges: Any = cuts.grid
@@ -112,7 +117,9 @@ def tally_of(
     if like is None:
         grid, edges = None, score_edges(compared)
         fine = [fine_part(column, compared.weight, compared.count).edges for column in columns]
-        cuts = [cuts_of(column, compared, each, alone=True) for column, each in zip(columns, fine, strict=True)]
+        cuts = [
+            cuts_of(column, compared, each, alone=True) for column, each in zip(columns, fine, strict=True)
+        ]
     else:
         grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
         cuts = [cuts_like(column.name, like) for column in columns]

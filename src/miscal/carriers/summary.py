@@ -27,7 +27,8 @@ TAILS = 10.0 ** -np.arange(2, 11)  # distances from 0 and 1 at which the ends of
 # The first cell holds exact zeros alone, and the last exact ones: they are judged apart, and have no log-odds.
 _CERTAIN = np.nextafter([0.0, 1.0], -np.inf)
 GRID = np.unique(np.concatenate([_CERTAIN, _EVEN, _ODDS, TAILS, 1.0 - TAILS]))
-BORDERS = GRID[16:-1:16]  # of some 500 cells of the score, narrow near 0 and 1, by which weights are looked at
+# Of some 500 cells of the score, narrow near 0 and 1, by which weights are looked at.
+BORDERS = GRID[16:-1:16]
 TRIALS, WEIGHT, SQUARE, PREDICTED, PRODUCT = range(5)  # what is known of the weights of a cell and an outcome
 
 
@@ -84,7 +85,9 @@ class Summary:
         apart = [word for word in mine | theirs if mine.get(word) != theirs.get(word)]
         if apart:
             got = f"these differ: {', '.join(apart[:6])}"
-            hint = "make the second of the same columns and with --like FIRST, so that both have the same edges"
+            hint = (
+                "make the second of the same columns and with --like FIRST, so that both have the same edges"
+            )
             raise refusal("do not belong together", where="the tallies", got=got, hint=hint)
         added: Any = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
         for word in KINDS:
@@ -95,7 +98,9 @@ class Summary:
     def _terms(self) -> dict[str, Any]:
         """What must agree for summaries to be added: roles, columns and edges."""
         roles = {word: value for word, value in self.about.items() if word != "classes"}
-        columns = {f"column '{name}'": _edges(each.tally) for name, each in (self.variables | self.fields).items()}
+        columns = {
+            f"column '{name}'": _edges(each.tally) for name, each in (self.variables | self.fields).items()
+        }
         return roles | {"the score": _edges(self.score)} | columns
 
     @property
@@ -119,12 +124,18 @@ class Summary:
         return {f"{word}{place}": each for word, own in every for place, each in enumerate(own.values())}
 
     def _tallies(self) -> dict[str, Tally]:
-        columns = {f"{start}:{word}": getattr(each, word) for start, each in self._columns().items() for word in SUMS}
+        columns = {
+            f"{start}:{word}": getattr(each, word) for start, each in self._columns().items() for word in SUMS
+        }
         return {"score": self.score, "grid": self.grid} | columns
 
     def arrays(self) -> dict[str, np.ndarray | None]:
         """The sums and edges, by the names under which they are saved."""
-        made = {f"{start}/{word}": getattr(each, word) for start, each in self._columns().items() for word in EDGES}
+        made = {
+            f"{start}/{word}": getattr(each, word)
+            for start, each in self._columns().items()
+            for word in EDGES
+        }
         for name, tally in self._tallies().items():
             made |= tally.arrays(f"{name}/")
         return made
@@ -133,7 +144,9 @@ class Summary:
         """Write everything to a file, whole or not at all."""
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
             "aside": list(self.aside),
-            "columns": {word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS},
+            "columns": {
+                word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS
+            },
             "tallies": {name: tally.described() for name, tally in self._tallies().items()},
         }
         save_arrays(path, SCHEMA, header, self.arrays())

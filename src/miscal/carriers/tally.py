@@ -117,7 +117,11 @@ class Tally:
         if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:  # merge by name
             names = tuple(sorted({*one.names, *two.names}))
             union: Ranges | Levels = Levels(names, one.missing or two.missing, one.name)
-        elif isinstance(one, Ranges) and isinstance(two, Ranges) and (one.name, *one.edges) == (two.name, *two.edges):
+        elif (
+            isinstance(one, Ranges)
+            and isinstance(two, Ranges)
+            and (one.name, *one.edges) == (two.name, *two.edges)
+        ):
             union = Ranges(one.edges, True, one.name)  # a cell for missing values comes with either
         else:
             hint = "fit the edges once and use them for every part"
@@ -174,7 +178,11 @@ class Tally:
 
     def described(self) -> dict[str, Any]:
         """What it is but for its arrays, as plain JSON."""
-        return {"cells": self.cells.describe(), "columns": list(self.columns), "weighted": bool(self.weighted)}
+        return {
+            "cells": self.cells.describe(),
+            "columns": list(self.columns),
+            "weighted": bool(self.weighted),
+        }
 
     def arrays(self, prefix: str) -> dict[str, np.ndarray | None]:
         """Its arrays by name."""

@@ -91,7 +91,9 @@ def _unforeseen(error: Exception) -> int:
         unprinted(error)
         return 0
     if isinstance(error, MemoryError):
-        complain("the table needs more memory than there is; --memory, such as --memory 1GB, reads it in parts")
+        complain(
+            "the table needs more memory than there is; --memory, such as --memory 1GB, reads it in parts"
+        )
         return 2
     import traceback
 
@@ -100,7 +102,9 @@ def _unforeseen(error: Exception) -> int:
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     place = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
-    ask = "please report this line at the issue tracker of miscal; MISCAL_TRACEBACK=1 shows where it came from"
+    ask = (
+        "please report this line at the issue tracker of miscal; MISCAL_TRACEBACK=1 shows where it came from"
+    )
     complain(f"a defect: {said} ({place}). This is our mistake, not yours: {ask}.")
     return DEFECT
 

@@ -68,7 +68,9 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     names = options["probability"]
     if len(names) > 1 and any("*" in name for name in names):
-        raise refusal("must be one pattern, or the names of the columns", where="--probability", got=" ".join(names))
+        raise refusal(
+            "must be one pattern, or the names of the columns", where="--probability", got=" ".join(names)
+        )
     probability = names[0] if len(names) == 1 else list(names) or None
     return {**options, "probability": probability, "by": list(options["by"]) or None}
 
@@ -85,7 +87,9 @@ def audit(
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
     _leave(_audited(file, **made), before, below, out, json_path, saved)
     if saved and below:
-        say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+        say(
+            f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them."
+        )
 
 
 def _leave(found: Any, before: Any, below: int, *files: Any) -> None:
@@ -112,7 +116,9 @@ def page(
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
     before = Audit.load(baseline) if baseline else None
-    _leave(found, before, found.hidden_below if suppress_below is None else suppress_below, out, json_path, saved)
+    _leave(
+        found, before, found.hidden_below if suppress_below is None else suppress_below, out, json_path, saved
+    )
 
 
 @command
@@ -124,9 +130,19 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     say("The event: a flight arrives more than 15 minutes late.")
     page, json_path = out / "report.html", out / "report.json"
     prepared({"--out": page, "--json": json_path})
-    roles = {"outcome": "late", "probability": "probability", "time": "date", "ignore": ["month", "day", "minute"]}
+    roles = {
+        "outcome": "late",
+        "probability": "probability",
+        "time": "date",
+        "ignore": ["month", "day", "minute"],
+    }
     source = "Flights from New York, July to December 2013"
-    leave(_audited(flights(), effort=effort, random_state=random_state, source=source, **roles), page, json_path, None)
+    leave(
+        _audited(flights(), effort=effort, random_state=random_state, source=source, **roles),
+        page,
+        json_path,
+        None,
+    )
 
 
 @command
@@ -183,13 +199,16 @@ def check(
     with refusing("must look like column=0.02", where="--max-field"):
         parts = (value.rpartition("=") for value in given["max_field"])
         given["max_field"] = {column: float(limit) for column, _, limit in parts}
-    gates = gates_of({name: value for name, value in given.items() if value is not None}, "--{0}", config, most)
+    gates = gates_of(
+        {name: value for name, value in given.items() if value is not None}, "--{0}", config, most
+    )
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
     made = audit_options(options)
     searched = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
-    if (out, json_path, *searched) == (None,) * 5 and file.suffix != ".tally":  # numbers of some columns alone
+    # Numbers of some columns alone.
+    if (out, json_path, *searched) == (None,) * 5 and file.suffix != ".tally":
         made["by"] = made["by"] or list(gates.max_field)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     found = _audited(file, **made)
@@ -263,14 +282,22 @@ def recalibrate(
 @click.argument("model", type=PATH)
 @click.argument("file")
 def apply(
-    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
+    model: Path,
+    file: str,
+    probability: tuple[str, ...],
+    logit: bool,
+    column: str,
+    out: Path | None,
+    memory: str | None,
 ) -> None:
     """Add recalibrated probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts import apply_to, load_model
 
     out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
-    rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
+    rows = apply_to(
+        load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory
+    )
     say(f"{rows:,} rows. Table: {out}")
 
 

@@ -56,7 +56,9 @@ def progress_bar() -> Iterator[Callable[[str, float, float], None]]:
     parts = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
     with Progress(*parts, console=console, transient=True) as bar:
         task = bar.add_task("")
-        yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
+        yield lambda what, done, total: bar.update(
+            task, description=visible(what), completed=done, total=total
+        )
 
 
 def inert(text: str) -> str:
@@ -78,12 +80,16 @@ def shown_lines(document: Document) -> list[str]:
         rest.append(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
-        rest.append(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
+        rest.append(
+            f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}."
+        )
     clean = list(map(text, document.clean["where"]))
     rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
     small = zip(*(document.too_small[key] for key in ("where", "rows", "reason")), strict=True)
-    aside = [f"{where or NAMELESS} ({why})" for where, rows, why in small if rows == document.rows and why != BLIND]
+    aside = [
+        f"{where or NAMELESS} ({why})" for where, rows, why in small if rows == document.rows and why != BLIND
+    ]
     rest += [f"Set aside: {words.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
@@ -94,7 +100,9 @@ def shown_lines(document: Document) -> list[str]:
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
-        rest.append(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
+        rest.append(
+            f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}."
+        )
         rest += [words.not_compared(compared.left_out)] if compared.left_out else []
     return _rendered([*lines, *table, *(inert(visible(line)) for line in rest)])
 
@@ -124,7 +132,9 @@ def _rendered(parts: Sequence[Any]) -> list[str]:
 
     seen = is_terminal(sys.stdout)
     width = shutil.get_terminal_size().columns if seen else WIDTH
-    console = Console(file=io.StringIO(), force_terminal=seen, width=width, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=io.StringIO(), force_terminal=seen, width=width, highlight=False, markup=False, emoji=False
+    )
     for part in parts:
         console.print(part)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]

@@ -13,7 +13,18 @@ import numpy as np
 
 from miscal.data.errors import nearest, refusal, refusing
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, Floats, Integers, Vector, flat, frame_of, is_number, is_table, numpy_of, unmasked
+from miscal.data.vectors import (
+    Array,
+    Floats,
+    Integers,
+    Vector,
+    flat,
+    frame_of,
+    is_number,
+    is_table,
+    numpy_of,
+    unmasked,
+)
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
 SUM_TOLERANCE = 1e-4
@@ -40,7 +51,14 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def number(
-    name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False, below: bool = False, hint: str = ""
+    name: str,
+    value: Any,
+    low: float,
+    high: float = np.inf,
+    *,
+    above: bool = False,
+    below: bool = False,
+    hint: str = "",
 ) -> float:
     """A parameter that must be a finite number in [low, high], without `low` if `above`, without `high` if `below`."""
     fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
@@ -61,8 +79,12 @@ def truth(name: str, value: Any) -> None:
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:
     """Refuse a word that is not an option."""
     if not isinstance(value, str) or value not in options:
-        known = f"one of {', '.join(map(repr, options))}" if len(options) > 2 else " or ".join(map(repr, options))
-        raise refusal(f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=nearest(str(value), options))
+        known = (
+            f"one of {', '.join(map(repr, options))}" if len(options) > 2 else " or ".join(map(repr, options))
+        )
+        raise refusal(
+            f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=nearest(str(value), options)
+        )
 
 
 def memory_bytes(text: Any) -> int:
@@ -83,7 +105,10 @@ def memory_bytes(text: Any) -> int:
 def inside(values: Array, low: float, high: float) -> bool:
     """Whether all values lie in [low, high]; NaN does not. Both looks at a block find it in the cache.
 
-    >>> [inside(np.array([0.5, value]), 0.0, 1.0) for value in (0.0, -0.0, 1.0, np.nan, -1e-300, np.inf, 1 + 1e-15)]
+    >>> [
+    ...     inside(np.array([0.5, value]), 0.0, 1.0)
+    ...     for value in (0.0, -0.0, 1.0, np.nan, -1e-300, np.inf, 1 + 1e-15)
+    ... ]
     [True, True, True, False, False, False, False]
     """
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
@@ -131,7 +156,8 @@ def numbers(vector: Vector, where: str, what: str) -> Array:
             return numpy_of(vector.cast(pa.float64(), safe=False))
     with refusing(what, where=where, got=f"its type is {kind}"):
         texts = vector.cast(pa.large_string())
-        odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()  # the row that made a column text
+        # The row that made a column text.
+        odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()
         row = odd if odd >= 0 else pc.index(texts.is_valid(), True).as_py()
         raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}")
 
@@ -146,7 +172,8 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
 
 PROBABILITY = "must lie in [0, 1], as probabilities do"
 OUTSIDE_HINT = (
-    "logits? use miscal.read(..., logit=True). Percent? divide by 100. Rounding noise? use miscal.read(..., clip=1e-6)"
+    "logits? use miscal.read(..., logit=True). Percent? divide by 100. "
+    "Rounding noise? use miscal.read(..., clip=1e-6)"
 )
 
 
@@ -166,7 +193,9 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         frame = frame_of(thing, where)
         if not len(frame):
             raise refusal("must have at least one column", where=where, got="it has none")
-        singles = {name: one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()}
+        singles = {
+            name: one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()
+        }
         check_lengths({f"column '{name}' of {where}": len(values) for name, values in singles.items()})
         return check_matrix(np.stack(list(singles.values()), axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
@@ -194,7 +223,9 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
             one_probability(column, f"column {k} of {where}")
     sums = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
     hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
-    bounded(sums, where, "must have rows of sum 1 within 1e-4", 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE, hint)
+    bounded(
+        sums, where, "must have rows of sum 1 within 1e-4", 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE, hint
+    )
     return matrix
 
 
@@ -203,7 +234,9 @@ def weights(thing: Any, where: str, *, part: bool = False) -> Floats:
     what = "must hold numbers, finite and not negative"
     values = bounded(thing, where, what, 0.0, LARGEST_WEIGHT, "drop these rows or mend them")
     tiny = (values > 0) & (values < SMALLEST_WEIGHT)
-    refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
+    refuse_rows(
+        tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number"
+    )
     if values.size and not part and not values.any():
         raise refusal("must not all be zero", where=where, got=f"all {values.size:,} rows have weight 0")
     return values
@@ -233,7 +266,9 @@ def check_lengths(lengths: dict[str, int]) -> int:
     (first, rows), *others = lengths.items()
     for where, length in others:
         if length != rows:
-            raise refusal(f"must have as many rows as {first}", where=where, got=f"{length:,} against {rows:,}")
+            raise refusal(
+                f"must have as many rows as {first}", where=where, got=f"{length:,} against {rows:,}"
+            )
     if rows == 0:
         raise refusal("must have at least one row", where=first, got="it is empty")
     return rows

@@ -28,7 +28,11 @@ class MiscalError(ValueError):
         """What IPython prints in place of its own traceback: the user's lines, down to the call that was refused."""
         users = takewhile(lambda at: _package(at[0]) != "miscal", traceback.walk_tb(self.__traceback__))
         stack = traceback.StackSummary.extract(at for at in users if _package(at[0]) != "IPython")
-        lines = ["Traceback (most recent call last):\n", *stack.format(), *traceback.format_exception_only(self)]
+        lines = [
+            "Traceback (most recent call last):\n",
+            *stack.format(),
+            *traceback.format_exception_only(self),
+        ]
         return "".join(lines).splitlines()
 
 
@@ -41,7 +45,9 @@ class MissingExtra(MiscalError, ImportError):
     """An optional package is needed for what was asked."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs {package}, which is not installed.\nHint: pip install 'miscal[{extra}]'")
+        super().__init__(
+            f"{what} needs {package}, which is not installed.\nHint: pip install 'miscal[{extra}]'"
+        )
 
 
 class MixedTypes(MiscalError):
@@ -55,7 +61,11 @@ class MiscalWarning(UserWarning):
 def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> MiscalError:
     """Build the error for one refusal.
 
-    >>> print(refusal("must lie in [0, 1]", where="'y_prob'", got="row 3 has 1.2", hint="logits? pass logit=True"))
+    >>> print(
+    ...     refusal(
+    ...         "must lie in [0, 1]", where="'y_prob'", got="row 3 has 1.2", hint="logits? pass logit=True"
+    ...     )
+    ... )
     'y_prob' must lie in [0, 1]; row 3 has 1.2.
     Hint: logits? pass logit=True
     """
@@ -109,7 +119,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean '{close[0]}'?"
     shown = ", ".join(f"'{item}'" for item in names[:8])
-    return f"known names: {shown}{', ...' if len(names) > 8 else ''}" if names else "there are no named columns"
+    return (
+        f"known names: {shown}{', ...' if len(names) > 8 else ''}" if names else "there are no named columns"
+    )
 
 
 def check_named(names: Iterable[str], known: Container[str], where: str, offered: Iterable[str]) -> None:

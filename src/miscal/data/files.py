@@ -130,7 +130,10 @@ def _form(path: Path, where: str) -> str:
     known = SUFFIXES.get(suffixes[-1]) if suffixes else None
     sniffed = next((form for magic, form in MAGIC.items() if head.startswith(magic)), None)
     if known is not None and known != (sniffed or "csv"):
-        got, hint = f"its first bytes are those of {sniffed or 'something else'}", "is it damaged, or its ending wrong?"
+        got, hint = (
+            f"its first bytes are those of {sniffed or 'something else'}",
+            "is it damaged, or its ending wrong?",
+        )
         raise refusal(f"cannot be read as {known}", where=where, got=got, hint=hint)
     if known is None and sniffed is None:
         hint = f"known endings: {', '.join(SUFFIXES)} (CSV also packed, such as .csv.gz)"
@@ -149,11 +152,13 @@ def _arrow_read(path: Path, only: Sequence[str] | None) -> "pa.Table":
     with _arrow_open(path) as reader:
         table = reader.read_all()
     table = table if only is None else table.select(only)
-    table.validate(full=True)  # these bytes are used as they were on disk: a wrong offset would read foreign memory
+    # These bytes are used as they were on disk: a wrong offset would read foreign memory.
+    table.validate(full=True)
     return table
 
 
-NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
+# In columns of numbers or dates.
+NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]
 BLOCK = 1 << 23  # bytes: smaller files have their types from all of their rows
 HEAD = 1 << 16
 MANY_LINES = 200  # of one quoted field: no text of a table is so long
@@ -193,7 +198,9 @@ class CsvFile:
         with open_bytes(path) as stream:
             head = stream.read(HEAD)
         if b"\0" in head:
-            raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
+            raise refusal(
+                "must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?"
+            )
         top = head.split(b"\n", 1)[0]
         delimiter = max(",\t;", key=lambda mark: top.count(mark.encode()))
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -202,7 +209,9 @@ class CsvFile:
         self.names: list[str] = found.names
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        fractions = [values for values in (first or found.empty_table()).columns if values.type == pa.float64()]
+        fractions = [
+            values for values in (first or found.empty_table()).columns if values.type == pa.float64()
+        ]
         if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
             self._keep_digits(self.types)
 
@@ -215,7 +224,9 @@ class CsvFile:
         **more: Any,
     ) -> tuple[Any, ...]:
         """How the bytes are read; without threads, messages count the lines."""
-        chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
+        chosen = (
+            None if types is None else {name: types[name] for name in (self.names if only is None else only)}
+        )
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
         return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
 
@@ -250,7 +261,8 @@ class CsvFile:
                 found = re.search(r"In CSV column #(\d+)", str(error))
                 name = self.names[int(found[1])] if found else ""
                 if found and types[name] != ladder()[-1]:
-                    wide = re.search(r"invalid value '[+-]?\d{19,}'", str(error))  # as text it keeps its digits
+                    # As text it keeps its digits.
+                    wide = re.search(r"invalid value '[+-]?\d{19,}'", str(error))
                     types[name] = pa.string() if wide else ladder()[step_of(types[name]) + 1]
                     raise TypesChanged(name) from error
                 with open_bytes(self.path) as again:  # for a message that counts the lines
@@ -337,10 +349,14 @@ class Watch(io.IOBase):
         lines = field.split(b"\n")[1:-1]
         like = sum(line.count(self.delimiter) == self.columns - 1 for line in lines)
         if len(lines) > MANY_LINES or (self.columns > 1 and lines and like == len(lines)):
-            got = f"one that begins with {field[1:30].decode('utf-8', 'replace')!r} holds {len(lines):,} lines"
+            got = (
+                f"one that begins with {field[1:30].decode('utf-8', 'replace')!r} holds {len(lines):,} lines"
+            )
             got += " that look like rows" if like == len(lines) else ""
             hint = 'a stray " makes a field of all that follows: double it or remove it'
-            self.problem = refusal("must not have rows within a quoted field", where=self.where, got=got, hint=hint)
+            self.problem = refusal(
+                "must not have rows within a quoted field", where=self.where, got=got, hint=hint
+            )
 
     def end(self) -> None:
         """Say what was seen."""

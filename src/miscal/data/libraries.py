@@ -28,4 +28,6 @@ if TYPE_CHECKING:
     from scipy import linalg, optimize, sparse, special
 else:
     pa, pc, csv, pq = map(Later, ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"))
-    linalg, optimize, sparse, special = (Later(f"scipy.{name}") for name in ("linalg", "optimize", "sparse", "special"))
+    linalg, optimize, sparse, special = (
+        Later(f"scipy.{name}") for name in ("linalg", "optimize", "sparse", "special")
+    )

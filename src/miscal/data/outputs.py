@@ -36,17 +36,25 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
             target = place.parent if given.is_dir() else place
             if target.exists() and given.samefile(target):  # if by another name (a hard link)
                 got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
-                raise refusal("would write over what is read", where=option, got=got, hint="give another name")
+                raise refusal(
+                    "would write over what is read", where=option, got=got, hint="give another name"
+                )
         if place in seen:
             raise refusal("needs a file of its own", where=option, got=f"{seen[place]} is '{path}' too")
         if not _is_node(path):
             seen[place] = option
         if path.is_dir():
-            raise refusal("cannot be written", where=f"'{path}'", got="it is a folder", hint="name a file in it")
-        with refusing("cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' cannot be made"):
+            raise refusal(
+                "cannot be written", where=f"'{path}'", got="it is a folder", hint="name a file in it"
+            )
+        with refusing(
+            "cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' cannot be made"
+        ):
             path.parent.mkdir(parents=True, exist_ok=True)
         if not _is_node(path) and not os.access(path.parent, os.W_OK):
-            raise refusal("cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' takes no files")
+            raise refusal(
+                "cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' takes no files"
+            )
 
 
 def _places(given: Any) -> list[Path]:
@@ -60,7 +68,8 @@ def _places(given: Any) -> list[Path]:
 
 def check_file(path: str | PathLike[str]) -> None:
     """Refuse to read a pipe or a device, which may have no end and can be read but once, and a name no system takes."""
-    with refusing("cannot be opened", where=f"'{os.fspath(path)!s:.80}'"):  # a name too long, or with a zero byte
+    # A name too long, or with a zero byte.
+    with refusing("cannot be opened", where=f"'{os.fspath(path)!s:.80}'"):
         node = _is_node(Path(path)) and not Path(path).is_dir()
     if node:
         kind = "pipe" if Path(path).is_fifo() else "device or socket"
@@ -204,7 +213,9 @@ def load_arrays(
     # Opened here, so that it is closed also when what it holds is no archive.
     with refusing(f"is not {what}, or is damaged", where=where, hint=hint), place.open("rb") as stream:
         if stream.read(2) != ARCHIVE:
-            raise refusal(f"is not {what}", where=where, got="its first bytes are those of something else", hint=hint)
+            raise refusal(
+                f"is not {what}", where=where, got="its first bytes are those of something else", hint=hint
+            )
         _check_sizes(stream, where, place.stat().st_size)
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as file:
@@ -230,4 +241,6 @@ def _check_sizes(stream: Any, where: str, size: int) -> None:
     total = sum(entry.file_size for entry in entries)
     if total > max(LARGEST, PACKED * size):
         got = f"{size:,} bytes unpack to {total:,}"
-        raise refusal("would take too much memory", where=where, got=got, hint="it is not a file of this library")
+        raise refusal(
+            "would take too much memory", where=where, got=got, hint="it is not a file of this library"
+        )

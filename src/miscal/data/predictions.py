@@ -189,11 +189,17 @@ class Predictions:
         if self.response != "binary":
             parts.append(f"mean outcome {observed:.4g}, mean prediction {predicted:.4g}")
         elif self.n_classes == 2:
-            events = int(np.sum(self.outcome if self.count is None else self.outcome * self.count, dtype=np.int64))
+            events = int(
+                np.sum(self.outcome if self.count is None else self.outcome * self.count, dtype=np.int64)
+            )
             parts.append(f"{events:,} events ({observed:.1%}), mean probability {predicted:.1%}")
         else:
             parts.append(f"{self.n_classes} classes")
-        parts += [word for word in ("weight", "count", "cluster", "exposure", "id") if getattr(self, word) is not None]
+        parts += [
+            word
+            for word in ("weight", "count", "cluster", "exposure", "id")
+            if getattr(self, word) is not None
+        ]
         if self.ignored:
             parts.append(f"{self.ignored:,} ignored")
         if self.columns:
@@ -215,7 +221,9 @@ class Predictions:
         return digest.hexdigest()
 
 
-def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> Predictions:
+def check_arrays(
+    y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary"
+) -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
     return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
 
@@ -310,12 +318,18 @@ def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> 
     trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:
         if probability.shape[1] > 2:
-            raise refusal("needs a binary outcome", where=trials, got=f"there are {probability.shape[1]} classes")
+            raise refusal(
+                "needs a binary outcome", where=trials, got=f"there are {probability.shape[1]} classes"
+            )
         probability = probability[:, 1]
     if raw.classes is not None or raw.positive is not None:
         given = "'classes'" if raw.classes is not None else "'positive'"
-        raise refusal(f"cannot go with {trials}", where=given, hint=f"{happened} holds numbers of events, not labels")
-    events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
+        raise refusal(
+            f"cannot go with {trials}", where=given, hint=f"{happened} holds numbers of events, not labels"
+        )
+    events = checks.whole_numbers(
+        labels, happened, f"must hold whole numbers of events (because of {trials})"
+    )
     checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
         raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
@@ -325,7 +339,8 @@ def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> 
 def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
     """Split each aggregated row into its events and its non-events; parts of no trials are left out."""
     events, count = fields["outcome"], fields["count"]
-    both = np.stack([events, count - events], axis=1).reshape(-1)  # row 0's events, row 0's rest, row 1's events, ...
+    # Row 0's events, row 0's rest, row 1's events, ...
+    both = np.stack([events, count - events], axis=1).reshape(-1)
     kept = np.flatnonzero(both)
     return _selected(fields, kept >> 1) | {
         "outcome": locked((1 - (kept & 1)).astype(np.uint8)),

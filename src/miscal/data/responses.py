@@ -16,7 +16,8 @@ from miscal.data.vectors import Floats, Vector, flat
 
 RESPONSES = ("binary", "real", "count")
 LARGEST = 1e100  # squares of values and their sums must stay finite
-SHIFTED = ("predicted", "observed", "band_low", "band_high")  # columns that are means; those that are differences:
+# Columns that are means; those that are differences:
+SHIFTED = ("predicted", "observed", "band_low", "band_high")
 SCALED = (
     "gap", "gap_low", "gap_high", "error", "detectable", "events_off", "gap_beyond_score", "standard_error", "kuiper",
     "deviation", "scaled", "expected", "interval_off",

@@ -91,7 +91,9 @@ def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
     """The column of what was predicted, by either of its names; None where it was not named."""
     if probability is not None and prediction is not None:
         got = f"got probability={probability!r} and prediction={prediction!r}"
-        raise refusal("cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once")
+        raise refusal(
+            "cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once"
+        )
     if check_response(response) != "binary" and not isinstance(probability, (str, type(None))):
         raise refusal("must name one column", where="'prediction'", got=f"got {probability!r}")
     return prediction if probability is None else probability
@@ -104,7 +106,9 @@ def _opened(source: Any) -> tuple[list[str], Any]:
         unique(file.names, file.where)
         return file.names, lambda only: frame_of(file.load(only), file.where)
     if isinstance(source, Predictions):
-        raise refusal("must be a table or a path", where="'source'", got="got Predictions, which are read already")
+        raise refusal(
+            "must be a table or a path", where="'source'", got="got Predictions, which are read already"
+        )
     names = [str(name) for name in names_of(source, "'source'")]
     unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only)
@@ -168,7 +172,9 @@ class Roles:
         checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
         kept = _kept(columns, names, self)
         table = load(list(dict.fromkeys([*self.names, *kept])))
-        vectors = {name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)}
+        vectors = {
+            name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)
+        }
         checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):
@@ -193,7 +199,9 @@ class Roles:
     def _check(self, names: list[str]) -> None:
         """Refuse what is not the name of a column, and a column that plays two parts; a cluster may also be the id."""
         if not self.probabilities:
-            raise refusal("must name at least one column", where="'probability'", got=f"got {self.probability!r}")
+            raise refusal(
+                "must name at least one column", where="'probability'", got=f"got {self.probability!r}"
+            )
         if self.outcome is None or self.probability is None:
             raise unnamed("the table", names)
         taken: dict[str, str] = {}
@@ -208,7 +216,9 @@ class Roles:
         """How messages name the parts."""
         words = {role: f"column '{name}'" for role, name in self.named}
         if len(self.probabilities) > 1:
-            words["probability"] = "the probabilities " + ", ".join(f"'{name}'" for name in self.probabilities)
+            words["probability"] = "the probabilities " + ", ".join(
+                f"'{name}'" for name in self.probabilities
+            )
         return NAMES | words
 
 
@@ -247,7 +257,9 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
     """The columns as probabilities yet to be checked: one vector, several by name, or what logits stand for."""
     if logit:
         what, most = "must hold logits, finite numbers", np.finfo(np.float64).max
-        made = [checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()]
+        made = [
+            checks.bounded(vector, f"column '{name}'", what, -most, most) for name, vector in vectors.items()
+        ]
         if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
             names = ", ".join(f"'{name}'" for name in vectors)
             warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")

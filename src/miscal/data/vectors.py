@@ -45,7 +45,9 @@ def is_number(kind: Any) -> bool:
 
 def arrow_of(values: Array) -> Any:
     """Whole numbers (int64) as an Arrow array, without pandas."""
-    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
+    return pa.Array.from_buffers(
+        pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))]
+    )
 
 
 def texts_of(texts: Sequence[str]) -> Any:
@@ -71,7 +73,9 @@ def flat(thing: Any, where: str) -> Vector:
         return _from_pandas(thing, where)
     if library == "polars" and str(getattr(thing, "dtype", "")) == "Object":
         return _from_objects(thing.to_list(), where)  # Arrow would be handed the addresses of the objects
-    if (library == "polars" and hasattr(thing, "to_arrow")) or (library == "pyarrow" and hasattr(thing, "null_count")):
+    if (library == "polars" and hasattr(thing, "to_arrow")) or (
+        library == "pyarrow" and hasattr(thing, "null_count")
+    ):
         with refusing("holds values of a type that cannot be read", where=where):
             return settled(thing if library == "pyarrow" else thing.to_arrow(), where)
     if isinstance(thing, (list, tuple, range)):
@@ -186,7 +190,9 @@ def locked(values: np.ndarray) -> np.ndarray:
     return view
 
 
-def factorise(vector: Vector, order: Sequence[Any] = (), where: str = "the labels") -> tuple[Codes, list[Any]]:
+def factorise(
+    vector: Vector, order: Sequence[Any] = (), where: str = "the labels"
+) -> tuple[Codes, list[Any]]:
     """Return int32 codes and the sorted levels that occur; -1 where missing.
 
     The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
@@ -202,7 +208,8 @@ def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, An
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
         made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         held = made.dictionary
-        if held.null_count or (made is array and len(pc.unique(held)) < len(held)):  # a null in it is missing, too
+        # A null in it is missing, too.
+        if held.null_count or (made is array and len(pc.unique(held)) < len(held)):
             made = made.dictionary_decode().dictionary_encode()
         dictionary = made.dictionary
         codes = numpy_of(made.indices.cast(pa.int32()), -1)
@@ -292,13 +299,19 @@ def unique(names: Sequence[Any], where: str) -> None:
     """Refuse a name that occurs twice."""
     for name, times in Counter(map(str, names)).items():
         if times > 1:
-            raise refusal("must have columns of different names", where=where, got=f"column '{name}' occurs twice")
+            raise refusal(
+                "must have columns of different names", where=where, got=f"column '{name}' occurs twice"
+            )
 
 
 def expanded(probability: Any, names: Sequence[str]) -> Any:
     """The columns that a name stands for which is none itself: a pattern ("p_*"), or the beginning of several ("p").
 
-    >>> expanded("p", ["y", "p_a", "p_b"]), expanded("q_*", ["y", "q_2", "q_10"]), expanded("y", ["y", "y_1", "y_2"])
+    >>> (
+    ...     expanded("p", ["y", "p_a", "p_b"]),
+    ...     expanded("q_*", ["y", "q_2", "q_10"]),
+    ...     expanded("y", ["y", "y_1", "y_2"]),
+    ... )
     (['p_a', 'p_b'], ['q_2', 'q_10'], 'y')
     """
     if not isinstance(probability, str) or probability in names:

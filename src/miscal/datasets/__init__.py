@@ -38,7 +38,10 @@ Columns = Mapping[str, np.ndarray]
 PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
     "field": ("region = South", lambda c: c["region"] == "South"),
     "variable": ("50 <= age < 60", lambda c: (c["age"] >= 50) & (c["age"] < 60)),
-    "pair": ("region = East and product = plus", lambda c: (c["region"] == "East") & (c["product"] == "plus")),
+    "pair": (
+        "region = East and product = plus",
+        lambda c: (c["region"] == "East") & (c["product"] == "plus"),
+    ),
     "subpopulation": (
         "age >= 54 and member and income < 30000",
         lambda c: (c["age"] >= 54) & c["member"] & (c["income"] < 30_000),
@@ -120,7 +123,9 @@ def flights_predictions() -> Predictions:
     166668
     """
     table = flights()
-    return Predictions(table["late"], table["probability"], columns=table.drop_columns(["late", "probability"]))
+    return Predictions(
+        table["late"], table["probability"], columns=table.drop_columns(["late", "probability"])
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +165,9 @@ class Synthetic:
 
     def predictions(self) -> Predictions:
         """Return the same data as validated predictions."""
-        return Predictions(self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=self.columns)
+        return Predictions(
+            self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=self.columns
+        )
 
     def __repr__(self) -> str:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
@@ -250,7 +257,9 @@ def calibrated(
     if step is not None:
         parts = 1.0 / number("step", step, 0.0, 1.0, above=True)
         if abs(parts - round(parts)) > 1e-9 * parts:
-            raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
+            raise refusal(
+                "must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01"
+            )
         y_prob = np.round(y_prob * round(parts)) / round(parts)
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
 
@@ -302,13 +311,17 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
         return y_prob.copy()
     mean = float(y_prob.mean())
     if not mean - 1.0 < gap < mean:
-        what = f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
+        what = (
+            f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
+        )
         raise refusal(what, where="'gap'", got=f"got {gap!r}")
 
     def moved(shift: float) -> Floats:
         return np.asarray(special.expit(special.logit(y_prob) - shift))
 
-    return moved(optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14))
+    return moved(
+        optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14)
+    )
 
 
 def planted(

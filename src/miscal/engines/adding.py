@@ -109,8 +109,11 @@ class AddState:
             first = len(self.coders)
             self.coders += coders_of(request, self.lookups)
             self.columns_of.append(range(first, len(self.coders)))
-        self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibrated is not None)
-        self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
+        self.sums = CellSums(
+            [coder.count for coder in self.coders], recalibrated=self.recalibrated is not None
+        )
+        # Classes of each batch: at most two where the event was named.
+        self.labels: set[tuple[str, ...]] = set()
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
         self.weights = np.zeros((BORDERS.size + 1, 2, 5))
         asked = [name for request in self.requests for name in request.columns]
@@ -163,7 +166,11 @@ class AddState:
         return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}
 
     def _growing(self) -> list[tuple[int, LevelCoder]]:
-        return [(place, one) for place, one in enumerate(self.coders) if isinstance(one, LevelCoder) and not one.given]
+        return [
+            (place, one)
+            for place, one in enumerate(self.coders)
+            if isinstance(one, LevelCoder) and not one.given
+        ]
 
     def merge(self, packed: Packed) -> None:
         labels, levels = json.loads(packed["words"].tobytes())

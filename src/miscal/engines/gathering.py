@@ -39,15 +39,20 @@ WORK = 600 << 20  # the interpreter, the libraries, batches, and what an audit k
 COPIES = 5  # an audit needs about so many times what was gathered
 ROLES = 120  # bytes of a row's outcome, score, weight and what is worked out from them
 LEAST_ROWS = 50_000  # kept under any ceiling: a few tens of megabytes
-LEVELS, LEVEL, ADDED = 430 * 10**6, 4_500, 1_300  # bytes before there are levels, of each tested, of each added up
+# Bytes before there are levels, of each tested, of each added up.
+LEVELS, LEVEL, ADDED = 430 * 10**6, 4_500, 1_300
 MANY_LEVELS = 10_000
 
 
-def rows_that_fit(memory: Any, kinds: Mapping[str, str], texts: Mapping[str, float] = MappingProxyType({})) -> int:
+def rows_that_fit(
+    memory: Any, kinds: Mapping[str, str], texts: Mapping[str, float] = MappingProxyType({})
+) -> int:
     """How many rows of columns of these kinds, and texts of these sizes, an audit can hold below a ceiling."""
     ceiling, row = memory_bytes(memory), ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
     text = sum(size for name, size in texts.items() if name in kinds and size <= LONG)
-    return max(int((ceiling - WORK) // (row + text)), min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0)))))
+    return max(
+        int((ceiling - WORK) // (row + text)), min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0))))
+    )
 
 
 def levels_that_fit(memory: Any, predictions: Predictions, level: int = LEVEL) -> int:
@@ -105,19 +110,25 @@ def gather(
 
     A sample has no clusters and no ids.
     """
-    kept = [n for n in source.kinds if n not in {*roles.names, *source.unfit}] if columns is None else [*columns]
+    kept = (
+        [n for n in source.kinds if n not in {*roles.names, *source.unfit}] if columns is None else [*columns]
+    )
     aside = (*source.aside, *source.unfit.items())
     source.check(list(dict.fromkeys([*roles.names, *kept])))
     for name in [*roles.names, *kept]:
         if source.texts.get(name, 0.0) > LONG:
             where, got = f"column '{name}' of {source.words}", f"they have {source.texts[name]:,.0f}"
-            raise refusal(f"must hold texts of at most {LONG} bytes on average", where=where, got=got, hint=SHORTER)
+            raise refusal(
+                f"must hold texts of at most {LONG} bytes on average", where=where, got=got, hint=SHORTER
+            )
     if limit is None or (source.rows is not None and source.rows <= limit):
         found = _all(source, roles, kept, aside)
         if not scores:
             return found
         compared = pair(found.predictions, target)
-        return replace(found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
+        return replace(
+            found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score")))
+        )
     roles = in_units(source, roles)
     state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()

@@ -95,7 +95,9 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
 
     parts = zip(*over_blocks(pair.rows, work, _block(cells)), strict=True)
     counts, sums = (sum(others, first) for first, *others in parts)
-    return Tally(cells=pooling.cells, counts=counts, limbs=None, sums=sums, columns=MEAN_COLUMNS, weighted=True)
+    return Tally(
+        cells=pooling.cells, counts=counts, limbs=None, sums=sums, columns=MEAN_COLUMNS, weighted=True
+    )
 
 
 def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:

@@ -48,7 +48,9 @@ def paths_of(source: str) -> list[Path]:
         every = list(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
     found = sorted(item for item in every if item.is_file())
     if not found:
-        raise refusal("names no table", where=f"'{source}'", hint=f"in folders, names end in {', '.join(ENDINGS)}")
+        raise refusal(
+            "names no table", where=f"'{source}'", hint=f"in folders, names end in {', '.join(ENDINGS)}"
+        )
     return found
 
 
@@ -70,7 +72,9 @@ class FileSource(Source):
                 file.types = shared
         self._parts = [(file, group) for file in self.files for group in range(len(file.parts))]
         self.sizes = [rows for file in self.files for rows in file.parts]
-        self.aside = [(name, ABSENT) for name in self.names if any(name not in file.names for file in self.files)]
+        self.aside = [
+            (name, ABSENT) for name in self.names if any(name not in file.names for file in self.files)
+        ]
 
     @property
     def names(self) -> list[str]:
@@ -79,7 +83,10 @@ class FileSource(Source):
     def _stored(self) -> dict[str, str]:
         common = [name for name in self.names if all(name in file.names for file in self.files)]
         kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in common}
-        return {name: "numeric" if set(each) == {"integer", "numeric"} else each[0] for name, each in kinds.items()}
+        return {
+            name: "numeric" if set(each) == {"integer", "numeric"} else each[0]
+            for name, each in kinds.items()
+        }
 
     def place(self, part: int) -> str:
         file, group = self._parts[part]
@@ -92,7 +99,10 @@ class FileSource(Source):
             for name in columns:
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
-                    where, what = f"column '{name}' of {file.where}", f"must hold {known} values, as in '{first.path}'"
+                    where, what = (
+                        f"column '{name}' of {file.where}",
+                        f"must hold {known} values, as in '{first.path}'",
+                    )
                     raise refusal(what, where=where, got=f"it is {found}")
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
@@ -110,7 +120,9 @@ class FileSource(Source):
 class LazySource(Source):
     """Parts that are computed anew in every pass."""
 
-    def __init__(self, words: str, schema: Any, parts: Sequence[Callable[[list[str], int], Iterator[Any]]]) -> None:
+    def __init__(
+        self, words: str, schema: Any, parts: Sequence[Callable[[list[str], int], Iterator[Any]]]
+    ) -> None:
         unique(list(schema.names), words)
         self.words, self._parts = words, list(parts)
         self.types = {field.name: field.type for field in schema}
@@ -163,7 +175,9 @@ def _duckdb(relation: Any) -> LazySource:
         return iter(reader(batch_rows))
 
     empty = relation.limit(0)
-    return LazySource("the DuckDB relation", (getattr(empty, "to_arrow_table", None) or empty.arrow)().schema, [part])
+    return LazySource(
+        "the DuckDB relation", (getattr(empty, "to_arrow_table", None) or empty.arrow)().schema, [part]
+    )
 
 
 def _dask(frame: Any) -> LazySource:

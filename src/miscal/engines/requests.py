@@ -139,7 +139,8 @@ class LevelCoder:
     def __init__(self, request: LevelCells) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
         self.names: Any = texts_of(request.levels or ())  # an Arrow array, levels in order of appearance
-        self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
+        # Levels of a batch, all of them known, and their cells.
+        self._last: tuple[Any, np.ndarray] | None = None
 
     @property
     def count(self) -> int:
@@ -194,7 +195,10 @@ def _alike(one: Any, two: Any) -> list[Any]:
     if one.type == two.type:
         return both
     if any(pa.types.is_string(each.type) for each in both):
-        return [each if pa.types.is_string(each.type) else texts_of([*map(str, each.to_pylist())]) for each in both]
+        return [
+            each if pa.types.is_string(each.type) else texts_of([*map(str, each.to_pylist())])
+            for each in both
+        ]
     real = any(pa.types.is_floating(each.type) for each in both)
     return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
 

@@ -56,7 +56,9 @@ class Roles(sources.Roles):
 
 def located(text: str, chunk: Chunk) -> str:
     """Add the place, and count the row that a message names from the start of the place."""
-    text = re.sub(r"\brow (\d+) (?=has|is)", lambda found: f"row {int(found[1]) + chunk.first} ", text, count=1)
+    text = re.sub(
+        r"\brow (\d+) (?=has|is)", lambda found: f"row {int(found[1]) + chunk.first} ", text, count=1
+    )
     return text if chunk.place in text else f"{chunk.place}: {text}"
 
 
@@ -92,7 +94,9 @@ class Batch:
         made = self.column(name)
         if made.nominal:
             where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
-            raise refusal("must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint)
+            raise refusal(
+                "must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint
+            )
         return made.values
 
     def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -128,7 +132,10 @@ class Batch:
         if not self._is_text(one.column):
             return one.rows({one.column: self.column(one.column)})
         codes, names, _ = self.levels(one.column)
-        some = [level if isinstance(level, str) else number_text(level) for level in one.levels or one.excluded or ()]
+        some = [
+            level if isinstance(level, str) else number_text(level)
+            for level in one.levels or one.excluded or ()
+        ]
         belongs = np.append(one.slots([*some, "\0 any other level"]), one.missing)
         return np.asarray(belongs[places_of(names, texts_of(some))][codes])
 

@@ -63,7 +63,9 @@ def check_seen(source: Any, rows: int) -> None:
     """Refuse a table in which a second pass finds other rows than the first."""
     if source.seen not in (None, rows):
         got = f"{source.seen:,} rows, then {rows:,}"
-        raise refusal("has changed between two passes", where=source.words, got=got, hint="read a copy that stays")
+        raise refusal(
+            "has changed between two passes", where=source.words, got=got, hint="read a copy that stays"
+        )
     source.seen = rows
 
 
@@ -201,7 +203,9 @@ class Source:
     def _as_meant(self, table: Any) -> Any:
         for place, name in enumerate(table.column_names):
             if name in self.forms:
-                table = table.set_column(place, name, parsed(table[name], self.forms[name], f"column '{name}'"))
+                table = table.set_column(
+                    place, name, parsed(table[name], self.forms[name], f"column '{name}'")
+                )
         return table
 
     def head(self, names: Sequence[str]) -> Any:
@@ -237,7 +241,11 @@ class Source:
         """The batches of a part whose first row has a number in the table; in the end, how many rows they have."""
         first, place = 0, self.place(part)
         long = sum(size for name, size in self.texts.items() if size > LONG and name in columns)
-        few = self.batch_rows if self.memory is None or not long else self.memory // int(16 * self.threads * long)
+        few = (
+            self.batch_rows
+            if self.memory is None or not long
+            else self.memory // int(16 * self.threads * long)
+        )
 
         def chunk(table: Any) -> Chunk:
             nonlocal first
@@ -256,13 +264,19 @@ class Source:
         try:
             while True:
                 with contextlib.suppress(TypesChanged):
-                    return self._alone(start()) if self.threads == 1 or self.rows is None else self._together(start)
+                    return (
+                        self._alone(start())
+                        if self.threads == 1 or self.rows is None
+                        else self._together(start)
+                    )
         finally:
             self._release(4 * self.keep // 7)  # what comes after a pass needs other memory
 
     def _alone(self, state: State) -> State:
         """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        return _filled(state, ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns))
+        return _filled(
+            state, ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns)
+        )
 
     def _together(self, start: Start) -> Any:
         """The state of several workers; after an error or an interrupt they end at their next batch."""
@@ -285,7 +299,8 @@ class Source:
         """The parts of one worker."""
         with one_of_many():
             return _filled(
-                state, takewhile(lambda _: not stop.is_set(), self.batches(state.columns, worker, self.threads))
+                state,
+                takewhile(lambda _: not stop.is_set(), self.batches(state.columns, worker, self.threads)),
             )
 
     def _release(self, keep: int) -> None:

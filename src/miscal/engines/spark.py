@@ -37,7 +37,9 @@ def unpacked(content: bytes) -> Packed:
 
 
 def _row(state: bytes | None, problem: str | None = None) -> Any:
-    return pa.record_batch([pa.array([state], pa.binary()), pa.array([problem], pa.string())], ["state", "problem"])
+    return pa.record_batch(
+        [pa.array([state], pa.binary()), pa.array([problem], pa.string())], ["state", "problem"]
+    )
 
 
 def _chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
@@ -83,7 +85,9 @@ def _collected(states: Any) -> Any:
         if not any(words in str(error) for words in OTHER_PYTHON):
             raise
         got = f"the driver runs {sys.executable} (Python {sys.version_info.major}.{sys.version_info.minor})"
-        hint = "set PYSPARK_PYTHON, before the session starts, to an interpreter that has miscal on every worker"
+        hint = (
+            "set PYSPARK_PYTHON, before the session starts, to an interpreter that has miscal on every worker"
+        )
         raise refusal(
             "must run the driver's Python, with miscal", where="Spark's workers", got=got, hint=hint
         ) from error
@@ -146,14 +150,21 @@ class SparkSource(Source):
         total = start()
         states = self._chosen(total.columns).mapInArrow(_task(start, joins=False), SCHEMA)
         if self.parts > STATES:
-            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_task(start, joins=True), SCHEMA)
+            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(
+                _task(start, joins=True), SCHEMA
+            )
         for state in _states(_collected(states)):
             total.merge(state)
         return total
 
 
 def recalibrated(
-    frame: Any, model: Any, probability: str | Sequence[str], *, column: str = "recalibrated", logit: bool = False
+    frame: Any,
+    model: Any,
+    probability: str | Sequence[str],
+    *,
+    column: str = "recalibrated",
+    logit: bool = False,
 ) -> Any:
     """A Spark DataFrame with one more column: the recalibrated probability of the event, or one for each class.
 
@@ -172,7 +183,9 @@ def recalibrated(
     check_named(names, known, "the Spark frame", known)
     text = model.to_json()
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
-    schema = StructType([*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)])
+    schema = StructType(
+        [*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)]
+    )
 
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         from importlib import import_module

@@ -47,7 +47,9 @@ class Ordered:
     def walk(self, members: np.ndarray) -> np.ndarray:
         """What the walk over a list of positions leaves behind, (WIDTH,)."""
         stats = np.empty(kernels.WIDTH)
-        kernels.walk_list(self.signed, self.observed, self.weight, self.second, self.largest, self.how, members, stats)
+        kernels.walk_list(
+            self.signed, self.observed, self.weight, self.second, self.largest, self.how, members, stats
+        )
         return stats
 
     @property
@@ -82,7 +84,9 @@ def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | N
     return Ordered(order, score[order], response[order], first, first * first, first, how)
 
 
-def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
+def _by(
+    score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None
+) -> np.ndarray:
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):
         if values is not None:
@@ -116,7 +120,9 @@ class Search:
 def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
     """Statistics of the walks over lists of positions."""
     block = max(1, -(-len(lists) // (4 * thread_count())))
-    parts = over_blocks(len(lists), lambda start, stop: [rows.walk(members) for members in lists[start:stop]], block)
+    parts = over_blocks(
+        len(lists), lambda start, stop: [rows.walk(members) for members in lists[start:stop]], block
+    )
     return np.concatenate(parts)
 
 
@@ -153,7 +159,12 @@ class PathSearch:
     def __init__(
         self, rows: Ordered, covariates: list[Covariate], seed: int, least: int, least_information: float
     ) -> None:
-        self.rows, self.covariates, self.least, self.least_information = rows, covariates, least, least_information
+        self.rows, self.covariates, self.least, self.least_information = (
+            rows,
+            covariates,
+            least,
+            least_information,
+        )
         self.seed, self.everyone = seed, rows.everyone
         self.marks = {kernels.fingerprint(self.everyone)}
         self.found: list[Found] = []
@@ -194,9 +205,18 @@ class PathSearch:
         anew for each path takes a tenth of the time.
         """
         lists = np.empty((2, self.everyone.size), np.int32) if lists is None else lists
-        own, alive, rows, turn, depth = self._own(path), list(range(len(self.covariates))), self.everyone, 0, 0
+        own, alive, rows, turn, depth = (
+            self._own(path),
+            list(range(len(self.covariates))),
+            self.everyone,
+            0,
+            0,
+        )
         while alive and depth < kernels.DEEPEST:
-            pick, upper = kernels.random_word(own, turn) % len(alive), kernels.random_word(own, turn + 1) >> 63
+            pick, upper = (
+                kernels.random_word(own, turn) % len(alive),
+                kernels.random_word(own, turn + 1) >> 63,
+            )
             one, column, turn = self.covariates[alive[pick]], alive[pick], turn + 2
             made = lists[depth & 1]
             threshold, found = kernels.half(one.codes, one.count, self._order(own, column), upper, rows, made)

@@ -124,10 +124,15 @@ class CellSums:
     ) -> None:
         kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
         if not pair.whole:
-            kernel, name, weight = full_real, f"{prefix}sums", weight if weight.size else locked(np.ones(pair.rows))
+            kernel, name, weight = (
+                full_real,
+                f"{prefix}sums",
+                weight if weight.size else locked(np.ones(pair.rows)),
+            )
             if not getattr(self, name).size:
                 setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
-        rows = np.zeros_like(self.rows) if prefix else self.rows  # those of the recalibrated score are the same
+        # Those of the recalibrated score are the same.
+        rows = np.zeros_like(self.rows) if prefix else self.rows
         count = NO_COUNT if pair.count is None else pair.count
         for column, place in enumerate(codes):
             own = self._cells(column)
@@ -148,7 +153,9 @@ class CellSums:
         """Add the sums of another part, cell i of its column c to cell places[c][i]; its further cells are empty."""
         self.settle()
         cells, others = [], []
-        for own, first, first_there in zip(places, self.firsts, _firsts(other["counts"].tolist()), strict=True):
+        for own, first, first_there in zip(
+            places, self.firsts, _firsts(other["counts"].tolist()), strict=True
+        ):
             cells.append(own + int(first))
             others.append(np.arange(own.size) + int(first_there))
         here, there = np.concatenate(cells), np.concatenate(others)

@@ -62,7 +62,9 @@ def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArra
     return adjusted
 
 
-def student_test(estimate: Floats, error: Floats, freedom: Floats | float, level: float) -> tuple[Floats, ...]:
+def student_test(
+    estimate: Floats, error: Floats, freedom: Floats | float, level: float
+) -> tuple[Floats, ...]:
     """Student's test of estimates that may be NaN: p-values, by themselves and by Holm's rule, and reaches.
 
     An estimate and the reach on both sides of it are intervals that hold all at once.
@@ -178,7 +180,8 @@ def cell_gap_intervals(
             noise = np.maximum(noise, sums.variance)
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         reach = student_reach(blocks, level / number) * np.sqrt(noise) / sums.weight
-        reach = np.nan_to_num(reach, nan=np.inf)  # one row or cluster whose residual is 0 says nothing of the others
+        # One row or cluster whose residual is 0 says nothing of the others.
+        reach = np.nan_to_num(reach, nan=np.inf)
         return np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
 
 
@@ -251,7 +254,12 @@ def _mean_events(
 
 
 def _inverted(
-    events: Floats, size: Floats, ratio: Floats, swapped: NDArray[np.bool_], half: float, start: tuple[Floats, Floats]
+    events: Floats,
+    size: Floats,
+    ratio: Floats,
+    swapped: NDArray[np.bool_],
+    half: float,
+    start: tuple[Floats, Floats],
 ) -> tuple[Floats, Floats]:
     """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
 
@@ -262,7 +270,8 @@ def _inverted(
     lower = np.repeat([True, False], events.size)
     count, trials = np.tile(events, 2), np.tile(size, 2)
     spread, side = np.tile(ratio, 2), np.tile(swapped, 2)
-    ends = np.where(lower, 0.0, trials)  # where as few or as many events happened as can, the bound is the end
+    # Where as few or as many events happened as can, the bound is the end.
+    ends = np.where(lower, 0.0, trials)
     outer, inner = ends, np.maximum(count, 1e-12)
     target = math.sqrt(-math.log(half))
     last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
@@ -343,7 +352,9 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     return made, spreads
 
 
-def _partly_pooled(value: Floats, noise: Floats, parents: list[Integers]) -> tuple[Floats, Floats, tuple[float, ...]]:
+def _partly_pooled(
+    value: Floats, noise: Floats, parents: list[Integers]
+) -> tuple[Floats, Floats, tuple[float, ...]]:
     """Means and standard deviations of the levels given all data, and the spread of each height of the tree.
 
     Upwards a parent's value is the precision-weighted mean of its family; downwards each is drawn to its parent's.

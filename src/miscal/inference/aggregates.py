@@ -215,7 +215,9 @@ def aggregate_null(
     return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
-def drawn_values(stream: Draws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int) -> Floats:
+def drawn_values(
+    stream: Draws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int
+) -> Floats:
     """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
 
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.
@@ -329,11 +331,19 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
-    return root(lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14)
+    return root(
+        lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14
+    )
 
 
 def kuiper_p_value(
-    walk: Walk, how: Judging, *, events: float, happened: float = 0.0, ties: Sums | None = None, draws: int = DRAWS
+    walk: Walk,
+    how: Judging,
+    *,
+    events: float,
+    happened: float = 0.0,
+    ties: Sums | None = None,
+    draws: int = DRAWS,
 ) -> NullSummary:
     """Compare a walk's range over Σw, cut between distinct keys, with noise.
 
@@ -428,7 +438,9 @@ def smooth_noise(
     if pair.cluster is not None:
         return NullSummary.unknown(value, "no p-value with clusters")
     if effective_events_of(pair) < EFFECTIVE_EVENTS:  # for the masses to be normal
-        return NullSummary.unknown(value, f"no p-value: fewer than {EFFECTIVE_EVENTS:.0f} events are expected")
+        return NullSummary.unknown(
+            value, f"no p-value: fewer than {EFFECTIVE_EVENTS:.0f} events are expected"
+        )
     rng = np.random.default_rng(random_state)
 
     def block(deviation: np.ndarray, _first: int, count: int) -> np.ndarray:
@@ -436,7 +448,9 @@ def smooth_noise(
         return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
 
     model, happened = (node_deviations(pair, NODES, kind) for kind in (null, "residual"))
-    found = max_statistic_p(value, partial(block, model), draws, at_least=draws, method="simulation on a grid")
+    found = max_statistic_p(
+        value, partial(block, model), draws, at_least=draws, method="simulation on a grid"
+    )
     quantile = found.quantile
     if null != "residual":
         # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from miscal.data.libraries import special
 from miscal.inference.residual import TOO_SMALL, residual_p_values, simulated
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Floats,
+    Integers,
+    Judging,
+    Sums,
+    effective_events,
+)
 from miscal.kernels.simulate import exact_tails
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
@@ -29,7 +37,9 @@ def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def tails(
+    events: Floats, mean: Floats, variance: Floats, size: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)

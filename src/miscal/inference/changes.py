@@ -85,7 +85,9 @@ def changes(
         both = 2.0 * shared[1:] / (sums.weight[1:] * sums.weight[:-1])
     apart = own[1:] + own[:-1]
     error, mirrored = (np.sqrt(np.maximum(variance, 0.0)) for variance in (apart - both, apart + both))
-    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if clustered else 2)) & (error > 0) & (mirrored > 0)
+    possible = (
+        _large(sums, how) & (fewer >= (LEAST_CLUSTERS if clustered else 2)) & (error > 0) & (mirrored > 0)
+    )
     change = np.where(possible, gap[1:] - gap[:-1], np.nan)
     turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
     least = fewer - 1.0 if freedom is None else np.minimum(fewer - 1.0, freedom)
@@ -154,7 +156,9 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
     >>> rng = np.random.default_rng(0)
     >>> n, p = np.full(120, 400.0), np.full(120, 80.0)
     >>> off = np.convolve(rng.normal(size=140), 0.7 ** np.arange(20), "same")[:120]
-    >>> days = Sums(n, n, n, p, p + 20 * off + 8 * rng.normal(size=120), np.full(120, 64.0), np.full(120, 64.0))
+    >>> days = Sums(
+    ...     n, n, n, p, p + 20 * off + 8 * rng.normal(size=120), np.full(120, 64.0), np.full(120, 64.0)
+    ... )
     >>> bool(day_noise(days, np.arange(120) // 30).times(np.array([30.0]))[0] > 10)
     True
     """

@@ -26,7 +26,8 @@ MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
 TERMS = 8
 ALIKE = 0.95  # the largest ρ
 CHUNK = 16  # draws made at once
-KEPT, KEPT_ROWS = 64, 1 << 13  # chunks, 999 draws, of so many rows at most, kept for the next test of them: 32 MiB
+# Chunks, 999 draws, of so many rows at most, kept for the next test of them: 32 MiB.
+KEPT, KEPT_ROWS = 64, 1 << 13
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB
 GROUPS = 4096
 GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
@@ -40,7 +41,9 @@ def few_clusters(cluster: Integers | None, count: Integers | None, values: float
     return bool(np.unique(cluster).size <= MOST_CLUSTERS)
 
 
-def _normals(seed: int, number: int, groups: int, rows: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _normals(
+    seed: int, number: int, groups: int, rows: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What clusters and rows have of their own in a chunk of draws; the tests of all columns draw the same."""
     random = np.random.default_rng([seed, number])
     shared = random.standard_normal((CHUNK, groups), dtype=np.float32)
@@ -67,7 +70,13 @@ class Latent:
 
     @classmethod
     def of(
-        cls, cluster: Integers, predicted: Floats, happened: NDArray[Any], weight: Floats, threshold: Floats, seed: int
+        cls,
+        cluster: Integers,
+        predicted: Floats,
+        happened: NDArray[Any],
+        weight: Floats,
+        threshold: Floats,
+        seed: int,
     ) -> "Latent":
         """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles."""
         code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
@@ -134,7 +143,9 @@ class ClusterDraws:
         filled = np.flatnonzero(np.diff(self.offsets))
         out = np.tile(self.mean, (count, 1))
         for start, residual in self.steps(first, count) if filled.size else ():
-            out[start : start + len(residual), filled] += np.add.reduceat(residual, self.offsets[filled], axis=1)
+            out[start : start + len(residual), filled] += np.add.reduceat(
+                residual, self.offsets[filled], axis=1
+            )
         return out
 
 

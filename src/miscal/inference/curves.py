@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike
 
 from miscal.data.checks import number, one_of, whole
 from miscal.data.libraries import sparse, special
-from miscal.inference.local_regression import Fit, Rows, Windows, find_windows, fit_at, line_of, operator, powers_at
+from miscal.inference.local_regression import (
+    Fit,
+    Rows,
+    Windows,
+    find_windows,
+    fit_at,
+    line_of,
+    operator,
+    powers_at,
+)
 from miscal.inference.sums import Floats, Integers
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
@@ -147,7 +156,9 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     return Smooth(where.points, fit.values, error, freedom, sigma, np.nan, correlations)
 
 
-def _clustered(rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit) -> tuple[Floats, Floats]:
+def _clustered(
+    rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit
+) -> tuple[Floats, Floats]:
     """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise."""
     groups = int(codes.max()) + 1
     factor = groups / (groups - 1.0) if groups > 1 else np.nan
@@ -196,7 +207,8 @@ def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, f
     root = np.sqrt(many)
     rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, None] * root
     product = rest @ rest.T
-    two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
+    # Contrasts inside ties are left as they are.
+    two = float((product * product).sum()) + rows.total - root.size
     return delta, delta * delta / two
 
 
@@ -223,7 +235,9 @@ def _correlations(rows: Rows, scores: Floats, codes: Integers, where: Windows, f
     block = np.arange(rows.x.size) * blocks // rows.x.size
     for each in scores:
         mass = rows.per_value(each * each) + 1e-300
-        places = rows.x if blocks == rows.x.size else np.bincount(block, mass * rows.x) / np.bincount(block, mass)
+        places = (
+            rows.x if blocks == rows.x.size else np.bincount(block, mass * rows.x) / np.bincount(block, mass)
+        )
         matrix = operator(rows.x, where, fit, places)
         summed = sparse.csr_array((each, (rows.per_row(block), codes)), (blocks, int(codes.max()) + 1))
         covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T

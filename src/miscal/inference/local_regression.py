@@ -15,7 +15,8 @@ from miscal.kernels.threads import over_blocks
 EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
 TOGETHER = 512  # points that are one task
 CELL = 4  # values of the smallest cells for each node that stands for them, as in `kernels.loess`
-NODES = {0: 14, 2: 23, 4: 45}  # one more than the degrees of the sums: tricube times t^4, operator weights to a power
+# One more than the degrees of the sums: tricube times t^4, operator weights to a power.
+NODES = {0: 14, 2: 23, 4: 45}
 
 
 class Line(NamedTuple):
@@ -172,7 +173,9 @@ def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
         centre, half = low + high, high - low
         basis = chebyshev.chebvander((places - centre) / half, nodes - 1)  # (cells, n, degrees)
         sums = (np.stack(below, axis=1) @ basis) @ back.T
-        parts.append(np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(rows, -1)]))
+        parts.append(
+            np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(rows, -1)])
+        )
         cell = 2 * nodes
     return Line(np.hstack(parts), x.size, nodes)
 

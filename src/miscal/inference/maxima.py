@@ -115,7 +115,9 @@ def subpopulation_noise(
     if not flips:
         happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)).take(rows.order), flips, seed)
         own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
-        summary = replace(summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own)))
+        summary = replace(
+            summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own))
+        )
     words = {"simulation": "outcomes drawn from the predictions"}.get(drawn, drawn)
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
@@ -143,7 +145,8 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray) -> MaximumNoise:
     """
     unit = deviations(stats)[0]
     rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
-    events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)  # of rows of equal weight, as noisy
+    # Of rows of equal weight, as noisy.
+    events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)
     judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST)
     judged[0] = True
     tests = int(judged.sum())
@@ -251,7 +254,9 @@ def neighbourhood_noise(
         return highest
 
     z = np.abs(local.z[centres])
-    tested = aggregates.max_statistic_p(float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER)
+    tested = aggregates.max_statistic_p(
+        float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER
+    )
     worst = float(np.nanmax(np.abs(local.gap)))
     found = aggregates.summary_of_draws(worst, np.concatenate(plain), method="simulation")
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))

@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from miscal.inference.cells import equal_weights, matched_trials
 from miscal.inference.clusters import ClusterDraws, few_clusters
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Judging, Sums, effective_events
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Floats,
+    Integers,
+    Judging,
+    Sums,
+    effective_events,
+)
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation import simulated_maxima
 from miscal.kernels.threads import over_blocks
@@ -86,7 +94,9 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
     return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
 
 
-def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Block) -> Draws:
+def _sparse(
+    flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Block
+) -> Draws:
     """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
 
     Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
@@ -95,7 +105,8 @@ def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks 
     the noise.
     """
     within = whole = 1.0
-    if blocks is not None:  # how much more sums over clusters deviate than sums over rows, in a cell and over all
+    # How much more sums over clusters deviate than sums over rows, in a cell and over all.
+    if blocks is not None:
         over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
         apart = max(float(np.sum(sums.residual2)), 1e-300)
         squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)])
@@ -117,7 +128,9 @@ def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws
     stretch = np.ones(sums.rows.size) if how.stretch is None else how.stretch
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         deviation = stretch * np.sqrt(sums.residual2 if blocks is None else blocks.squares())
-        return Draws("residuals", _of_cells(simulate.draw_normal, (sums.predicted * 1.0, deviation), how.seed))
+        return Draws(
+            "residuals", _of_cells(simulate.draw_normal, (sums.predicted * 1.0, deviation), how.seed)
+        )
     cells = blocks.cells()
     residual = blocks.residual * stretch[cells]
     rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
@@ -163,7 +176,8 @@ def _matched(sums: Sums, seed: np.uint64) -> Block:
     equal = equal_weights(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = sums.predicted / sums.weight
-        live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)  # else certain, but for digits
+        # Else certain, but for digits.
+        live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)
         spread = sums.variance / (sums.weight * rate * (1.0 - rate))
         scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
         size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)

@@ -19,7 +19,8 @@ from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Judging, Sums
 
 PIECES = 200  # of equal information, into which a key is cut
-SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
+# Polynomials along a key, the constant among them.
+SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}
 OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
 SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
@@ -69,7 +70,9 @@ def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) ->
     0.005
     """
     draws = len(drawn) - 1
-    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T]) / (draws + 1.0)
+    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T]) / (
+        draws + 1.0
+    )
     shares = np.array([SHARES.get(name, 1.0) for name in names])
     p_value = float(_reached(combined(alone, shares))[-1] / (draws + 1.0))
     finer = len(names) * min([each for each in known if not math.isnan(each)], default=math.inf)
@@ -87,7 +90,9 @@ def combined(alone: Floats, shares: Floats) -> Floats:
 def _reached(values: Floats) -> Floats:
     """How many values are at least as large as each, up to rounding."""
     ordered = np.sort(values)
-    return np.asarray(values.size - np.searchsorted(ordered, values - 1e-9 * np.abs(values), side="left"), np.float64)
+    return np.asarray(
+        values.size - np.searchsorted(ordered, values - 1e-9 * np.abs(values), side="left"), np.float64
+    )
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,16 @@ from miscal.data.checks import one_of
 from miscal.data.libraries import special
 from miscal.data.responses import Units
 from miscal.data.vectors import Floats, Integers
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Judging, KeptInPart, Null, Spread, Sums, effective_events
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Judging,
+    KeptInPart,
+    Null,
+    Spread,
+    Sums,
+    effective_events,
+)
 from miscal.kernels.simulate import simulated_tails
 from miscal.pairs import Pair
 from miscal.pooling.cells import Ranges
@@ -20,7 +29,8 @@ from miscal.pooling.cells import Ranges
 STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
 FEW_BLOCKS = 25  # below it signs are flipped in simulation; from it the studentised sum is used
-CRITICAL = 3.3  # standard deviations: once in a thousand where weights and outcomes have nothing to do with each other
+# Standard deviations: once in a thousand where weights and outcomes have nothing to do with each other.
+CRITICAL = 3.3
 LEAST_TRIALS = 30.0  # of neighbouring scores that are taken together
 
 
@@ -37,7 +47,9 @@ class Blocks(NamedTuple):
 
     def squares(self) -> Floats:
         """Give ΣD² of each cell."""
-        return np.asarray(np.bincount(self.cells(), self.residual**2, self.offsets.size - 1), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.cells(), self.residual**2, self.offsets.size - 1), dtype=np.float64
+        )
 
 
 def cluster_blocks(rows: CellRows) -> Blocks:
@@ -149,7 +161,9 @@ def sums_depend_on_outcome(sums: Floats) -> bool:
     trials = used[:, :, TRIALS].sum(axis=1)
     if not trials.size:
         return False
-    group = np.minimum(np.floor((np.cumsum(trials) - trials) / LEAST_TRIALS), trials.sum() // LEAST_TRIALS - 1)
+    group = np.minimum(
+        np.floor((np.cumsum(trials) - trials) / LEAST_TRIALS), trials.sum() // LEAST_TRIALS - 1
+    )
     cells = np.add.reduceat(used, np.flatnonzero(np.diff(group, prepend=-2.0)), axis=0)
     both = cells.sum(axis=1)
     mean, rate = both[:, WEIGHT] / both[:, TRIALS], both[:, PREDICTED] / both[:, TRIALS]
@@ -192,7 +206,9 @@ class Noise:
 
     def judging(self, **cells: Any) -> Judging:
         """How cells of such noise are judged, given what is known of them."""
-        known = {name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")}
+        known = {
+            name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
+        }
         return Judging(**known, usual=self.spread is not None, **cells)
 
     def sums(self, made: Tally | Sums) -> Sums:
@@ -204,7 +220,9 @@ class Noise:
         return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
 
 
-OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+OUTCOME_WEIGHTS = Noise(
+    "residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True
+)
 BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
 
 
@@ -215,8 +233,12 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
     """
     one_of("null", null, ("bernoulli", "residual"))
     if not pair.binary:
-        reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
-        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair), binary=False, units=pair.units)
+        reason = (
+            "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
+        )
+        return Noise(
+            "residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair), binary=False, units=pair.units
+        )
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS if classes is not None else by_kept_outcomes(_sums_of_rows(pair))
     if pair.cluster is not None:
@@ -229,7 +251,9 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 def by_kept_outcomes(sums: Sums) -> Noise:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
     quiet = "no cell is taken for quieter than is usual for its predictions"
-    return replace(OUTCOME_WEIGHTS, reason=f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}.", spread=KeptInPart.of(sums))
+    return replace(
+        OUTCOME_WEIGHTS, reason=f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}.", spread=KeptInPart.of(sums)
+    )
 
 
 def _sums_of_rows(pair: Pair) -> Sums:
@@ -249,12 +273,15 @@ def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
     if classes is not None:
         columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
         events = [(pair.observed == k, own) for k, own in columns]
-    return any(sums_depend_on_outcome(weight_sums(pair.weight, happened, score)) for happened, score in events)
+    return any(
+        sums_depend_on_outcome(weight_sums(pair.weight, happened, score)) for happened, score in events
+    )
 
 
 LEAST_EVENTS = 25.0  # expected of the rarer side: below, sums are not normal in their tails
 TERMS = 12
-BOTH_SIDES = 1.64  # standard errors that each of two ranges must be off to be said to disagree, if the average is off
+# Standard errors that each of two ranges must be off to be said to disagree, if the average is off.
+BOTH_SIDES = 1.64
 OTHER = 0.5  # of the larger turn of a walk: from there on the smaller turn makes it uneven
 
 
@@ -275,7 +302,8 @@ def kuiper_bridge_p(x: Floats) -> Floats:
     >>> kuiper_bridge_p(np.array([1.747, 0.0])).round(3).tolist()
     [0.05, 1.0]
     """
-    squared = np.minimum(np.asarray(x, dtype=np.float64), 1e3) ** 2  # beyond it the probability is 0 all the same
+    # Beyond it the probability is 0 all the same.
+    squared = np.minimum(np.asarray(x, dtype=np.float64), 1e3) ** 2
     k2 = np.arange(TERMS, 0.0, -1.0) ** 2 * squared[..., np.newaxis]
     total = np.sum(2.0 * (4.0 * k2 - 1.0) * np.exp(-2.0 * k2), axis=-1)
     return np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0))
@@ -322,7 +350,9 @@ def bridge(off: Floats, variance: Floats) -> Floats:
     return np.asarray(np.cumsum(off, axis=-1) - off.sum(axis=-1, keepdims=True) * passed)
 
 
-def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tuple[str, tuple[tuple[int, int], ...]]:
+def form_of(
+    off: Floats, variance: Floats, *, average: bool, shape: bool
+) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The form of one place's error, and the first and last cell of the score of the two ranges that disagree.
 
     average, shape : which of its two tests are beyond noise. Where both are, ranges disagree only if each is off.

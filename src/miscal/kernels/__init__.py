@@ -23,7 +23,9 @@ def _install() -> None:
     asked = os.environ.get("MISCAL_KERNELS")
     built = asked or ("x86_64_v3" if processor.has_x86_64_v3() else "any")
     if asked and importlib.util.find_spec(f"{__name__}.{asked}") is None:
-        raise ImportError(f"MISCAL_KERNELS={asked} names no build of the kernels: any or x86_64_v3, or nothing")
+        raise ImportError(
+            f"MISCAL_KERNELS={asked} names no build of the kernels: any or x86_64_v3, or nothing"
+        )
     for name in KERNELS:
         module = importlib.import_module(f"{__name__}.{built}.{name}")
         sys.modules[f"{__name__}.{name}"] = globals()[name] = module

@@ -45,7 +45,9 @@ def class_means(
             start += rows
 
 
-def draw_classes(probability: Table, weight: Floats, codes: CodeTable, first: Word, seed: Word, out: CubeOut) -> None:
+def draw_classes(
+    probability: Table, weight: Floats, codes: CodeTable, first: Word, seed: Word, out: CubeOut
+) -> None:
     """Fill out[draw, class, cell] with Σ w over rows whose drawn class is that one: one categorical draw a row.
 
     probability : (n, K); weight : (n,), or empty when all are 1; codes : (n, K), the cell of a row and class.
@@ -90,7 +92,9 @@ def class_residuals(
             times: cython.double = weight[row] if len(weight) else 1.0
             own: Index = outcome[row]
             for k in range(probability.shape[1]):
-                out[group[row], k, codes[row, k]] += times * ((1.0 if own == k else 0.0) - probability[row, k])
+                out[group[row], k, codes[row, k]] += times * (
+                    (1.0 if own == k else 0.0) - probability[row, k]
+                )
 
 
 def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:

@@ -20,9 +20,12 @@ from cython.cimports.miscal.kernels.kinds import (
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
-CELL = cython.declare(Index, 4)  # values of the smallest cells for each of their nodes, as in `local_regression`
-SAFE = cython.declare(cython.double, 1e-5)  # a norm below this share of its power is taken again, from the rows alone
-SINGULAR = cython.declare(cython.double, 1e-26)  # below this share (1e-13 squared) the local design has lost a degree
+# Values of the smallest cells for each of their nodes, as in `local_regression`.
+CELL = cython.declare(Index, 4)
+# A norm below this share of its power is taken again, from the rows alone.
+SAFE = cython.declare(cython.double, 1e-5)
+# Below this share (1e-13 squared) the local design has lost a degree.
+SINGULAR = cython.declare(cython.double, 1e-26)
 
 # Room for the places t of what a point sees, their tricube weights, these times the sums' weights, and two more.
 Room = cython.struct(place=NumbersOut, bell=NumbersOut, mass=NumbersOut, square=NumbersOut, other=NumbersOut)
@@ -30,7 +33,9 @@ Room = cython.struct(place=NumbersOut, bell=NumbersOut, mass=NumbersOut, square=
 
 @cython.cfunc
 @cython.nogil
-def gather(line: Table, distinct: Index, nodes: Index, begin: Index, end: Index, near: TableOut, at: Index) -> Index:
+def gather(
+    line: Table, distinct: Index, nodes: Index, begin: Index, end: Index, near: TableOut, at: Index
+) -> Index:
     """Copy what stands for the values begin..end: the nodes of the largest cells between them, and the values beside.
 
     Return where the next belongs.
@@ -48,7 +53,11 @@ def gather(line: Table, distinct: Index, nodes: Index, begin: Index, end: Index,
             start += begin // cell * nodes
             stop = begin + cell
         for v in range(line.shape[0]):
-            memcpy(cython.address(near[v, at]), cython.address(line[v, start]), length * cython.sizeof(cython.double))
+            memcpy(
+                cython.address(near[v, at]),
+                cython.address(line[v, start]),
+                length * cython.sizeof(cython.double),
+            )
         at += length
         begin = stop
     return at
@@ -121,7 +130,11 @@ def at_points(
     near: TableOut = np.empty((line.shape[0], pitch))
     room: TableOut = np.empty((5, pitch))
     of = cython.declare(Room)
-    of.place, of.bell, of.mass = cython.address(room[0, 0]), cython.address(room[1, 0]), cython.address(room[2, 0])
+    of.place, of.bell, of.mass = (
+        cython.address(room[0, 0]),
+        cython.address(room[1, 0]),
+        cython.address(room[2, 0]),
+    )
     of.square, of.other = cython.address(room[3, 0]), cython.address(room[4, 0])
     with cython.nogil:
         for i in range(points.shape[0]):

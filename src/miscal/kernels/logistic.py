@@ -101,7 +101,8 @@ def score_pass(
     out: TableOut = result
     room = cython.declare(cython.double[3072])  # the weights of a run, and what a pass makes of them
     w, x, e, d, h, cost = room, room + 512, room + 1024, room + 1536, room + 2048, room + 2560
-    features = cython.declare(cython.double[2048])  # four of RUN rows, the first the intercept's, the last scratch
+    # Four of RUN rows, the first the intercept's, the last scratch.
+    features = cython.declare(cython.double[2048])
     start: Index = 0
     with cython.nogil:
         for i in range(RUN):

@@ -24,7 +24,8 @@ Kernel = str | Weigh
 # Mean points of a cell, the cells weighted by their points, from which divide and conquer is quicker than pairs, by
 # dimension: measured on one thread with two columns.
 CROSSOVER = {1: 150, 2: 450}
-FLATTEST, STEEPEST = 1e-290, 1e300  # scales: so that distances times them are 0 or not, and FAR times them is not 0
+# Scales: so that distances times them are 0 or not, and FAR times them is not 0.
+FLATTEST, STEEPEST = 1e-290, 1e300
 DEVICE_WORK = 2e9  # pairs times features from which an accelerator is worth its import
 FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0 and not NaN
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference of a sweep
@@ -117,7 +118,8 @@ def local_sums(
             sums[b][order] = laplacian_sums(problem, float(scales[b]))
     elif not flat.all():
         sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)
-    if flat.any() and not callable(kernel):  # every weight is 1: the same for all rows of a cell, to the last digit
+    # Every weight is 1: the same for all rows of a cell, to the last digit.
+    if flat.any() and not callable(kernel):
         codes = _codes(problem.starts)
         totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
         sums[np.ix_(flat, order)] = np.stack(totals, axis=1)[_codes(problem.query_starts)]
@@ -212,10 +214,15 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
     tiles = _tiles(problem, problem.counts_itself)
     if not problem.counts_itself:
         size = 1 + len(tiles) // 256
-        over_blocks(len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size)
+        over_blocks(
+            len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size
+        )
         return
     shares = max(1, min(SHARES, BUDGET // max(1, sums.nbytes), len(tiles)))
-    parts, own = np.zeros((shares, *sums.shape)), [np.ascontiguousarray(tiles[i::shares]) for i in range(shares)]
+    parts, own = (
+        np.zeros((shares, *sums.shape)),
+        [np.ascontiguousarray(tiles[i::shares]) for i in range(shares)],
+    )
     over_blocks(shares, lambda i, _: add_tiles(*given, own[i], True, reference, parts[i]), block=1)
     sums += parts.sum(axis=0) + problem.values
 
@@ -243,7 +250,9 @@ def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
             last = min(first + size, stop)
             weights = np.array(given(problem.queries[first:last], problem.points[low:high]), float)
             if weights.shape != (last - first, high - low):
-                raise ValueError(f"it gave the shape {weights.shape} for {last - first} and {high - low} points")
+                raise ValueError(
+                    f"it gave the shape {weights.shape} for {last - first} and {high - low} points"
+                )
             if not ((weights >= 0) & (weights < np.inf)).all():
                 raise ValueError("it gave a weight that is negative, infinite or not a number")
             if problem.same and not problem.own:

@@ -84,7 +84,9 @@ def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
                 i += 1
 
 
-def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Floats, result: IntegerTableOut) -> None:
+def add_exact(
+    codes: Buckets, predicted: Floats, observed: Outcomes, weight: Floats, result: IntegerTableOut
+) -> None:
     """Residuals with whole-number weights per bucket: result (buckets, 4) int64 = limbs of falls and of rises.
 
     A row with outcome 0 falls by its prediction, a row with outcome 1 rises by one minus its prediction.
@@ -167,7 +169,9 @@ def bucket_codes(
             _positions(values, first, rows, low, high, base, scale, absent, positions)
             for i in range(rows):
                 stretch: Index = cython.cast(Index, positions[i])
-                codes[first + i] = cython.cast(int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch])
+                codes[first + i] = cython.cast(
+                    int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch]
+                )
             first += rows
 
 
@@ -196,7 +200,9 @@ def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> No
             out[i] = out[i] * times + numbers[places[i] if places[i] >= 0 else last]
 
 
-def strips(values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut) -> None:
+def strips(
+    values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut
+) -> None:
     """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
     with cython.nogil:
         for i in range(len(values)):

@@ -93,7 +93,9 @@ def walk(
 
 @cython.cfunc
 @cython.nogil
-def part(order: cython.pointer(uint32_t), size: Index, middle: Index, spare: cython.pointer(uint32_t)) -> cython.void:
+def part(
+    order: cython.pointer(uint32_t), size: Index, middle: Index, spare: cython.pointer(uint32_t)
+) -> cython.void:
     """Put the points below the middle first, both parts in the order they had."""
     below: Index = 0
     above: Index = 0
@@ -176,7 +178,13 @@ def add_tiles(
                         continue
                     point, own = cython.address(queries[i, 0]), own_place[i] - low
                     distances(
-                        cython.address(points[0, low]), points.shape[1], points.shape[0], point, size, square, distance
+                        cython.address(points[0, low]),
+                        points.shape[1],
+                        points.shape[0],
+                        point,
+                        size,
+                        square,
+                        distance,
                     )
                     if own >= 0 and own < size:
                         distance[own] = far()

@@ -77,7 +77,12 @@ def simulated_tails(
 @cython.cfunc
 @cython.nogil
 def _add_binomial(
-    table: FloatsOut, size: Index, low: Index, trials: cython.double, probability: cython.double, share: cython.double
+    table: FloatsOut,
+    size: Index,
+    low: Index,
+    trials: cython.double,
+    probability: cython.double,
+    share: cython.double,
 ) -> cython.void:
     """Add `share` times the binomial's mass to table[i] = mass(low + i): all of its mass lies there."""
     odds: cython.double = probability / max(1.0 - probability, 1e-12)
@@ -124,7 +129,8 @@ def _lowest(mean: cython.double, deviation: cython.double) -> Index:
 @cython.nogil
 def _span(mean: cython.double, deviation: cython.double, trials: cython.double) -> Index:
     """How many numbers have a mass that is looked up."""
-    high: cython.double = min(mean + 9.0 * deviation + 25.0, ceil(trials))  # trials may be more than an integer holds
+    # Trials may be more than an integer holds.
+    high: cython.double = min(mean + 9.0 * deviation + 25.0, ceil(trials))
     return cython.cast(Index, high) - _lowest(mean, deviation) + 1
 
 

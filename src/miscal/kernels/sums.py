@@ -17,7 +17,8 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count
-AHEAD = 32  # rows; long enough for a cell to come from the third cache, short enough for it to stay in the first
+# Rows; long enough for a cell to come from the third cache, short enough for it to stay in the first.
+AHEAD = 32
 FAR = 1 << 15  # cells of 16 bytes from which on they no longer fit beside the rows in the second cache
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
@@ -52,7 +53,12 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
 
 
 def binned_means(
-    values: Floats, predicted: Floats, observed: Outcomes, edges: Strided, uniform: cython.bint, packed: WordTableOut
+    values: Floats,
+    predicted: Floats,
+    observed: Outcomes,
+    edges: Strided,
+    uniform: cython.bint,
+    packed: WordTableOut,
 ) -> None:
     """As `coded_means` by bins of `values`, found while the rows are in the cache."""
     bins: Index = len(edges) - 1
@@ -63,7 +69,12 @@ def binned_means(
             rows: Index = min(SUB_BLOCK, len(values) - start)
             if uniform:
                 uniform_index(
-                    cython.address(values[start]), rows, edges[0], edges[bins], edges, cython.address(codes[0])
+                    cython.address(values[start]),
+                    rows,
+                    edges[0],
+                    edges[bins],
+                    edges,
+                    cython.address(codes[0]),
                 )
             else:
                 edge_index(cython.address(values[start]), rows, edges, cython.address(codes[0]))
@@ -80,7 +91,9 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
         for cell in range(packed.shape[0]):
             result[cell, 0] += cython.cast(Integer, packed[cell, 1] & most)
             result[cell, 1] += cython.cast(Integer, (packed[cell, 1] >> 24) & most)
-            result[cell, 2] += cython.cast(Integer, ((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS))
+            result[cell, 2] += cython.cast(
+                Integer, ((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS)
+            )
             result[cell, 3] += cython.cast(Integer, packed[cell, 0] & LOW_MASK)
 
 
@@ -223,7 +236,9 @@ def _empty(
     cells[cell, :] = 0
 
 
-def settle_packed(cells: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut) -> None:
+def settle_packed(
+    cells: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
+) -> None:
     """Empty all cells into rows and limbs (cells, 6, 2) of both probabilities; `after` is empty where there is one."""
     with cython.nogil:
         for cell in range(cells.shape[0]):
@@ -248,6 +263,9 @@ def add_rows(
                 first: Index = cython.cast(Index, firsts[column])
                 for i in range(rows):
                     cell: Index = first + codes[column, start + i]
-                    if add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK == FULL:
+                    if (
+                        add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK
+                        == FULL
+                    ):
                         _empty(cells, cell, sums, limbs, after)
             start += rows

@@ -10,7 +10,14 @@ from functools import lru_cache
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor, log
-from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
+from cython.cimports.miscal.kernels.arithmetic import (
+    LOW_BITS,
+    LOW_MASK,
+    SUB_BLOCK,
+    add_limbs,
+    grid,
+    logarithm,
+)
 from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS, CodesOut, Floats, FloatsOut,
     Index, Integer, IntegerCubeOut, IntegersOut, IntegerTable, Outcomes, Strided, Table, TableOut,
@@ -19,7 +26,8 @@ from cython.cimports.miscal.kernels.places import edge_index
 
 GIVEN, ENTROPY, CONFIDENCE = AS_GIVEN, BY_ENTROPY, BY_CONFIDENCE
 VARIATION_RATIO, QUALITATIVE = BY_VARIATION_RATIO, BY_QUALITATIVE
-NEAR = 2.0**40  # computed variations are compared with edges on the grid 1 / NEAR, so that rounding decides nothing
+# Computed variations are compared with edges on the grid 1 / NEAR, so that rounding decides nothing.
+NEAR = 2.0**40
 
 
 @lru_cache(maxsize=16)

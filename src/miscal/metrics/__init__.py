@@ -61,7 +61,9 @@ METRICS: dict[str, Metric] = {
     "average_local_calibration_error": LOCAL,
     "variable_calibration_error": Metric("variable", exact=True, options={"strategy": "uniform"}, means=ANY),
     "variable_calibration_curve": Metric("curves", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}),
-    "rank_variables": Metric("variable", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}),
+    "rank_variables": Metric(
+        "variable", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
+    ),
     "field_calibration_error": Metric("field", exact=True, means=ANY),
     "field_relative_calibration_error": Metric("field", exact=True, means={"zero": "drop"}, degree=0),
     "probability_calibration_error": Metric("field"),

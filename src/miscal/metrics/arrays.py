@@ -24,7 +24,8 @@ class Given:
 
     def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
         self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight, response)
-        self.scale = self.predictions.units.scale  # what an error is multiplied by to be in the units of the response
+        # What an error is multiplied by to be in the units of the response.
+        self.scale = self.predictions.units.scale
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
         self.kept: np.ndarray | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
@@ -60,7 +61,9 @@ class Given:
     def kept_rows(self, values: np.ndarray, where: str) -> np.ndarray:
         """Those of the rows given that have a weight."""
         if values.shape[:1] != (self.rows,):
-            raise refusal(f"must have one value a row ({self.rows})", where=where, got=f"its shape is {values.shape}")
+            raise refusal(
+                f"must have one value a row ({self.rows})", where=where, got=f"its shape is {values.shape}"
+            )
         return values if self.kept is None else values[self.kept]
 
 
@@ -72,7 +75,9 @@ def norm_power(norm: Norm) -> float:
     power = {"l1": 1.0, "l2": 2.0, "max": np.inf}.get(norm) if isinstance(norm, str) else norm
     if isinstance(power, (int, float, np.number)) and not isinstance(power, bool) and power >= 1:
         return float(power)
-    raise refusal("must be 'l1', 'l2', 'max' or a number of at least 1", where="'norm'", got=f"it is {norm!r}")
+    raise refusal(
+        "must be 'l1', 'l2', 'max' or a number of at least 1", where="'norm'", got=f"it is {norm!r}"
+    )
 
 
 def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.ndarray:
@@ -94,7 +99,9 @@ def variable_columns(variable: Any) -> list[Column]:
     if not isinstance(variable, dict) and len(getattr(variable, "shape", ())) != 2:
         return [column("variable", variable, where="'variable'")]
     start = "variable " if isinstance(variable, np.ndarray) else ""
-    return [column(f"{start}{name}", values) for name, values in named_columns(variable, "'variable'").items()]
+    return [
+        column(f"{start}{name}", values) for name, values in named_columns(variable, "'variable'").items()
+    ]
 
 
 Asked = ParamSpec("Asked")

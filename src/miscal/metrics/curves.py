@@ -105,10 +105,12 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     low, high = interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
     if rows.weight.ndim:  # the smallest value that reaches the share of weight
         reached = np.cumsum(rows.per_value(rows.weight * rows.count))
-        wanted = shares * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
+        # So that the scale of the weights rounds nothing over an edge.
+        wanted = shares * reached[-1] * (1.0 - 1e-12)
         low, high = rows.x[np.searchsorted(reached, wanted)]
     if low < high:
-        return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
+        # Halved: the two may be as far apart as numbers get.
+        return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))
     thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
     return rows.x[thin]
 
@@ -149,7 +151,9 @@ class VariableCurve:
         return Table({"value": self.grid, **{name: getattr(self, name) for name in names}})
 
     def __repr__(self) -> str:
-        worst = f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}, p = {self.p_value:.2g} of the walk"
+        worst = (
+            f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}, p = {self.p_value:.2g} of the walk"
+        )
         return f"VariableCurve: {worst}\n{self.frame()!r}"
 
 
@@ -197,7 +201,9 @@ def variable_calibration_curve(
     given = Given(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
-        raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
+        raise refusal(
+            "must be one column of numbers or dates", where="'variable'", hint="use by_field for levels"
+        )
     options = {each.name: asked[each.name] for each in fields(Smoothing)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 

@@ -112,10 +112,18 @@ def field_relative_calibration_error(
     0.25
     """
     one_of("zero", zero, ("epsilon", "drop"))
-    number("epsilon", epsilon, 0.0, above=True, hint="zero='drop' leaves out the levels without events, and needs none")
+    number(
+        "epsilon",
+        epsilon,
+        0.0,
+        above=True,
+        hint="zero='drop' leaves out the levels without events, and needs none",
+    )
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
-        raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error")
+        raise refusal(
+            "must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error"
+        )
     levels = _level_tally(given, field, bins, target)
     below = levels.observed + (epsilon / given.scale if zero == "epsilon" else 0.0) * levels.weight
     counted = below > 0
@@ -253,7 +261,11 @@ def field_result(
     columns |= {"parent": list(levels.names[0])} if levels.names else {}
     columns["events"] = found.sums.observed * units.scale + units.low * weight
     columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
-    words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1.0 else "All of it may be noise."
+    words = (
+        f"Calibrated predictions would show {share:.0%} of the value."
+        if share < 1.0
+        else "All of it may be noise."
+    )
     words = "" if math.isnan(share) else words
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
@@ -276,7 +288,9 @@ def _levels(
     above = [] if parent is None else named_columns(p.columns, parent)
     names = [column.name for column in [*above, *own]]
     if len(set(names)) < len(names):
-        raise refusal("must name different columns", where="'field' and 'parent'", got=f"they name {', '.join(names)}")
+        raise refusal(
+            "must name different columns", where="'field' and 'parent'", got=f"they name {', '.join(names)}"
+        )
     return nested_levels(own, above, bins)
 
 
@@ -296,7 +310,9 @@ def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) ->
 
 def _common(pair: Pair) -> tuple[float, Callable[..., np.ndarray]]:
     """What puts means that are no probabilities right in total, and how: a factor, or a number that is added."""
-    happened, said = (float(np.average(values, weights=pair.first)) for values in (pair.observed, pair.predicted))
+    happened, said = (
+        float(np.average(values, weights=pair.first)) for values in (pair.observed, pair.predicted)
+    )
     if pair.units.low == 0.0 and said > 0.0:
         return happened / said, np.multiply
     return happened - said, np.add
@@ -321,7 +337,8 @@ def _shrunken(
     """As `shrink`: what all levels share is taken off first, so that the rest is small."""
     moved = found if apart is None else apart[1]
     noise, sums = moved.sums.residual2, moved.sums
-    if not found.noise.binary:  # relative errors are alike, or where some values are negative errors themselves
+    # Relative errors are alike, or where some values are negative errors themselves.
+    if not found.noise.binary:
         alike = sums.predicted * sums.weight2 / np.maximum(sums.weight, 1e-300)
         sums = replace(sums, variance=alike if found.noise.units.low == 0.0 else sums.weight2)
         noise = np.maximum(noise, moved.sums.variance)

@@ -18,7 +18,13 @@ from miscal.engines.adding import add_up
 from miscal.engines.memory import Walk, walk_of
 from miscal.engines.requests import SCORE, LevelCells, RangeCells
 from miscal.inference.aggregates import NullSummary, kuiper_p_value
-from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
+from miscal.inference.residual import (
+    BY_THE_MODEL,
+    Noise,
+    by_kept_outcomes,
+    choose_null,
+    sums_depend_on_outcome,
+)
 from miscal.inference.sums import Judging, Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
@@ -65,7 +71,10 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
         extra["ratio"] = {**extra["ratio"], "interval": ends}
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
-        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}, "certain": {}}
+        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {
+            "smooth_noise": {},
+            "certain": {},
+        }
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
     return replace(made, extra=extra)
 
@@ -84,7 +93,9 @@ def variable_from_sums(
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = None if grid is None else walked(grid, noise, random_state)
-    tested = levels_tested(found) if grid is None or along is None else along_tested(found, grid, along[1].p_value)
+    tested = (
+        levels_tested(found) if grid is None or along is None else along_tested(found, grid, along[1].p_value)
+    )
     return variable_result(found, [name], settings, extra, along, tested)
 
 
@@ -115,7 +126,8 @@ def grid_means(grid: Tally, noise: Noise) -> Pair:
     """Predicted and observed mean of each cell, as one row; its weight squared is that of its rows."""
     filled = np.flatnonzero(grid.weight > 0)
     predicted, observed, weight = (
-        np.asarray(values[filled], np.float64) for values in (grid.mean_predicted, grid.mean_observed, grid.weight)
+        np.asarray(values[filled], np.float64)
+        for values in (grid.mean_predicted, grid.mean_observed, grid.weight)
     )
     made = Pair(predicted, observed, weight, units=noise.units)
     made.__dict__["second"] = np.asarray(grid.weight2[filled], np.float64)
@@ -145,7 +157,11 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     """A result of a sample of rows, measured on all of them in its own cells; None where that needs the rows."""
     settings, cells = made.settings, getattr(made.extra.get("tally"), "cells", None)
     name = settings.get("column", "")
-    if made.kind not in ("score", "variable", "field") or settings.get("norm") != "l1" or not isinstance(name, str):
+    if (
+        made.kind not in ("score", "variable", "field")
+        or settings.get("norm") != "l1"
+        or not isinstance(name, str)
+    ):
         return None
     compared, binary = pair(predictions), predictions.response == "binary"
     if settings.get("parent") is not None or (binary and settings.get("null") == "residual"):
@@ -167,5 +183,8 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
         return field_from_sums(name, tallies[0], noise, **common)
     if made.kind == "score":
         return score_from_sums(tallies[0], tallies[1], noise, **common)
-    grid, extra = tallies[1] if isinstance(cells, Ranges) else None, {"column_kind": made.extra.get("column_kind")}
+    grid, extra = (
+        tallies[1] if isinstance(cells, Ranges) else None,
+        {"column_kind": made.extra.get("column_kind")},
+    )
     return variable_from_sums(name, tallies[0], grid, noise, extra=extra, **common)

@@ -187,7 +187,8 @@ def abstention_reward(
     return -float(np.sum(cost_of_row * weight))
 
 
-SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
+# Numbers below it have fewer digits, and the kernels' logarithm none.
+SMALLEST = float(np.finfo(np.float64).tiny)
 BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MOST_STEPS = 100
 MOST_HALVINGS = 40
@@ -291,7 +292,10 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
     spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, evaluate(theta)[2], free)), 0.0))
-    return [Estimate(float(a), float(a - off), float(a + off)) for a, off in zip(theta[:free], spread, strict=True)]
+    return [
+        Estimate(float(a), float(a - off), float(a + off))
+        for a, off in zip(theta[:free], spread, strict=True)
+    ]
 
 
 def descended(
@@ -361,7 +365,9 @@ def ratio_of(pair: Pair) -> Estimate:
     expected = pair.predicted / ratio
     spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
     widest = math.log(np.finfo(np.float64).max)
-    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf)
+    return Estimate(
+        ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf
+    )
 
 
 def integrated_calibration_index(

@@ -125,7 +125,9 @@ def by_neighbourhood(
     >>> rng = np.random.default_rng(0)
     >>> age, state = rng.integers(20, 80, 3000), rng.choice(["CA", "NV", "TX"], 3000)
     >>> truth = 0.3 + 0.4 * ((age > 60) & (state == "CA"))
-    >>> p = miscal.Predictions(rng.random(3000) < truth, np.full(3000, 0.3), columns={"age": age, "state": state})
+    >>> p = miscal.Predictions(
+    ...     rng.random(3000) < truth, np.full(3000, 0.3), columns={"age": age, "state": state}
+    ... )
     >>> result = miscal.by_neighbourhood(p, ["age", "state"], simulations=199)
     >>> result.table["label"][0], result.p_value
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
@@ -141,7 +143,9 @@ def by_neighbourhood(
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
     cells = pooling.codes()
-    problem = Neighbourhoods(compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device)
+    problem = Neighbourhoods(
+        compared, features, cells, pooling.cells.edges, bandwidths, kernel, True, None, device
+    )
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
     residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale())
@@ -161,7 +165,12 @@ def by_neighbourhood(
 
 
 def _result(
-    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, table: Table, settings: dict[str, Any], reason: str
+    problem: Neighbourhoods,
+    local: LocalGaps,
+    noise: LocalNoise,
+    table: Table,
+    settings: dict[str, Any],
+    reason: str,
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight(), noise.tested
     gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
@@ -183,7 +192,9 @@ def _result(
         settings=settings,
         extra={
             "average": float(np.average(np.abs(local.gap), weights=weight)) * units.scale,
-            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight),
+            "map": LocalMap(
+                problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight
+            ),
             "largest_deviations": tested.value,
             "null_mean": tested.noise_floor,
             "critical": tested.quantile,
@@ -205,7 +216,9 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     squares = squared.sums((noise * own**2,))[0, :, 0]
     usual = stretch = None
     if chosen.spread is not None:
-        first, second = (np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second))
+        first, second = (
+            np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second)
+        )
         usual = chosen.spread.at(compared.predicted, first, second) / problem.scale() ** 2
         usual = np.maximum(squares, squared.sums((usual,))[0, :, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))

@@ -31,7 +31,11 @@ def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> 
     columns = _columns(features, where, width)
     for words, each in columns.items():
         if each.kind in {"category", "date"}:
-            hint = "one-hot encode it, or use kernel='group'" if each.nominal else "turn it into a number of days"
+            hint = (
+                "one-hot encode it, or use kernel='group'"
+                if each.nominal
+                else "turn it into a number of days"
+            )
             raise refusal("must hold numbers", where=words, got=f"its kind is {each.kind}", hint=hint)
         hint = "fill in the missing values, or leave these rows out"
         refuse_rows(each.missing, "must not be missing", words, hint=hint)
@@ -46,7 +50,9 @@ def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     if not given or len(given) != (width or len(given)):
         wanted = f"must have {width} columns" if width else "must have at least one column"
         raise refusal(wanted, where=where, got=f"it has {len(given)}")
-    made = {(place := f"{where} column '{name}'"): column(name, values, place) for name, values in given.items()}
+    made = {
+        (place := f"{where} column '{name}'"): column(name, values, place) for name, values in given.items()
+    }
     check_lengths({place: len(values) for place, values in made.items()})
     return made
 
@@ -61,7 +67,8 @@ def group_matrix(features: Any, query_features: Any = None) -> tuple[Array, Arra
     queries = _columns(query_features, "'queries' features", len(levels)).values()
     for each, query in zip(levels, map(Column.as_levels, queries), strict=True):
         known = {level: code for code, level in enumerate(each.levels)}
-        codes = [known.get(level, len(known)) for level in query.levels]  # of others: a number that no row has
+        # Of others: a number that no row has.
+        codes = [known.get(level, len(known)) for level in query.levels]
         asked.append(np.array([*codes, -1.0])[query.values])
     return coded, np.column_stack(asked)
 
@@ -83,7 +90,9 @@ def check_kernel(kernel: Any, device: Any) -> None:
     one_of("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not device_available():
         hint = "use device='auto', or install torch and triton on a machine with a GPU"
-        raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
+        raise refusal(
+            "cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint
+        )
 
 
 def query_predictions(query_prob: Any, target: str, n_classes: int) -> Array:
@@ -140,7 +149,9 @@ class Neighbourhoods:
         """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""
         rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
         with refusing("must give a weight of 0 or more for each pair", where="'kernel'"):
-            return local_sums(*rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device)
+            return local_sums(
+                *rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device
+            )
 
 
 def local_calibration_error(
@@ -212,7 +223,9 @@ def local_calibration_error(
     asked_prob = asked_features = None
     if queries is not None:
         if leave_one_out:
-            raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
+            raise refusal(
+                "cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data"
+            )
         got = f"got a {type(queries).__name__}"
         with refusing("must be (probabilities, features)", where="'queries'", got=got):
             asked_prob, asked_features = queries
@@ -222,7 +235,9 @@ def local_calibration_error(
         matrix, asked = group_matrix(features, asked_features)
     else:
         matrix = feature_matrix(features)
-        asked = None if queries is None else feature_matrix(asked_features, "'queries' features", matrix.shape[1])
+        asked = (
+            None if queries is None else feature_matrix(asked_features, "'queries' features", matrix.shape[1])
+        )
     matrix = given.kept_rows(matrix, "'features'")
     pair = given.pair(target)
     pooling = score_bins(pair, bins, strategy)
@@ -234,9 +249,8 @@ def local_calibration_error(
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         check_lengths({"'queries' probabilities": len(predicted), "'queries' features": len(asked)})
         where = (asked, bin_index(predicted, pooling.cells.edges))
-    problem = Neighbourhoods(
-        pair, matrix, pooling.codes(), pooling.cells.edges, bandwidths, kernel, not leave_one_out, where, device
-    )
+    rows = pair, matrix, pooling.codes(), pooling.cells.edges
+    problem = Neighbourhoods(*rows, bandwidths, kernel, not leave_one_out, where, device)
     mass, gap = np.moveaxis(problem.sums((problem.weight(), problem.weight() * problem.residual())), -1, 0)
     error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
     error = error if signed else np.abs(error)
@@ -292,7 +306,9 @@ def average_local_calibration_error(
     error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
     weighted = sample_weight is not None and options.get("queries") is None
     known = np.ma.masked_invalid(error)
-    return _plain(np.ma.filled(np.ma.average(known, axis=-1, weights=sample_weight if weighted else None), np.nan))
+    return _plain(
+        np.ma.filled(np.ma.average(known, axis=-1, weights=sample_weight if weighted else None), np.nan)
+    )
 
 
 def _plain(values: Array) -> float | Array:

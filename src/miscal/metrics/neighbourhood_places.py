@@ -25,7 +25,9 @@ MOST_LEVELS = 50  # of a category; the rarer ones are one level together
 ENDS = (-1e90, 1e90)  # features beyond are held there: sums of their distances stay finite
 
 
-def nearness(columns: Columns, names: Sequence[str], weight: Floats | None, scale: str | None) -> list[Encoding]:
+def nearness(
+    columns: Columns, names: Sequence[str], weight: Floats | None, scale: str | None
+) -> list[Encoding]:
     """What each column contributes to nearness, learned from some rows.
 
     A missing number takes the mean; where the rows learned from miss some it is 1 away from those that are there.
@@ -46,7 +48,9 @@ def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool =
         if not each.nominal:
             scaled, absent = each.scaled(values)
             parts += [scaled, absent.astype(float)] if each.missing else [scaled]
-        elif len(each.levels) <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
+        elif (
+            len(each.levels) <= 2
+        ):  # one column of 0 and 1; an unseen level lies between, half a level from both
             parts.append(np.where(values < 0, 0.5, values))
         else:
             parts += [0.5 * (values == level) for level in range(len(each.levels))]
@@ -58,7 +62,8 @@ def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool =
 def width_of(encodings: Sequence[Encoding]) -> int:
     """How many features the columns give."""
     return sum(
-        (1 if len(each.levels) <= 2 else len(each.levels)) if each.nominal else 1 + each.missing for each in encodings
+        (1 if len(each.levels) <= 2 else len(each.levels)) if each.nominal else 1 + each.missing
+        for each in encodings
     )
 
 
@@ -84,11 +89,18 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
         hint = "to use another map, give its coordinates as numbers"
         raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
     if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
-        raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
+        raise refusal(
+            "needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'"
+        )
 
 
 def feature_map(
-    p: Predictions, chosen: Any, weight: Floats | None, reduce: str | None, dimensions: int | None, scale: str | None
+    p: Predictions,
+    chosen: Any,
+    weight: Floats | None,
+    reduce: str | None,
+    dimensions: int | None,
+    scale: str | None,
 ) -> tuple[Array, str, list[str]]:
     """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
@@ -124,7 +136,11 @@ def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, 
     """The columns, of categories the levels beyond the commonest taken together, and what is said of them."""
     common, rare = dict(columns), []
     for name, each in columns.items():
-        counts = np.bincount(each.values[each.values >= 0], minlength=len(each.levels)) if each.nominal else np.empty(0)
+        counts = (
+            np.bincount(each.values[each.values >= 0], minlength=len(each.levels))
+            if each.nominal
+            else np.empty(0)
+        )
         if np.count_nonzero(counts) > MOST_LEVELS:
             kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
             place = np.full(len(each.levels) + 1, MOST_LEVELS)
@@ -132,7 +148,9 @@ def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, 
             levels = (*(each.levels[code] for code in kept), "the others")
             common[name] = replace(each, values=place[each.values], levels=levels)
             rare.append(name)
-    words = f"{len(columns)} columns ({', '.join(columns)})" if len(columns) <= 6 else f"{len(columns)} columns"
+    words = (
+        f"{len(columns)} columns ({', '.join(columns)})" if len(columns) <= 6 else f"{len(columns)} columns"
+    )
     words += ", numbers standardised" if scale == "standard" else ", numbers as they are"
     if rare:
         words += f", levels of {', '.join(rare)} beyond the {MOST_LEVELS} commonest taken together"
@@ -188,7 +206,9 @@ def worst_table(
             break
     units = problem.pair.units
     made = units.of_cells({name: [each[name] for each in found] for name in COLUMNS})
-    return Table(made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")})
+    return Table(
+        made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")}
+    )
 
 
 def _core(weights: Array, weight: Array) -> Array:
@@ -199,7 +219,9 @@ def _core(weights: Array, weight: Array) -> Array:
     return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
 
-def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array) -> dict[str, Any]:
+def _row(
+    problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array
+) -> dict[str, Any]:
     pair = problem.pair.take(inside)
     first, second = (1.0 if each is None else each for each in (pair.first, pair.second))
     share, own = weights * first, weights**2 * second
@@ -221,7 +243,9 @@ def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, be
 
 def described(columns: Mapping[str, Column], inside: Array, share: Array, weight: Array) -> str:
     """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
-    found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
+    found = [
+        (_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()
+    ]
     large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
     return ", ".join(words for _, words in large[:NAMED]) or "much like the rows as a whole"
 
@@ -238,7 +262,8 @@ def _levels(each: Column, inside: Array, share: Array, weight: Array) -> tuple[f
     codes = np.where(each.values < 0, size - 1, each.values)
     there = np.bincount(codes[inside], share, size) / share.sum()
     everywhere = np.bincount(codes, weight, size) / weight.sum()
-    place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))  # of two levels that mirror each other the first
+    # Of two levels that mirror each other the first.
+    place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))
     level = f"{each.name} {each.show(place if place < size - 1 else -1)}"
     apart, words = _often(level, there[place], everywhere[place])
     return apart, level if there[place] >= 0.995 else words
@@ -252,7 +277,9 @@ def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[
     if abs(gone_here - gone) >= max(LEAST, 0.5 * max(gone_here, gone)) or not known.any():
         return _often(f"{each.name} missing", gone_here, gone)
     low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
-    below, above = (float(weight[beyond].sum() / weight[seen].sum()) for beyond in (values < low, values > high))
+    below, above = (
+        float(weight[beyond].sum() / weight[seen].sum()) for beyond in (values < low, values > high)
+    )
     word = "middling"
     if below > 2.0 * above:
         word = "high"

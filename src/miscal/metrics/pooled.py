@@ -19,7 +19,16 @@ from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
-from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, drawn_tests, of_levels, of_score, of_variable, omnibus
+from miscal.inference.omnibus import (
+    Omnibus,
+    Pieces,
+    Quadratic,
+    drawn_tests,
+    of_levels,
+    of_score,
+    of_variable,
+    omnibus,
+)
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
@@ -38,7 +47,8 @@ from miscal.results import Result, Table
 
 DRAWS = 999
 MANY_ROWS = 20_000
-MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
+# Cells times draws: with very many levels the aggregate hardly varies, and fewer draws do.
+MOST_VALUES = 20_000_000
 LEAST_DRAWS = 199
 MOST_GRIDDED = 100_000  # values of a variable, that its grid is found by
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
@@ -79,7 +89,9 @@ class Pooled:
         sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
         low, high = cell_gap_intervals(sums, self.how, judged, self.level)
         low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
-        error, band_low, band_high = consistency_band(sums, self.how) if band else np.full((3, low.size), np.nan)
+        error, band_low, band_high = (
+            consistency_band(sums, self.how) if band else np.full((3, low.size), np.nan)
+        )
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = sums.predicted / sums.observed
@@ -104,7 +116,9 @@ class Pooled:
         }
         return made if self.noise.binary else self.noise.units.of_cells(made)
 
-    def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
+    def settings(
+        self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int
+    ) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
             "bins": bins if isinstance(bins, int) else np.asarray(bins, dtype=float).tolist(),
@@ -132,7 +146,9 @@ class Pooled:
         A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
         summary, units = self.summary, self.noise.units
-        sparse = " Cells of few events are drawn from the predictions." if "few events" in summary.method else ""
+        sparse = (
+            " Cells of few events are drawn from the predictions." if "few events" in summary.method else ""
+        )
         made = f"{self.noise.reason} {summary.draws} draws.{sparse}"
         least = 1.0 / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
         if tested is not None:
@@ -184,7 +200,9 @@ def pooled_of(
     sums = noise.sums(made)
     stretch = None if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
-    drawn = drawn_tests(sums, of_levels(sums, error, binary=noise.spread is None), how, draws) if levels else None
+    drawn = (
+        drawn_tests(sums, of_levels(sums, error, binary=noise.spread is None), how, draws) if levels else None
+    )
     # The first of the tests is the error itself.
     summary = aggregate_null(sums, error, how, draws, None if drawn is None else drawn[:-1, 0])
     tests = cell_p_values(sums, how)
@@ -295,7 +313,9 @@ def along_tested(
     if scored:
         tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
-        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=found.noise.spread is None)
+        tests = of_variable(
+            pieces, missing=bool(fine.missing and grid.counts[-1]), binary=found.noise.spread is None
+        )
     how = replace(found.how, rows=None)
     if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
@@ -309,7 +329,10 @@ def along_tested(
     known = []
     total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
-        known = [kuiper, *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic))]
+        known = [
+            kuiper,
+            *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic)),
+        ]
     return omnibus([*tests], drawn_tests(pieces.sums, tests, how, DRAWS), known)
 
 

@@ -66,7 +66,9 @@ def by_score(
     """
     check_seed(random_state)
     compared = pair(p, target)
-    found = pooled(compared, score_bins(compared, bins, strategy), norm=norm, null=null, random_state=random_state)
+    found = pooled(
+        compared, score_bins(compared, bins, strategy), norm=norm, null=null, random_state=random_state
+    )
     settings = found.settings(bins, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
     grid = grid_of(found, compared, compared.predicted, scored=True)
@@ -75,7 +77,11 @@ def by_score(
 
 
 def score_result(
-    found: Pooled, compared: Pair, walked: tuple[Walk, NullSummary], tested: Omnibus, settings: Mapping[str, Any]
+    found: Pooled,
+    compared: Pair,
+    walked: tuple[Walk, NullSummary],
+    tested: Omnibus,
+    settings: Mapping[str, Any],
 ) -> Result:
     """The record of the bins, and of the other numbers by score.
 
@@ -87,7 +93,9 @@ def score_result(
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
 
-def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int) -> dict[str, Any]:
+def _extras(
+    compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int
+) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
     walked, kuiper = along
     units = noise.units
@@ -127,7 +135,9 @@ def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
     return made | {"score": units.back(np.array(curve["score"])).tolist()}
 
 
-def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int) -> dict[str, Any]:
+def _of_events(
+    compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int
+) -> dict[str, Any]:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
     fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)

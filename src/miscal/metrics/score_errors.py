@@ -48,7 +48,9 @@ def score_bins(
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
     low, high = (float(range[0]), float(range[1])) if on is None else span_of(on)
     own = on is None  # other values are cut as the paper cuts them
-    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
+    edges = edges_for(
+        values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own
+    )
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), equal_width)
 
@@ -122,7 +124,9 @@ def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
     return max(int(bins), 0) if many and whole and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
-def maximum_calibration_error(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **options: Any) -> float:
+def maximum_calibration_error(
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, **options: Any
+) -> float:
     """Largest gap between predicted probability and observed frequency over bins of the score.
 
     As `expected_calibration_error` with ``norm="max"``; the other parameters are the same. A bin with one row can have
@@ -202,7 +206,12 @@ def groupwise_maximum_calibration_error(
     Examples
     --------
     >>> from miscal.metrics import groupwise_maximum_calibration_error
-    >>> round(groupwise_maximum_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
+    >>> round(
+    ...     groupwise_maximum_calibration_error(
+    ...         [1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1
+    ...     ),
+    ...     6,
+    ... )
     0.15
     """
     gaps, _ = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
@@ -225,10 +234,17 @@ def groupwise_expected_calibration_error(
     Examples
     --------
     >>> from miscal.metrics import groupwise_expected_calibration_error
-    >>> round(groupwise_expected_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
+    >>> round(
+    ...     groupwise_expected_calibration_error(
+    ...         [1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1
+    ...     ),
+    ...     6,
+    ... )
     0.15
     """
-    gaps, weight = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
+    gaps, weight = _group_gaps(
+        Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target
+    )
     with np.errstate(invalid="ignore"):  # of groups without a row
         errors = aggregate(gaps, np.where(np.isfinite(gaps), weight, 0.0))
     return float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
@@ -274,7 +290,8 @@ def smooth_error(pair: Pair) -> float:
     while True:
         mass = residual_mass(pair, steps)
         value = float(np.abs(mass).sum())  # no bandwidth makes it more
-        if value * FINEST < 1.0 and steps >= FINEST:  # a kernel narrower than the finest grid's step smooths nothing
+        # A kernel narrower than the finest grid's step smooths nothing.
+        if value * FINEST < 1.0 and steps >= FINEST:
             return value
         value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
         if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:

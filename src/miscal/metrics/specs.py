@@ -52,7 +52,9 @@ class Spec:
 def _spec(by: Callable[..., Result], what: str) -> Any:
     """The spec of a `by_` function: a frozen record of its parameters, with the same defaults."""
     _, *asked = signature(by).parameters.values()  # the first are the predictions
-    fields = [(one.name, Any, field(default=MISSING if one.default is one.empty else one.default)) for one in asked]
+    fields = [
+        (one.name, Any, field(default=MISSING if one.default is one.empty else one.default)) for one in asked
+    ]
     space = {"by": staticmethod(by), "__doc__": f"{what}: see `{by.__name__}`.", "__module__": __name__}
     word = by.__name__.removeprefix("by_").capitalize()
     return make_dataclass(word, fields, bases=(Spec,), namespace=space, frozen=True)
@@ -86,7 +88,9 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     """
     for spec in specs:
         if not isinstance(spec, Spec):
-            raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
+            raise refusal(
+                "must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec)
+            )
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]
     table = _opened(p, "measure", **read_options)
@@ -96,7 +100,9 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
 def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options: dict[str, Any]) -> Result:
     """What a `by_` function says of a table; options that are not its own say how to read it."""
     asked = {name: options.pop(name) for name in signature(by).parameters if name in options}
-    return _measured(lambda predictions: by(predictions, *what, **asked), *_opened(data, by.__name__, **options))
+    return _measured(
+        lambda predictions: by(predictions, *what, **asked), *_opened(data, by.__name__, **options)
+    )
 
 
 def _opened(
@@ -285,7 +291,10 @@ def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise) ->
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(pools.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
-    p_value, adjusted = np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan), np.full(len(errors), np.nan)
+    p_value, adjusted = (
+        np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan),
+        np.full(len(errors), np.nan),
+    )
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
     columns: dict[str, Any] = {
         "class": [str(name) for name in p.classes],

@@ -151,7 +151,9 @@ def by_subpopulation(
     >>> rng = np.random.default_rng(0)
     >>> age, state = rng.integers(20, 80, 5000), rng.choice(["CA", "NV", "TX"], 5000)
     >>> truth = 0.3 + 0.3 * ((age < 50) & (state == "CA"))
-    >>> p = miscal.Predictions(rng.random(5000) < truth, np.full(5000, 0.3), columns={"age": age, "state": state})
+    >>> p = miscal.Predictions(
+    ...     rng.random(5000) < truth, np.full(5000, 0.3), columns={"age": age, "state": state}
+    ... )
     >>> result = miscal.by_subpopulation(p, subpopulations=100, simulations=199)
     >>> result.table["label"][0], result.p_value
     ('age < 50 and state = CA', 0.005)
@@ -178,9 +180,12 @@ def by_subpopulation(
         found = replace(found, stats=stats)
     values = maxima.scaled_errors(found.stats)
     if np.isinf(values).any():
-        warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
+        warn(
+            "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite"
+        )
     if emphasis == "low_prevalence":
-        noise = maxima.MaximumNoise.unknown(values, "no p-value, because low-prevalence weights depend on the outcomes")
+        why = "no p-value, because low-prevalence weights depend on the outcomes"
+        noise = maxima.MaximumNoise.unknown(values, why)
     elif draws == 0:
         noise = maxima.MaximumNoise.unknown(values, "no simulations were asked for")
     else:
@@ -191,7 +196,9 @@ def by_subpopulation(
     reason = f"{chosen.reason} " if chosen.null == "residual" else ""
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
-    return Worst(rows, found, values, noise, p.units).result(settings, reason + noise.method, weighted=weighted)
+    return Worst(rows, found, values, noise, p.units).result(
+        settings, reason + noise.method, weighted=weighted
+    )
 
 
 def _asked_words(subpopulations: Any) -> Any:
@@ -216,10 +223,13 @@ class Worst:
         order = np.argsort(-values, kind="stable")
         unit = float(maxima.deviations(self.found.stats)[0])
         critical, average = (each / (unit or math.nan) for each in (summary.quantile, summary.noise_floor))
-        named = [self.found.define(k) for k in range(order.size)]  # in the search's order: it keeps what it named last
+        # In the search's order: it keeps what it named last.
+        named = [self.found.define(k) for k in range(order.size)]
         defined = [named[k] for k in order]
         table = Table({"label": [one.name for one in defined], **self._table(order)})
-        full = _described(table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size))
+        full = _described(
+            table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size)
+        )
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
         return SubpopulationResult(
@@ -230,7 +240,9 @@ class Worst:
             table=table,
             settings={**settings, "tested": values.size, "too_small": len(self.found.too_small)},
             extra={
-                "worst": [_described(table, k, one.words(), weighted) for k, one in enumerate(defined[:NAMED])],
+                "worst": [
+                    _described(table, k, one.words(), weighted) for k, one in enumerate(defined[:NAMED])
+                ],
                 "full": full,
                 "deviation": unit * scale,
                 "expectation": RANGE_MEAN * unit * scale,
@@ -289,7 +301,9 @@ class Worst:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
         wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
         curves = [in_units(subpopulation_curve(self.rows, self.found.members(k)), self.units) for k in wanted]
-        return [{"label": self.found.define(k).name, **curve} for k, curve in zip(wanted, curves, strict=True)]
+        return [
+            {"label": self.found.define(k).name, **curve} for k, curve in zip(wanted, curves, strict=True)
+        ]
 
 
 def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:
@@ -314,8 +328,14 @@ def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS
     """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
     score = np.abs(signed)
-    weight, second = (values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second))
+    weight, second = (
+        values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second)
+    )
     if rows.observed.size:  # the noise of outcomes that are no events is what they show
         happened = rows.observed[members]
-        return cumulative_curve(score, weight, weight * happened, second * (happened - score) ** 2, points=points)
-    return cumulative_curve(score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points)
+        return cumulative_curve(
+            score, weight, weight * happened, second * (happened - score) ** 2, points=points
+        )
+    return cumulative_curve(
+        score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points
+    )

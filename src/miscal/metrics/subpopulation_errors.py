@@ -59,8 +59,13 @@ class Asked:
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
         items = self._items(subpopulations)
-        lists = [np.flatnonzero(self._belong(item, key)[rows.order]).astype(np.int32) for key, item in items.items()]
-        names = [next((word for word in each if isinstance(word, str)), f"#{each[0]}") for each in items.items()]
+        lists = [
+            np.flatnonzero(self._belong(item, key)[rows.order]).astype(np.int32)
+            for key, item in items.items()
+        ]
+        names = [
+            next((word for word in each if isinstance(word, str)), f"#{each[0]}") for each in items.items()
+        ]
         return search_lists(rows, lists, [pools.Definition(given=name) for name in names], self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
@@ -96,13 +101,17 @@ class Asked:
             subpopulations = [subpopulations]
         known = isinstance(subpopulations, (list, tuple, Mapping))
         if isinstance(subpopulations, np.ndarray):
-            known = subpopulations.dtype == object or (subpopulations.dtype == np.bool_ and subpopulations.ndim == 2)
+            known = subpopulations.dtype == object or (
+                subpopulations.dtype == np.bool_ and subpopulations.ndim == 2
+            )
         if not known:
             lists = "a list of truth values, row numbers or expressions"
             what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
             got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
             raise refusal(what, where="'subpopulations'", got=got)
-        return dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
+        return (
+            dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
+        )
 
     def _belong(self, item: Any, key: Any) -> np.ndarray:
         """Which of the rows that are measured belong to one subpopulation."""
@@ -183,17 +192,23 @@ def multicalibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     p, columns = given.predictions, None
     if response != "binary":
-        rows = ordered_real(p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER)
+        rows = ordered_real(
+            p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER
+        )
     else:
         rows = ordered(given.pair(target))
     if features is not None:
         columns = columns_given(features, "'features'", given.rows, "must have one value a row")
         columns = columns if given.kept is None else columns.take(given.kept)
-    asked = Asked(columns, list(columns or ()), given.rows, given.kept, nominal, least, min_information, random_state)
+    asked = Asked(
+        columns, list(columns or ()), given.rows, given.kept, nominal, least, min_information, random_state
+    )
     found = asked.search(rows, subpopulations)
     values = scaled_errors(found.stats, normalise=bool(normalise))
     if np.isinf(values).any():
-        warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
+        warn(
+            "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite"
+        )
     return float(values.max())
 
 
@@ -243,5 +258,9 @@ def emphasised(pair: Pair, emphasis: str | None) -> Pair:
     if not pair.binary:
         raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {pair.target!r}")
     proportional = emphasis == "proportional"
-    extra = proportional_weights(pair.predicted) if proportional else low_prevalence_weights(pair.observed, pair.first)
+    extra = (
+        proportional_weights(pair.predicted)
+        if proportional
+        else low_prevalence_weights(pair.observed, pair.first)
+    )
     return replace(pair, weight=extra if pair.weight is None else pair.weight * extra)

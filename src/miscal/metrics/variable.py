@@ -17,7 +17,15 @@ from miscal.inference.omnibus import Omnibus
 from miscal.kernels.sorting import distinct_up_to
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
-from miscal.metrics.pooled import Pooled, along_tested, grid_of, levels_tested, pooled, walk_summary, worst_cell
+from miscal.metrics.pooled import (
+    Pooled,
+    along_tested,
+    grid_of,
+    levels_tested,
+    pooled,
+    walk_summary,
+    worst_cell,
+)
 from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import Bins, uniform_edges
@@ -67,15 +75,26 @@ def variable_calibration_error(
     pair = given.pair(target, correct)
     columns = [given.column(each) for each in variable_columns(variable)]
     quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not columns[0].nominal else 0
-    if quick and distinct_up_to(columns[0].values, quick + 1) > quick and not np.isnan(columns[0].values).any():
+    if (
+        quick
+        and distinct_up_to(columns[0].values, quick + 1) > quick
+        and not np.isnan(columns[0].values).any()
+    ):
         values = np.ascontiguousarray(columns[0].values, dtype=np.float64)
         return tally_error(quantile_tally(pair, values, quick), norm)
     parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
     return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
 
 
-def _pooling(each: Column, pair: Pair, bins: Bins, strategy: str, span: tuple[float, float] | None) -> Pooling:
-    if span is not None and strategy == "uniform" and isinstance(bins, (int, np.integer)) and not each.nominal:
+def _pooling(
+    each: Column, pair: Pair, bins: Bins, strategy: str, span: tuple[float, float] | None
+) -> Pooling:
+    if (
+        span is not None
+        and strategy == "uniform"
+        and isinstance(bins, (int, np.integer))
+        and not each.nominal
+    ):
         bins = uniform_edges(int(bins), float(span[0]), float(span[1]))
     return range_pooling(each, bins, strategy, weight=pair.weight, count=pair.count, separate_common=False)
 
@@ -110,7 +129,9 @@ def by_variable(
     >>> import numpy as np, miscal
     >>> rng = np.random.default_rng(0)
     >>> age = rng.integers(20, 80, 5000)
-    >>> p = miscal.Predictions(rng.random(5000) < 0.3 + 0.006 * (age - 50), np.full(5000, 0.3), columns={"age": age})
+    >>> p = miscal.Predictions(
+    ...     rng.random(5000) < 0.3 + 0.006 * (age - 50), np.full(5000, 0.3), columns={"age": age}
+    ... )
     >>> miscal.by_variable(p, "age").p_value < 0.01
     True
     """
@@ -135,7 +156,10 @@ def by_variable(
     along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
-        extra |= {"curve": smooth.frame(), "density": density_of(values, compared, integer=columns[0].integer)}
+        extra |= {
+            "curve": smooth.frame(),
+            "density": density_of(values, compared, integer=columns[0].integer),
+        }
     tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
     return variable_result(found, [columns[0].name], settings, extra, along, tested)
 
@@ -154,9 +178,15 @@ def variable_result(
     words = ""
     if along is not None:
         walked, summary = along
-        ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
+        ends = sorted(
+            walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at)
+        )
         scale = found.noise.units.scale
-        more |= {"kuiper": walked.range * scale, "kuiper_noise_floor": summary.noise_floor * scale, "range": ends}
+        more |= {
+            "kuiper": walked.range * scale,
+            "kuiper_noise_floor": summary.noise_floor * scale,
+            "range": ends,
+        }
         more["kuiper_p_value"] = summary.p_value
         words = f"Walk along the variable: {summary.method}."
     name = f"Calibration by {' and '.join(names)}"
@@ -171,7 +201,8 @@ def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str
         low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
         return {"edges": [low, high], "rows": [float(values.size if weight is None else weight.sum())]}
-    one_each = integer and high - low < 2 * BARS  # a bar a value: wider bars would hold now one value, now two
+    # A bar a value: wider bars would hold now one value, now two.
+    one_each = integer and high - low < 2 * BARS
     bars: Any = np.arange(low - 0.5, high + 1.0) if one_each else BARS
     rows, edges = np.histogram(values, bins=bars, range=(low, high), weights=weight)
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}

@@ -9,7 +9,13 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.clusters import clustered_ranks, drawn_variations, few_clusters, matched_size, no_quieter_bins
+from miscal.inference.clusters import (
+    clustered_ranks,
+    drawn_variations,
+    few_clusters,
+    matched_size,
+    no_quieter_bins,
+)
 from miscal.inference.residual import Noise, choose_null
 from miscal.metrics import rank_sums as ranks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
@@ -83,7 +89,9 @@ def variation_calibration_error(
     return float(aggregate(bin_variations(sums, measure, corrected=corrected)[2], sums.weight, norm))
 
 
-def bin_variations(sums: RankSums, measure: Measure, *, corrected: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def bin_variations(
+    sums: RankSums, measure: Measure, *, corrected: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Predicted and observed variation of each bin, and their difference; NaN where it is empty."""
     filled = sums.weight > 0
     predicted, observed = np.full((2, filled.size), np.nan)
@@ -186,7 +194,9 @@ def by_variation(
     corrected = ranks.check_correction(measure, bias_correction)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
-        raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
+        raise refusal(
+            what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'"
+        )
     rows = ranks.ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = ranks.rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
@@ -194,7 +204,8 @@ def by_variation(
     table = _table(sums, measure, drawn, corrected=corrected)
     filled = sums.weight > 0
     value, values = (
-        aggregate(gap, sums.weight[filled], norm) for gap in (table["gap"][filled], table["predicted"][filled] - drawn)
+        aggregate(gap, sums.weight[filled], norm)
+        for gap in (table["gap"][filled], table["predicted"][filled] - drawn)
     )
     summary = summary_of_draws(float(value), values, method="simulation")
     return Result(
@@ -223,7 +234,9 @@ def by_variation(
 def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
-    shares, size, weight, count = (part[filled] for part in (sums.predicted, sums.size, sums.weight, sums.rows))
+    shares, size, weight, count = (
+        part[filled] for part in (sums.predicted, sums.size, sums.weight, sums.rows)
+    )
     p, measure = rows.predictions, rows.measure
     residual = slope = None
     few = few_clusters(p.cluster, p.count, 0.5 * p.rows * DRAWS * p.n_classes)

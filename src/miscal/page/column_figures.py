@@ -19,7 +19,9 @@ _SIZE, _WIDE = (480.0, 406.0), (480.0, 274.0)
 FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
 
 
-def _by_range(result: Entry, ends: tuple[float, float], size: tuple[float, float], label: str, write: Writer) -> Chart:
+def _by_range(
+    result: Entry, ends: tuple[float, float], size: tuple[float, float], label: str, write: Writer
+) -> Chart:
     """The axes of a figure by range, over bars of the share of rows, with the ranges under them.
 
     Ranges are drawn equally wide, because equal-support ranges of a skewed variable would otherwise be invisible.
@@ -102,7 +104,9 @@ def periods(result: Entry, level: float = 0.05) -> tuple[Figure, Figure]:
     drawn, left = replace(result, table=table), int(dated) - table.rows
     note = f"{words.plural(left, every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
     rates = replace(variable(drawn, level, _WIDE), name="periods", table={}, note=note if left else "")
-    return rates, replace(gaps(drawn, level, _WIDE), name="periods", table=dict(result.table), note=rates.note)
+    return rates, replace(
+        gaps(drawn, level, _WIDE), name="periods", table=dict(result.table), note=rates.note
+    )
 
 
 def _curve(chart: Chart, result: Entry) -> None:
@@ -138,7 +142,11 @@ def field_levels(result: Entry, level: float = 0.05) -> Figure:
         interval, tips = (shown.gap_low[i], shown.gap_high[i]), ("", tip(shown, i, f"{result.column} "))
         chart.pair(i, math.nan, shown.gap[i], interval, way(shown.gap[i], beyond), tips)
     title = f"{result.column}: predicted minus happened, by level"
-    note = f"{len(shown)} of {len(every):,} levels: those furthest from agreement." if len(shown) < len(every) else ""
+    note = (
+        f"{len(shown)} of {len(every):,} levels: those furthest from agreement."
+        if len(shown) < len(every)
+        else ""
+    )
     said = every.said("level", level)
     return Figure("field", title, said, (_WIDTH, bottom + 24), chart.marks, every.table(), note)
 
@@ -158,7 +166,8 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
         return Figure("funnel", title, "No level has rows.", frame)
     gaps = np.abs(drawn.gap)
     beyond = drawn.beyond(level)
-    reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))  # nearly all, and all beyond noise
+    # Nearly all, and all beyond noise.
+    reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))
     sizes = np.log10(drawn.rows)
     ticks = [math.log10(times) + power for times in (1, 5, 2) for power in range(12)]
     x = Scale(sizes.min() - 0.2, sizes.max() + 0.2, 52.0, 348.0, ticks)
@@ -208,7 +217,8 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
     chart.stroke(side, top, side, bottom, "bracket")
     chart.say(side + 8, (top + bottom) / 2 - 4, "range")
     chart.say(side + 8, (top + bottom) / 2 + 10, write(walk.size), "tick strong")
-    for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):  # so that hovering reads the total
+    # So that hovering reads the total.
+    for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):
         share, total = walk.share[i], walk.total[i]
         said = f"Lowest {marks.shares(round(share, 3))} of scores\n{write(total)} {unit}, predicted minus happened"
         chart.point(share, total, "ghost", said)
@@ -217,7 +227,9 @@ def cumulative(walk: Walk, reach: tuple[float, float] | None = None) -> Figure:
         f"The running total moves between {write(walk.bottom)} and {write(walk.top)} {unit} and "
         f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
     )
-    return Figure("cumulative", "Running total of predicted minus happened", description, _SIZE, chart.marks, table)
+    return Figure(
+        "cumulative", "Running total of predicted minus happened", description, _SIZE, chart.marks, table
+    )
 
 
 def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float]:

@@ -185,7 +185,9 @@ class Entry:
         columns = {name: floats(table[name]) for name in _NUMBERS}
         columns["rows"] = np.where(np.isnan(columns["rows"]), columns["weight"], columns["rows"])
         columns["p_value"] = floats(table["p_adjusted" if "p_adjusted" in table else "p_value"])
-        columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
+        columns["gap"] = np.where(
+            np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"]
+        )
         if self.labels and "low" not in table:
             return Cells([_name(label) for label in self.labels], **columns)
         # A label such as "(1, 2]" only repeats the edges, which read better in words.
@@ -232,7 +234,8 @@ class Entry:
         for curve in map(mapping, items(given) or [given]):
             table = Columns(curve)
             points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
-            share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]  # those that are numbers
+            # Those that are numbers.
+            share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
             exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
             if len(share):
                 every.append(Walk(text(curve.get("label")), share, total, score, -half, half, exact))
@@ -253,7 +256,9 @@ class Entry:
         """
         given = mapping(self.extra.get("grid"))
         x, y = floats(given.get("x")), floats(given.get("y"))
-        planes = {key: [floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")}
+        planes = {
+            key: [floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")
+        }
         fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes.values())
         known = len(x) > 1 and len(y) > 1 and fits
         return {"x": x, "y": y, **{key: np.array(plane) for key, plane in planes.items()}} if known else {}

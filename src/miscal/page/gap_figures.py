@@ -13,7 +13,8 @@ from miscal.page.marks import Chart, Figure, Scale, both, nice, way
 from miscal.page.markup import ellipsis
 from miscal.page.records import Mended
 
-ROUND = [0.5, *(times * 10.0**-power for times in (1, 5, 2) for power in range(1, 10))]  # rates that ticks stand at
+# Rates that ticks stand at.
+ROUND = [0.5, *(times * 10.0**-power for times in (1, 5, 2) for power in range(1, 10))]
 
 
 def _log_odds(rates: Floats) -> Floats:
@@ -52,7 +53,9 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
     chart.bars(low, high, density, 382.0, 52.0)
     chart.bottom(label, write, y=382.0)
-    description = f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
+    description = (
+        f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
+    )
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
 
@@ -77,7 +80,11 @@ def gap_card(finding: Finding) -> Figure:
     chart.rows((), marks.rates)
     for row, one in enumerate(places):
         ring, dot = one.predicted, one.observed
-        said = f"{one.words}: {both(ring, dot)}" if isinstance(one, ScoreRange) else "○ predicted\u2003● happened"
+        said = (
+            f"{one.words}: {both(ring, dot)}"
+            if isinstance(one, ScoreRange)
+            else "○ predicted\u2003● happened"
+        )
         chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
         tips = f"{words.percent(ring)} predicted", f"{words.percent(dot)} happened"
         chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
@@ -92,7 +99,9 @@ def left_first(places: Iterable[Mended]) -> list[Mended]:
 
 def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
-    shown = left_first(place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))[:15]
+    shown = left_first(place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))[
+        :15
+    ]
     bottom = 36.0 + 23.0 * len(shown)
     x = Scale(*nice([(place.before.gap, place.after.gap) for place in shown], 0.0), 280.0, 640.0)
     chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
@@ -104,5 +113,8 @@ def gap_pairs(places: Sequence[Mended]) -> Figure:
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
         chart.say(652, chart.y.at(row + 0.5) + 4, place.verdict)
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    title, said = "Predicted minus happened, before and after the repair", words.became([p.verdict for p in places])
+    title, said = (
+        "Predicted minus happened, before and after the repair",
+        words.became([p.verdict for p in places]),
+    )
     return Figure("repair", title, said, (720.0, bottom + 26), chart.marks, note=note)

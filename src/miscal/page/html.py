@@ -120,7 +120,17 @@ def digest(text: str) -> str:
 MOST = 4  # cards, and figures of columns
 MOST_ROWS = 20
 MOST_SAID = 10
-_JUDGED = ("value", "noise_floor", "predicted", "observed", "gap", "gap_low", "gap_high", "deviations", "p_adjusted")
+_JUDGED = (
+    "value",
+    "noise_floor",
+    "predicted",
+    "observed",
+    "gap",
+    "gap_low",
+    "gap_high",
+    "deviations",
+    "p_adjusted",
+)
 
 
 def _framed(*children: Child) -> Safe:
@@ -139,7 +149,11 @@ def audit_html(audit: Document) -> str:
         repair.repair(audit),
         findings.findings(audit, MOST),
         [tag("div", columns.figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
-        tag("div", [columns.figures(entry, audit.level)[0] for entry in columns.entries(audit)[:MOST]], class_="grid"),
+        tag(
+            "div",
+            [columns.figures(entry, audit.level)[0] for entry in columns.entries(audit)[:MOST]],
+            class_="grid",
+        ),
         quiet(prose("page")["notebook"]),
     )
 
@@ -185,7 +199,9 @@ def audit_text(audit: Document) -> str:
     said = score.verdict(audit)
     heads = audit.findings
     lines = [f"{number}. {head}" for number, head in enumerate(heads[:MOST_SAID], 1)]
-    lines += [f"... and {words.plural(len(heads) - MOST_SAID, 'more place')}"] if len(heads) > MOST_SAID else []
+    lines += (
+        [f"... and {words.plural(len(heads) - MOST_SAID, 'more place')}"] if len(heads) > MOST_SAID else []
+    )
     notes = [f"Note: {note}" for note in audit.notes]
     where = f"{'Repair' if audit.repaired else 'Audit'}.to_html(path) writes the page."
     return "\n".join([said.sentence, *said.support, *lines, *notes, where])

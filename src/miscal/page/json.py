@@ -53,7 +53,11 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def items(value: object) -> list[Any]:
     """The value as a list: a sequence's items, nothing of anything else."""
-    return list(value) if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)) else []
+    return (
+        list(value)
+        if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+        else []
+    )
 
 
 def text(value: object) -> str:
@@ -103,7 +107,9 @@ class Columns(dict[str, list[Any]]):
         given = mapping(value) or {name: [row.get(name) for row in rows] for name in names}
         listed = {str(name): items(column) for name, column in given.items()}
         self.rows = max(map(len, listed.values()), default=0)
-        super().__init__({name: column + [None] * (self.rows - len(column)) for name, column in listed.items()})
+        super().__init__(
+            {name: column + [None] * (self.rows - len(column)) for name, column in listed.items()}
+        )
 
     def __missing__(self, name: str) -> list[Any]:
         return [None] * self.rows

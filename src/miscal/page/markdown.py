@@ -119,7 +119,11 @@ def _table(columns: Sequence[Column]) -> str:
         [quoted(column.text(k), 60) if isinstance(column.how, str) else column.text(k) for column in columns]
         for k in range(len(columns[0].values))
     ]
-    lines = [[column.heading for column in columns], ["---", *["---:"] * (len(columns) - 1)], *rows] if rows else []
+    lines = (
+        [[column.heading for column in columns], ["---", *["---:"] * (len(columns) - 1)], *rows]
+        if rows
+        else []
+    )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -155,7 +159,9 @@ def _measured(audit: Document) -> list[str]:
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
         *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
         "every p-value assumes that the model was not trained on these rows",
-        f"fingerprint of the data {quoted(audit.data['fingerprint'], 60)}" if audit.data.get("fingerprint") else "",
+        f"fingerprint of the data {quoted(audit.data['fingerprint'], 60)}"
+        if audit.data.get("fingerprint")
+        else "",
         f"miscal {quoted(audit.version, 20)}",
     ]
     return [fact for fact in facts if fact]

@@ -318,7 +318,9 @@ class Chart:
         for i in np.flatnonzero(height):
             self.bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share")
 
-    def dots(self, cells: Cells, level: float, at: Places, ends: Places | None = None, what: str = "") -> None:
+    def dots(
+        self, cells: Cells, level: float, at: Places, ends: Places | None = None, what: str = ""
+    ) -> None:
         """A dot a cell, coloured where it is beyond noise, over the line between the ends of its interval."""
         x, y = at
         radius = 4.0 if len(cells) <= MANY else 2.4

@@ -9,7 +9,9 @@ from importlib import resources
 from typing import Any, TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
+)
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)")
 #: Elements that hold nothing, and SVG's that rarely do: written <line .../>, which is right inside HTML as well.
 _EMPTY = frozenset({"meta", "link", "input", "line", "rect", "circle", "polyline", "polygon"})

@@ -197,7 +197,8 @@ def _measures(score: object) -> dict[str, Measure]:
     """The numbers of the score, each with what "details" says of it."""
     given = mapping(score)
     details = mapping(given.get("details"))
-    names = [name for name in {**given, **details} if name != "details"]  # in their order: a set has another each time
+    # In their order: a set has another each time.
+    names = [name for name in {**given, **details} if name != "details"]
     return {name: _measure(given.get(name, {}), details.get(name)) for name in names}
 
 
@@ -213,7 +214,9 @@ READERS |= {
     "Mapping[str, Entry]": lambda value: {
         text(mapping(item).get("where")): read_record(Entry, item, kind="score") for item in items(value)
     },
-    "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
+    "Compared | None": lambda value: (
+        read_record(Compared, {"cells": True, **mapping(value)}) if value else None
+    ),
     "Repaired | None": lambda value: value,
 }
 
@@ -235,14 +238,20 @@ def read_document(document: object) -> Document:
 
     Examples
     --------
-    >>> read_document({"schema": "miscal.audit/1", "score": {"slope": 0.9, "findings": "none"}}).measure("slope").value
+    >>> read_document({"schema": "miscal.audit/1", "score": {"slope": 0.9, "findings": "none"}}).measure(
+    ...     "slope"
+    ... ).value
     0.9
     """
     given, repaired = checked(document), None
     if "repaired_by" in given:
         about = mapping(given["repaired_by"])
-        score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
+        score = {
+            name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2
+        }
         change = about.get("log_loss_change") or about.get("deviance_change")
-        repaired = read_record(Repaired, about, log_loss_change=change, score=score, places=given.get("repair"))
+        repaired = read_record(
+            Repaired, about, log_loss_change=change, score=score, places=given.get("repair")
+        )
     about = {key: mapping(given.get("data")).get(key) for key in ("rows", "source", "outcome", "response")}
     return read_record(Document, given, repaired=repaired, **about)

@@ -33,7 +33,9 @@ def finite(value: object) -> float:
         return math.nan
 
 
-def _written(value: object, digits: int, *, times: int = 1, unit: str = "", sign: bool = False, most: int = 8) -> str:
+def _written(
+    value: object, digits: int, *, times: int = 1, unit: str = "", sign: bool = False, most: int = 8
+) -> str:
     """Write a number with so many significant digits and at most so many decimals; what rounds to 0 has no sign."""
     number = times * finite(value)
     if math.isnan(number):
@@ -289,7 +291,9 @@ def step_words(step: Mapping[str, Any], every: str) -> str:
     """
     verdict = str(step["verdict"])
     if verdict in ("first", "no date"):
-        return f"The first {every}: there is none before it." if verdict == "first" else "Rows without a date."
+        return (
+            f"The first {every}: there is none before it." if verdict == "first" else "Rows without a date."
+        )
     start = from_to(step["before"], step["label"])
     if verdict == "too small":
         return f"{start}: too few rows or events to compare."
@@ -315,7 +319,9 @@ def signed_points(gaps: list[float]) -> list[str]:
     """
     times = 1 if means() else 100
     largest = max((times * abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
-    places = max(1 if times > 1 or largest < 10 else 0, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
+    places = (
+        max(1 if times > 1 or largest < 10 else 0, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
+    )
     made = [f"{times * gap:+,.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
 

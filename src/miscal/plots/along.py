@@ -23,7 +23,9 @@ class Reliability(View):
 
     columns = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "Observed", color: str = UNDER, **style: Any) -> None:
+    def draw(
+        self, ax: Any, drawn: Table, *, name: str = "Observed", color: str = UNDER, **style: Any
+    ) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
         logit = self.result.extra["axis"] == "logit"
         line = {"color": color, "label": name} | style
@@ -66,7 +68,9 @@ class Cumulative(View):
     def frame(self) -> Table:
         """One row a point: label, share of rows, score, running total and half-width of its noise band."""
         names = ("x", "score", "y", "band")
-        columns: dict[str, Any] = {name: np.concatenate([curve[name] for curve in self.curves]) for name in names}
+        columns: dict[str, Any] = {
+            name: np.concatenate([curve[name] for curve in self.curves]) for name in names
+        }
         labels = [curve["label"] for curve in self.curves for _ in curve["x"]]
         return Table({"label": labels, **columns})
 
@@ -198,7 +202,11 @@ class Ranks(View):
             drawn, title = self.frame(cell), f"{_measure(self.result)} in {self.result.table['label'][cell]}"
         shown = drawn.take(slice(MOST_RANKS))
         ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted")
-        ax.bar(shown["rank"] + 0.2, shown["observed"], **{"width": 0.36, "color": UNDER, "label": "Observed"} | style)
+        ax.bar(
+            shown["rank"] + 0.2,
+            shown["observed"],
+            **{"width": 0.36, "color": UNDER, "label": "Observed"} | style,
+        )
         ax.set_xticks(shown["rank"])
         across = "Rank of the class that occurred"
         if drawn.rows > shown.rows:
@@ -291,7 +299,9 @@ class OverRanges(View):
     def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        at = self.rows(ax, words, drawn["observed"], self.happened(drawn), UNDER, **{"label": "Observed"} | style)
+        at = self.rows(
+            ax, words, drawn["observed"], self.happened(drawn), UNDER, **{"label": "Observed"} | style
+        )
         ax.plot(drawn["predicted"], at, "|", color=OVER, markersize=12, markeredgewidth=2, label="Predicted")
         across = "Mean, with simultaneous 95% intervals"
         self.labelled(ax, across, self.result.settings["column"], rates="x", legend="above", title=name)
@@ -304,7 +314,9 @@ class VariableDisplay(Display):
     --------
     >>> import numpy as np, miscal
     >>> rng = np.random.default_rng(0)
-    >>> p = miscal.Predictions(rng.random(500) < 0.4, np.full(500, 0.4), columns={"age": rng.uniform(20, 80, 500)})
+    >>> p = miscal.Predictions(
+    ...     rng.random(500) < 0.4, np.full(500, 0.4), columns={"age": rng.uniform(20, 80, 500)}
+    ... )
     >>> display = miscal.plots.VariableDisplay(miscal.by_variable(p, "age"))
     >>> sorted(display.frame())[:3]
     ['gap', 'gap_high', 'gap_low']
@@ -335,7 +347,9 @@ class Classes(View):
         ax.set_xlim(left=0)
         more = self.result.table.rows - drawn.rows
         title = f"{more} more classes are not shown" if more > 0 else ""
-        self.labelled(ax, "Calibration error of the class against the rest", legend="lower right", title=title)
+        self.labelled(
+            ax, "Calibration error of the class against the rest", legend="lower right", title=title
+        )
 
 
 class Periods(View):
@@ -344,7 +358,17 @@ class Periods(View):
     The band is where noise alone keeps each period 95 times in 100. Rows without a date are left out.
     """
 
-    columns = ("label", "predicted", "gap", "gap_low", "gap_high", "band_low", "band_high", "p_adjusted", "verdict")
+    columns = (
+        "label",
+        "predicted",
+        "gap",
+        "gap_low",
+        "gap_high",
+        "band_low",
+        "band_high",
+        "p_adjusted",
+        "verdict",
+    )
     size = (7.0, 3.8)
 
     def chosen(self) -> Any:

@@ -105,7 +105,9 @@ class View:
         low, high = table["predicted"] - table["gap_high"], table["predicted"] - table["gap_low"]
         return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
-    def labelled(self, ax: Any, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
+    def labelled(
+        self, ax: Any, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = ""
+    ) -> None:
         """Names of the axes; which of x and y are rates or shares, in per cent unless other means are predicted."""
         ax.set(xlabel=x, ylabel=y)
         for name in "" if self.means else rates:
@@ -148,7 +150,9 @@ class View:
                 ax.plot([], [], "o", color=tint, markersize=5, label=words)
         return tints
 
-    def rows(self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> Array:
+    def rows(
+        self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any
+    ) -> Array:
         """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
         at = -np.arange(float(len(names)))
         ax.hlines(at, *ends, color=tint, linewidth=1.6, alpha=0.7)

@@ -102,7 +102,9 @@ class Caterpillar(View):
         names = [f"{short(a)}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)]
         ax.axvline(0, color=QUIET, linewidth=0.8)
         at = self.rows(ax, names, drawn["shrunken"], ends, self.tinted(ax, drawn["shrunken"]), **style)
-        ax.plot(drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once")
+        ax.plot(
+            drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once"
+        )
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
         ax.hlines(at + 0.3, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2, zorder=1)
         ax.set_xlim(reach)
@@ -128,7 +130,13 @@ class FieldMap(View):
         """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""
         table = self.result.table
         one, two = (np.array(part, dtype=object) for part in self.result.extra["parts"])
-        drawn = {"one": one, "two": two, "rows": table["rows"], "shrunken": table["shrunken"], "real": _real(table)}
+        drawn = {
+            "one": one,
+            "two": two,
+            "rows": table["rows"],
+            "shrunken": table["shrunken"],
+            "real": _real(table),
+        }
         return Table(drawn).take(self._largest(one) & self._largest(two))
 
     def _largest(self, part: Array) -> Array:
@@ -152,7 +160,9 @@ class FieldMap(View):
         image = ax.imshow(values, **usual | style)
         real = drawn["real"]
         ax.plot(column[real], row[real], "o", color=INK, markersize=4)
-        ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)
+        ax.set_xticks(
+            range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0
+        )
         ax.set_yticks(range(len(down)), [short(name) for name in down])
         first, second = self.result.settings["column"]
         left = self.result.table.rows - drawn.rows

@@ -36,7 +36,9 @@ class LocalMap(View):
         local = self.local = result.extra["map"]
         rows = np.bincount(local.cells)
         weight = np.bincount(local.cells, local.weight)
-        self.gaps = np.bincount(local.cells, local.weight * local.residual) / np.where(rows > 0, weight, np.nan)
+        self.gaps = np.bincount(local.cells, local.weight * local.residual) / np.where(
+            rows > 0, weight, np.nan
+        )
         size = np.where(rows >= min(FEWEST, rows.max()), np.abs(self.gaps), np.nan)
         self.best, self.worst = int(np.nanargmin(size)), int(np.nanargmax(size))
 
@@ -59,7 +61,9 @@ class LocalMap(View):
             self.draw(left, drawn, which, **style)
             self._distribution(right, np.abs(drawn["gap"][drawn["bin"] == which]), self._cell(which))
         points = self.ax_.collections[0]
-        self.bar_of_colours(points, axes[:, 0], "Predicted minus observed around a row", location="bottom", aspect=40)
+        self.bar_of_colours(
+            points, axes[:, 0], "Predicted minus observed around a row", location="bottom", aspect=40
+        )
         return self
 
     def _cell(self, which: str) -> int:
@@ -85,7 +89,10 @@ class LocalMap(View):
 
     def _distribution(self, ax: Any, error: np.ndarray, cell: int) -> None:
         ax.ecdf(error, color=INK, linewidth=1.5, label="Rows of the bin")
-        averages = ("The bin's error", abs(self.gaps[cell]), OVER, DASHES), ("Average local", error.mean(), UNDER, DOTS)
+        averages = (
+            ("The bin's error", abs(self.gaps[cell]), OVER, DASHES),
+            ("Average local", error.mean(), UNDER, DOTS),
+        )
         for what, at, tint, dashes in averages:
             ax.axvline(at, color=tint, linewidth=1.2, linestyle=dashes, label=f"{what} {self.said(at)}")
         ax.set(xlim=(0, None), ylim=(0, 1.02))
@@ -96,7 +103,16 @@ class LocalMap(View):
 class WorstNeighbourhoods(View):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
-    columns = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
+    columns = (
+        "label",
+        "score_low",
+        "score_high",
+        "effective_rows",
+        "gap",
+        "gap_low",
+        "gap_high",
+        "p_adjusted",
+    )
     size, a_row = (8.6, 1.4), 0.55
 
     def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
@@ -110,7 +126,9 @@ class WorstNeighbourhoods(View):
         ax.axvline(0, color=QUIET, linewidth=0.9)
         look = {"color": filled, "edgecolors": tint, "s": 36} | style
         self.rows(ax, names, drawn["gap"], ends, tint, **look)
-        self.labelled(ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", rates="x")
+        self.labelled(
+            ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", rates="x"
+        )
         ax.spines["left"].set_visible(False)
 
 
@@ -154,7 +172,9 @@ class WorstSubpopulations(View):
         mean, critical = self.result.extra["null_mean"], self.result.extra["null_critical"]
         if not math.isnan(critical):
             ax.axvspan(0, critical, color=BAND, alpha=0.55, linewidth=0, label="95% of the largest by chance")
-            ax.axvline(mean, color=QUIET, linewidth=1, linestyle=DOTS, label="The largest by chance, on average")
+            ax.axvline(
+                mean, color=QUIET, linewidth=1, linestyle=DOTS, label="The largest by chance, on average"
+            )
         value = np.where(np.isfinite(drawn["deviations"]), drawn["deviations"], np.nan)
         names = [fill(short(label, 76), 44) for label in drawn["label"]]
         places = self.rows(ax, names, value, (0, value), self.tinted(ax, drawn["interval_off"]), **style)

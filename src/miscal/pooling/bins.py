@@ -90,7 +90,9 @@ def edges_for(
         raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
     if strategy == "uniform":
         if not high >= low:
-            raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})")
+            raise refusal(
+                "must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})"
+            )
         return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
     one_of("strategy", strategy, ("uniform", "quantile"))
     edges = quantile_edges(values, int(bins), weight, count, apart=apart)
@@ -107,10 +109,18 @@ def warn_of_merged(asked: int, left: int) -> None:
 
 def given_edges(bins: object) -> np.ndarray:
     """Check edges that the user gave."""
-    what, hint = "must be a whole number or increasing edges", "give a number of bins, or edges such as [0, 0.5, 1]"
+    what, hint = (
+        "must be a whole number or increasing edges",
+        "give a number of bins, or edges such as [0, 0.5, 1]",
+    )
     with refusing(what, where="'bins'", got=f"it is {bins!r}", hint=hint):
         edges = np.asarray(bins, dtype=np.float64)
-        if edges.ndim != 1 or edges.size < 2 or not np.all(np.diff(edges) > 0) or not np.all(np.isfinite(edges)):
+        if (
+            edges.ndim != 1
+            or edges.size < 2
+            or not np.all(np.diff(edges) > 0)
+            or not np.all(np.isfinite(edges))
+        ):
             raise ValueError(bins)
     return edges
 

@@ -91,7 +91,9 @@ class Product:
         return math.prod(part.count for part in self.parts)
 
     def labels(self) -> list[str]:
-        named = [[f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts]
+        named = [
+            [f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts
+        ]
         return [" and ".join(labels) for labels in product(*named)]
 
     def describe(self) -> dict[str, Any]:

@@ -166,7 +166,9 @@ class Nested:
     parts: tuple[tuple[str, ...], ...] = ()  # of crossed fields: each level's part by part
 
 
-def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bins: Bins | None = None) -> Nested:
+def nested_levels(
+    columns: Sequence[Column], parents: Sequence[Column] = (), bins: Bins | None = None
+) -> Nested:
     """Levels of crossed fields, nested in parents given from the outermost to the nearest.
 
     Examples
@@ -175,7 +177,9 @@ def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bin
     >>> made.pooling.cells.labels()
     ['a > 1', 'b > 1', 'b > 2']
     """
-    pools = [level_pooling(each) if bins is None else range_pooling(each, bins) for each in (*parents, *columns)]
+    pools = [
+        level_pooling(each) if bins is None else range_pooling(each, bins) for each in (*parents, *columns)
+    ]
     if len(pools) == 1:
         return Nested(pools[0])
     height = len(parents)
@@ -191,7 +195,9 @@ def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bin
     names: list[str] = own[0]
     parts: tuple[tuple[str, ...], ...] = ()
     if len(own) > 1:
-        named = [[f"{each.name} {text}".strip() for text in mine] for each, mine in zip(columns, own, strict=True)]
+        named = [
+            [f"{each.name} {text}".strip() for text in mine] for each, mine in zip(columns, own, strict=True)
+        ]
         names, parts = list(map(" and ".join, zip(*named, strict=True))), tuple(map(tuple, own))
     full = tuple(map(" > ".join, zip(*above, names, strict=True)))
     levels = Levels(full, name=" and ".join(each.name for each in (*parents, *columns)))
@@ -257,7 +263,10 @@ class Encoding:
         column = column.as_levels() if "numbers" in known and not column.nominal else self._as_learned(column)
         now = _kinds_of(column.levels)
         if known and now and known.isdisjoint(now):
-            what, got = f"must hold {' and '.join(sorted(known))}, as it did in fit", f"now it holds {min(now)}"
+            what, got = (
+                f"must hold {' and '.join(sorted(known))}, as it did in fit",
+                f"now it holds {min(now)}",
+            )
             raise refusal(what, where=f"'X' column '{self.name}'", got=got)
         place = {level: i for i, level in enumerate(self.levels)}
         table = [place.get(level, self.unseen) for level in (*column.levels, None)]
@@ -265,7 +274,8 @@ class Encoding:
 
     def _as_learned(self, column: Column) -> Column:
         """Refuse a column if numbers became words or the other way round."""
-        if self.nominal and not column.nominal and bool(column.missing.all()):  # nothing but missing has no type
+        # Nothing but missing has no type.
+        if self.nominal and not column.nominal and bool(column.missing.all()):
             return Column(self.name, "category", np.full(len(column), -1, dtype=np.int32))
         if column.nominal != self.nominal:
             was = "a category" if self.nominal else "numeric"
@@ -283,7 +293,9 @@ class Encoding:
 def _kinds_of(levels: Sequence[Any]) -> set[str]:
     kinds = {type(level) for level in levels if level is not None}
     words = {"truth values": (bool, np.bool_), "numbers": (int, float, np.number)}
-    return {next((word for word, these in words.items() if issubclass(kind, these)), "text") for kind in kinds}
+    return {
+        next((word for word, these in words.items() if issubclass(kind, these)), "text") for kind in kinds
+    }
 
 
 def mean_and_spread(values: Floats, weight: Floats | None, constant: float = 1.0) -> tuple[float, float]:

@@ -139,8 +139,17 @@ class Condition:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Condition:
         """The inverse of `to_dict`."""
-        kinds = {"kind": str, "low": float, "high": float, "levels": tuple, "excluded": tuple, "missing": bool}
-        given: Any = {name: kind(content[name]) for name, kind in kinds.items() if content.get(name) is not None}
+        kinds = {
+            "kind": str,
+            "low": float,
+            "high": float,
+            "levels": tuple,
+            "excluded": tuple,
+            "missing": bool,
+        }
+        given: Any = {
+            name: kind(content[name]) for name, kind in kinds.items() if content.get(name) is not None
+        }
         return cls(str(content["column"]), **given)
 
     def sql(self, dialect: str = "duckdb") -> str:
@@ -161,7 +170,9 @@ class Condition:
             parts.append(f"{value} {sign} {_number(text, self.kind, dialect)}")
         for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
             if levels:
-                parts.append(f"{value} {words} ({', '.join(_level(level, self.kind, dialect) for level in levels)})")
+                parts.append(
+                    f"{value} {words} ({', '.join(_level(level, self.kind, dialect) for level in levels)})"
+                )
         known = " AND ".join(parts)
         return f"({known} OR {absent})" if self.missing else f"({known})"
 
@@ -284,7 +295,9 @@ def end_words(value: float, signs: tuple[str, str], kind: str, shown: int | None
     if math.isinf(above):
         return signs[0], here
     choices = [(signs[0], here), (signs[1], number_text(above, kind))]
-    sign, text = min(choices, key=lambda choice: (kind == "date" and not _DATE.match(choice[1]), len(choice[1])))
+    sign, text = min(
+        choices, key=lambda choice: (kind == "date" and not _DATE.match(choice[1]), len(choice[1]))
+    )
     return sign, _short(text, shown)
 
 
@@ -315,8 +328,13 @@ def _level(level: Level, kind: str, dialect: str) -> str:
     if kind == "boolean":
         return level.upper()
     spell = "char" if dialect == "sqlite" else "chr"
-    marks = level.replace("'", "''")  # what cannot be seen, a line's end for instance, is spelt: one line in all
-    return "'" + "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks) + "'"
+    # What cannot be seen, a line's end for instance, is spelt: one line in all.
+    marks = level.replace("'", "''")
+    return (
+        "'"
+        + "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks)
+        + "'"
+    )
 
 
 def _number(text: str, kind: str, dialect: str) -> str:

@@ -19,7 +19,16 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError, nearest, refusal
-from miscal.pooling.condition import FULL, MIRROR, NOMINAL, Condition, Conjunction, Level, just_below, number_of
+from miscal.pooling.condition import (
+    FULL,
+    MIRROR,
+    NOMINAL,
+    Condition,
+    Conjunction,
+    Level,
+    just_below,
+    number_of,
+)
 
 Token = tuple[str, str]  # kind and word
 _TOKEN = re.compile(
@@ -88,7 +97,9 @@ class _Reader:
                 return [self.among(self.column(name), [value], negated=sign == "!=")]
             case [name, ("word", "is"), *negated, ("word", "missing")] if negated in ([], [("word", "not")]):
                 column = self.column(name)
-                return [Condition(column, self.kind(column), levels=None if negated else (), missing=not negated)]
+                return [
+                    Condition(column, self.kind(column), levels=None if negated else (), missing=not negated)
+                ]
             case [name, ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
                 return [self.among(self.column(name), _split(values, ("mark", ",")))]
             case [name, ("word", "not"), ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
@@ -101,7 +112,9 @@ class _Reader:
     def column(self, token: Token) -> str:
         name = token[1]
         if name not in self.columns:
-            raise refusal("is not among the columns", where=f"column '{name}'", hint=nearest(name, self.columns))
+            raise refusal(
+                "is not among the columns", where=f"column '{name}'", hint=nearest(name, self.columns)
+            )
         return name
 
     def kind(self, name: str) -> str:
@@ -135,7 +148,9 @@ class _Reader:
                 raise self.bad(f"{name!r} has no level {min(unknown)!r}")
         elif len(numbers) == len(words):
             levels = tuple(number + 0.0 for number in numbers)
-        elif not (isinstance(column, Column) and len(column) and column.missing.all()):  # no value, and so no type
+        elif not (
+            isinstance(column, Column) and len(column) and column.missing.all()
+        ):  # no value, and so no type
             raise self.bad(f"{name!r} holds numbers, and {words} are not")
         said: Any = {"excluded": levels, "missing": True} if negated else {"levels": levels}
         return Condition(name, kind, **said)

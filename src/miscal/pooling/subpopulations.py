@@ -65,7 +65,9 @@ def covariate(column: Column, *, nominal: bool, order: np.ndarray) -> Covariate:
         values = np.ascontiguousarray(column.values, dtype=np.float64)
         ranks, distinct = dense_ranks(values)
         missing = bool(column.missing.any())
-        return Covariate(column.name, kind, False, ranks[order], distinct.size, missing, values=distinct, tops=distinct)
+        return Covariate(
+            column.name, kind, False, ranks[order], distinct.size, missing, values=distinct, tops=distinct
+        )
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     codes = np.cumsum(used[1:]) - 1
     missing = bool(used[0])

@@ -66,7 +66,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
     against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
     divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
-    candidate_for: ClassVar[tuple[float, float]] = 0, 0  # fewest and most classes for which `choose` tries it as it is
+    # Fewest and most classes for which `choose` tries it as it is.
+    candidate_for: ClassVar[tuple[float, float]] = 0, 0
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
     always_rises: ClassVar[bool] = False  # whether any fit keeps the ranking
@@ -127,14 +128,22 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
         if sample.response not in self.responses:
-            can = [name for name in recalibrate.kinds() if sample.response in getattr(recalibrate, name).responses]
+            can = [
+                name
+                for name in recalibrate.kinds()
+                if sample.response in getattr(recalibrate, name).responses
+            ]
             what, hint = f"fits no outcome that is {sample.response}", f"such as {', '.join(can)}"
-            raise refusal(what, where=type(self).__name__, got=f"'response' is {sample.response!r}", hint=hint)
+            raise refusal(
+                what, where=type(self).__name__, got=f"'response' is {sample.response!r}", hint=hint
+            )
         one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights)) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
-            raise refusal("is for two classes", where=type(self).__name__, got=f"there are {sample.n_classes}")
+            raise refusal(
+                "is for two classes", where=type(self).__name__, got=f"there are {sample.n_classes}"
+            )
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
@@ -158,7 +167,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
         self.check_fitted()
         if self.is_mean():
-            raise refusal("gives probabilities", where="'predict_proba'", got="it has means", hint="predict()")
+            raise refusal(
+                "gives probabilities", where="'predict_proba'", got="it has means", hint="predict()"
+            )
         return self.mapped(self.checked(y_prob), X)
 
     def predict(self, prediction: Any, X: Any = None) -> Floats:
@@ -198,7 +209,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
         return declared.loads(text, cls)
 
-    def to_sql(self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb") -> str | list[str]:
+    def to_sql(
+        self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb"
+    ) -> str | list[str]:
         """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
 
         Plain SQL (CASE, LN, EXP, LEAST, GREATEST) in doubles; numbers keep all their digits. A score that
@@ -276,7 +289,12 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> "dict[str, Recalibrator]":  # noqa: ARG003
+    def _candidates(
+        cls,
+        n_classes: int,
+        columns: Mapping[str, Column],  # noqa: ARG003
+        response: str,  # noqa: ARG003
+    ) -> "dict[str, Recalibrator]":
         """What `choose` tries of this class, by name; a mean has two classes."""
         fewest, most = cls.candidate_for
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
@@ -322,7 +340,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_fitted(self) -> None:
         """Refuse unless `fit` was called."""
         if not self.is_fitted():
-            raise NotFitted(str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")))
+            raise NotFitted(
+                str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first"))
+            )
 
     def formula(self) -> nodes.Formula:
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
@@ -338,16 +358,22 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if found is None or (self.n_classes_ > 2 and not isinstance(found, (nodes.Softmax, nodes.Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
-            raise refusal("can be written for two classes, or of the score alone", where="a map", got=got, hint=hint)
+            raise refusal(
+                "can be written for two classes, or of the score alone", where="a map", got=got, hint=hint
+            )
         if hasattr(self, "held_"):
             found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
         return found  # type: ignore[no-any-return]
 
     def all_fields(self) -> dict[str, declared.Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        found = declared.state_of(Recalibrator if self.several() or getattr(self, "identity_", False) else type(self))
+        found = declared.state_of(
+            Recalibrator if self.several() or getattr(self, "identity_", False) else type(self)
+        )
         needed = {name: field for name, field in found.items() if not field.optional}
-        return needed | {name: field for name, field in found.items() if field.optional and hasattr(self, name)}
+        return needed | {
+            name: field for name, field in found.items() if field.optional and hasattr(self, name)
+        }
 
     @property
     def n_classes_(self) -> int:
@@ -394,7 +420,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if classes != self.n_classes_:
             got = f"it has {classes}, fit had {self.n_classes_}"
             raise refusal("must have the classes that fit had", where="'y_prob'", got=got)
-        return np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and classes == 2 else probability
+        return (
+            np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and classes == 2 else probability
+        )
 
 
 dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to all others
@@ -452,6 +480,8 @@ class ByColumns(Recalibrator):
     def _encodings(self, **more: Any) -> list[Encoding]:
         """How each column becomes numbers; `more` says what is alike for all."""
         parts = {ENCODED[name]: getattr(self, name) for name in ENCODED.keys() & self.all_fields().keys()}
-        rows = zip(*(part if isinstance(part, list) else part.tolist() for part in parts.values()), strict=True)
+        rows = zip(
+            *(part if isinstance(part, list) else part.tolist() for part in parts.values()), strict=True
+        )
         found = [{"nominal": True, **dict(zip(parts, row, strict=True))} for row in rows]
         return [Encoding(**{**each, **more, "name": str(each["name"])}) for each in found]

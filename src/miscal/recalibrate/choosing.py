@@ -26,7 +26,8 @@ Progress = Callable[[float, str], None]
 LEAST_ROWS = 50
 LEAST_EVENTS = 10
 LEVEL = 0.05  # of touching calibrated probabilities, counted in studies/choose_false_alarms.py
-BLEND_SHARE = 0.2  # of that level: a blend's weights have seen, through its members, a little of what judges them
+# Of that level: a blend's weights have seen, through its members, a little of what judges them.
+BLEND_SHARE = 0.2
 
 
 def choose(
@@ -144,7 +145,9 @@ def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) ->
     return {"Identity": Identity(), **{name: each for name, each in given.items() if name != "Identity"}}
 
 
-def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str = "binary") -> dict[str, Recalibrator]:
+def candidates_for(
+    n_classes: int, columns: Mapping[str, Column], response: str = "binary"
+) -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
     for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
@@ -192,7 +195,9 @@ def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
     before, after = (each.row["expected"] for each in (alone, winner))
     if after <= before or chance_of_growth(winner, alone, rows) > LEVEL:
         return ""
-    words = f" The top label's expected calibration error grows from {before:.2%} to {after:.2%}, beyond noise"
+    words = (
+        f" The top label's expected calibration error grows from {before:.2%} to {after:.2%}, beyond noise"
+    )
     return f"{words}: top_error=0 rules such repairs out."
 
 
@@ -208,7 +213,9 @@ def _nothing(judged: list[Judged], rows: Predictions) -> str:
         return f"No candidate has a finite {what}, so the predictions are left alone."
     best = min(finite, key=lambda each: mean_of(each.loss, rows))
     by, low, high = (f"{change:+.4g}" for change in best.change)
-    text = f"Nothing lowers the {what} beyond noise: the best, {best.name}, changes it by {by} ({low} to {high})"
+    text = (
+        f"Nothing lowers the {what} beyond noise: the best, {best.name}, changes it by {by} ({low} to {high})"
+    )
     return f"{text}, so the predictions are left alone."
 
 
@@ -278,11 +285,15 @@ class Choose(Recalibrator):
     def chosen(self, rows: Predictions, progress: Progress | None = None) -> Recalibrator:
         """What `choose` returns for validated rows."""
         audited = _named(rows.columns, self.by, "'by'")
-        offered = Columns({name: rows.columns[name] for name in _named(rows.columns, self.allowed, "'allowed'")})
+        offered = Columns(
+            {name: rows.columns[name] for name in _named(rows.columns, self.allowed, "'allowed'")}
+        )
         sample, named = Sample.of(rows, offered), _candidates(self.candidates, rows, offered)
         reason = _too_few(rows)
         if reason:
-            return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
+            return _told(
+                Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason
+            )
         folds = fold_of_rows(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
         judged = []
         for at, (name, candidate) in enumerate(named.items()):

@@ -45,7 +45,9 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     (1, 2)
     """
 
-    def __init__(self, estimator: Any, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5) -> None:
+    def __init__(
+        self, estimator: Any, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5
+    ) -> None:
         self.estimator = estimator
         self.recalibrator = recalibrator
         self.by = by
@@ -72,10 +74,14 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             sample_weight = _check_sample_weight(sample_weight, X)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise refusal("must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}")
+            raise refusal(
+                "must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}"
+            )
         if not hasattr(self.estimator, "predict_proba"):
             got = f"it is {type(self.estimator).__name__}"
-            hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
+            hint = (
+                "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
+            )
             raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
         fit_params, split_params = self._routed(sample_weight, params)
         if self._prefit():
@@ -103,7 +109,9 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     def _prefit(self) -> bool:
         from sklearn.frozen import FrozenEstimator
 
-        return (isinstance(self.cv, str) and self.cv == "prefit") or isinstance(self.estimator, FrozenEstimator)
+        return (isinstance(self.cv, str) and self.cv == "prefit") or isinstance(
+            self.estimator, FrozenEstimator
+        )
 
     def _routed(self, sample_weight: Any, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the classifier's `fit` and the splitter's `split` get."""
@@ -118,12 +126,15 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             warn(f"{what}. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
         return given, {"groups": params["groups"]} if "groups" in params else {}
 
-    def _held_out(self, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]) -> np.ndarray:
+    def _held_out(
+        self, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]
+    ) -> np.ndarray:
         """Probabilities of rows by classifiers that did not see them."""
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in splitter.split(X, y, **split_params):
-            part = _check_method_params(X, fit_params, indices=train)  # what has a value a row is cut to these rows
+            # What has a value a row is cut to these rows.
+            part = _check_method_params(X, fit_params, indices=train)
             fitted = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **part)
             held_out[test] = aligned(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():

@@ -59,7 +59,9 @@ class Chain(Recalibrator):
     Examples
     --------
     >>> from miscal.recalibrate import Chain, HistogramBinning, SamplingCorrection
-    >>> fixed = Chain([SamplingCorrection(rate=0.5), HistogramBinning(bins=2)]).fit([0.5, 0.6, 0.9], [0, 1, 1])
+    >>> fixed = Chain([SamplingCorrection(rate=0.5), HistogramBinning(bins=2)]).fit(
+    ...     [0.5, 0.6, 0.9], [0, 1, 1]
+    ... )
     >>> fixed.predict_proba([0.55])[:, 1]
     array([0.5])
     """

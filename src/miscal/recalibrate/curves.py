@@ -22,7 +22,8 @@ from miscal.recalibrate.softmax import HIGHEST, LOGIT, LOWEST, fitted_power, pow
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 FORMS = ("auto", "factor", "shift", "linear", "power")
 STEEPEST_POWER = 20.0  # |power| of a mean at most
-RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
+# Of the slope, against the mean loss: classes that are separated get a finite curve to start from.
+RIDGE = 2e-9
 SIMPLEX = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
 
 
@@ -256,7 +257,9 @@ class KernelCalibration(Recalibrator):
             return loss + self.weight * float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
         if self.weight:
-            found = optimize.minimize(objective, found, method="Nelder-Mead", bounds=bounds, options=SIMPLEX).x
+            found = optimize.minimize(
+                objective, found, method="Nelder-Mead", bounds=bounds, options=SIMPLEX
+            ).x
         self.coefficients_ = np.array([[*found, 0.0][:2]])
 
     def _map(self, probability: Floats) -> Floats:
@@ -320,7 +323,9 @@ class MeanScaling(Recalibrator):
             raise refusal("must stay above 0", where="the mean of a count", got=got, hint=hint)
         if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
             got, hint = "some are below 0", "use 'shift' or 'linear'"
-            raise refusal(f"must be at least 0 for a {form}", where="predictions and outcomes", got=got, hint=hint)
+            raise refusal(
+                f"must be at least 0 for a {form}", where="predictions and outcomes", got=got, hint=hint
+            )
         self.intercept_, self.slope_ = getattr(self, f"_{form}")(sample)
 
     def _factor(self, sample: Sample) -> tuple[float, float]:
@@ -379,7 +384,12 @@ class MeanScaling(Recalibrator):
         return self.is_fitted() and self.slope_ >= 0.0
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(
+        cls,
+        n_classes: int,  # noqa: ARG003
+        columns: Mapping[str, Column],  # noqa: ARG003
+        response: str,
+    ) -> dict[str, Recalibrator]:
         forms = ("auto", "power") if response == "count" else ("auto", "linear", "power")
         return {cls.__name__ if form == "auto" else f"{cls.__name__}({form})": cls(form) for form in forms}
 
@@ -388,7 +398,11 @@ class MeanScaling(Recalibrator):
             return f"exp({self.intercept_:.3g} + {self.slope_:.3g} ln m)"
         if self.intercept_ == 0.0:
             return f"factor {self.slope_:.3g}"
-        return f"shift {self.intercept_:.3g}" if self.slope_ == 1.0 else f"{self.intercept_:.3g} + {self.slope_:.3g} m"
+        return (
+            f"shift {self.intercept_:.3g}"
+            if self.slope_ == 1.0
+            else f"{self.intercept_:.3g} + {self.slope_:.3g} m"
+        )
 
 
 def _rows(sample: Sample) -> float:

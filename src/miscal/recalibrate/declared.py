@@ -39,7 +39,11 @@ Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
 
 
 def parameter(
-    check: Callable[..., Any], *limits: Any, default: Any = dataclasses.MISSING, kw_only: bool = False, **more: Any
+    check: Callable[..., Any],
+    *limits: Any,
+    default: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+    **more: Any,
 ) -> Any:
     """Declare a parameter of a recalibrator with its check, called with name, value and limits.
 
@@ -56,7 +60,11 @@ def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
 
 def list_of(name: str, value: Any, kind: type, least: int, what: str) -> None:
     """Refuse what is no list of objects of one kind, so many of them at least."""
-    if not isinstance(value, (list, tuple)) or len(value) < least or not all(isinstance(each, kind) for each in value):
+    if (
+        not isinstance(value, (list, tuple))
+        or len(value) < least
+        or not all(isinstance(each, kind) for each in value)
+    ):
         raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
 
 
@@ -125,7 +133,9 @@ def state(kind: Kind, *shape: int | str, init: Literal[False] = False, **more: A
 
 def state_of(kind: type[Recalibrator]) -> dict[str, Field]:
     """The fitted attributes of a class, those of its bases first."""
-    return {each.name: each.metadata["state"] for each in dataclasses.fields(kind) if "state" in each.metadata}
+    return {
+        each.name: each.metadata["state"] for each in dataclasses.fields(kind) if "state" in each.metadata
+    }
 
 
 def dumps(recalibrator: Recalibrator) -> str:
@@ -156,7 +166,11 @@ def _plain(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value)):
+    if (
+        value is None
+        or isinstance(value, (bool, int, str))
+        or (isinstance(value, float) and np.isfinite(value))
+    ):
         return value
     if value == np.inf:
         return INFINITE
@@ -176,7 +190,9 @@ def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
 def _decoded(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrator:
     """Build a recalibrator from plain data, every part checked."""
     if depth > DEEPEST or set(document) != {"class", "params", "state"}:
-        raise ValueError(f"a recalibrator has exactly 'class', 'params' and 'state', {DEEPEST} in each other at most")
+        raise ValueError(
+            f"a recalibrator has exactly 'class', 'params' and 'state', {DEEPEST} in each other at most"
+        )
     name, given, others = document["class"], document["params"], recalibrate.Recalibrator.others
     kind = _ours(name) or others.get(name)
     if kind is None:
@@ -258,7 +274,8 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
 
 def _inner(name: str, value: Any, field: Field, n_classes: int, depth: int) -> list[Recalibrator | None]:
     made = [
-        None if item is None and field.shape else _decoded(item, recalibrate.Recalibrator, depth + 1) for item in value
+        None if item is None and field.shape else _decoded(item, recalibrate.Recalibrator, depth + 1)
+        for item in value
     ]
     if any(one is not None and not (one.is_fitted() and one.n_classes_ == n_classes) for one in made):
         raise ValueError(f"'{name}' must hold recalibrators that are fitted to {n_classes} classes")

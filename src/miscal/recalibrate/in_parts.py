@@ -90,7 +90,9 @@ def _names(model: Recalibrator) -> list[str]:
         return []
     chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
     if not chosen or not all(isinstance(name, str) for name in chosen):
-        raise refusal("must name the columns", where="'columns'", got=f"got {model.columns!r}", hint="of the table")
+        raise refusal(
+            "must name the columns", where="'columns'", got=f"got {model.columns!r}", hint="of the table"
+        )
     return chosen
 
 
@@ -131,7 +133,9 @@ def model_from(text: str) -> Recalibrator:
     return made
 
 
-def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool) -> Any:
+def with_columns(
+    model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool
+) -> Any:
     """A batch with the recalibrated probabilities (or means) as further columns."""
     table = chunk.table
     try:
@@ -169,7 +173,9 @@ def apply_to(
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     for name in made:
         if name in known:
-            raise refusal("must be a new name", where="'column'", got=f"the table has '{name}'", hint="--column NAME")
+            raise refusal(
+                "must be a new name", where="'column'", got=f"the table has '{name}'", hint="--column NAME"
+            )
     table.check([*known, *(name for name, _ in table.aside)])
     while True:
         chunks = ahead(lambda: table.batches(known))
@@ -185,7 +191,9 @@ def _written(tables: Iterator[Any], words: str, out: Path) -> int:
     if first is None:
         raise refusal("must have at least one row", where=f"'{words}'", got="it is empty")
     # Text as text: batches have dictionaries of their own.
-    kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema)
+    kinds = (
+        each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema
+    )
     schema = pa.schema(list(zip(first.schema.names, kinds, strict=True)))
     with writing([out]) as (temporary,):
         if out.suffix.lower() == ".csv":

@@ -35,7 +35,12 @@ SEPARATED = (
 
 
 def minimise(
-    evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: Array, target: Floats | float = 0.0
+    evaluate: Evaluate,
+    start: Floats,
+    penalty: Floats,
+    total: float,
+    free: Array,
+    target: Floats | float = 0.0,
 ) -> tuple[Floats, bool]:
     """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
 
@@ -143,7 +148,8 @@ class LogisticFit:
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
-        made = features.rows((rows.thinned() or rows).probability)  # enough: the coordinates need not be exact
+        # Enough: the coordinates need not be exact.
+        made = features.rows((rows.thinned() or rows).probability)
         self.centre, deviation = made.mean(axis=1), made.std(axis=1)
         reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
         self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
@@ -165,7 +171,9 @@ class LogisticFit:
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
-            return minimise(partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target)
+            return minimise(
+                partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target
+            )
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 

@@ -73,7 +73,9 @@ FAMILIES = {
         ratio=False,
         objective="binary",
         loss="log loss",
-        before=lambda: nodes.Linear(nodes.log_terms(nodes.Held(nodes.PROBABILITY, EDGE, 1.0 - EDGE), 1.0, 1.0), 0.0),
+        before=lambda: nodes.Linear(
+            nodes.log_terms(nodes.Held(nodes.PROBABILITY, EDGE, 1.0 - EDGE), 1.0, 1.0), 0.0
+        ),
         after=nodes.Sigmoid,
     ),
     "real": Family(
@@ -110,7 +112,8 @@ class Sample:
     weight: Floats | None
     columns: Columns
     n_classes: int
-    response: str = "binary"  # of a mean "real" or "count": `outcome` is the mean itself, `weight` holds the exposure
+    # Of a mean "real" or "count": `outcome` is the mean itself, `weight` holds the exposure.
+    response: str = "binary"
 
     def __post_init__(self) -> None:
         kind = np.int64 if self.n_classes > 2 else np.uint8
@@ -165,7 +168,10 @@ class Sample:
 
     def take(self, rows: Array) -> "Sample":
         """Some of the rows."""
-        rest: Any = {"weight": None if self.weight is None else self.weight[rows], "columns": self.columns.take(rows)}
+        rest: Any = {
+            "weight": None if self.weight is None else self.weight[rows],
+            "columns": self.columns.take(rows),
+        }
         return replace(self, probability=self.probability[rows], outcome=self.outcome[rows], **rest)
 
     def thinned(self) -> "Sample | None":
@@ -175,7 +181,9 @@ class Sample:
         return thin if thin is not None and (thin.class_weights > 0).all() else None
 
 
-def warmed(sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats) -> tuple[Floats, bool]:
+def warmed(
+    sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats
+) -> tuple[Floats, bool]:
     """What `fit` finds from a start, and whether it has no end; of many rows from where a part of them ends."""
     thin = sample.thinned()
     if thin is not None:

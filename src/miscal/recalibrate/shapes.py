@@ -51,7 +51,9 @@ class HistogramBinning(Recalibrator):
 
     Examples
     --------
-    >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).predict_proba([0.2, 0.7])[:, 1].round(3)
+    >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).predict_proba([0.2, 0.7])[
+    ...     :, 1
+    ... ].round(3)
     array([0.5  , 0.833])
     """
 

@@ -167,7 +167,9 @@ class SoftmaxFit:
         """The Hessian's solution of a gradient, until the rest is small."""
         near = self._diagonal_inverse() if self.diagonal else self._product_inverse()
         square, shape = (gradient.size, gradient.size), gradient.shape
-        product = sparse.linalg.LinearOperator(square, lambda along: self.product(along.reshape(shape)).ravel())
+        product = sparse.linalg.LinearOperator(
+            square, lambda along: self.product(along.reshape(shape)).ravel()
+        )
         nearly = sparse.linalg.LinearOperator(square, lambda rest: near(rest.reshape(shape)).ravel())
         how: Any = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": nearly}
         step = sparse.linalg.cg(product, gradient.ravel(), **how)[0].reshape(shape)
@@ -324,7 +326,11 @@ class VectorScaling(_Softmax):
         nothing = np.zeros(start.shape)
         theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
-            warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
+            warn(
+                SEPARATED.replace(
+                    " Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"
+                )
+            )
         self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:
@@ -402,7 +408,12 @@ class StructuredScaling(_Softmax):
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(
+        cls,
+        n_classes: int,
+        columns: Mapping[str, Column],  # noqa: ARG003
+        response: str,  # noqa: ARG003
+    ) -> dict[str, Recalibrator]:
         if n_classes == 2:
             return {}
         return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}

@@ -282,7 +282,9 @@ def findings_of(looked: Looked) -> Ordered:
     # Places that one row decides and that no finding may explain: of no column of one, and not most of the table.
     known = {name for place in taken for name in place.group.names}
     most = SHARED * looked.whole.size
-    left = [p for p in looked.decided if p is looked.whole or (known.isdisjoint(p.group.names) and p.size <= most)]
+    left = [
+        p for p in looked.decided if p is looked.whole or (known.isdisjoint(p.group.names) and p.size <= most)
+    ]
     decided = sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
     return ordered + [(-1.0, made) for made in findings(looked, decided)]
 
@@ -299,7 +301,9 @@ def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
         home = -1
         if place.searched > 1 and looked.whole in taken:
             home = taken.index(looked.whole)
-        elif place.searched > 1 and looked.rows.here and taken:  # sums do not tell which rows it shares with a place
+        elif (
+            place.searched > 1 and looked.rows.here and taken
+        ):  # sums do not tell which rows it shares with a place
             shares = [Overlap(looked.rows, other).weight(place).sum() for other in taken]
             home = int(np.argmax(shares)) if max(shares) >= SHARED * place.size else -1
         if home < 0:

@@ -42,7 +42,11 @@ def fine_sums(compared: Pair) -> Sums:
 def rounding_step(predicted: np.ndarray) -> float:
     """The step to which scores were rounded, 0 where they were not.
 
-    >>> rounding_step(np.arange(40) / 100), rounding_step(np.linspace(0, 1, 97)), rounding_step(np.array([0.0, 1.0]))
+    >>> (
+    ...     rounding_step(np.arange(40) / 100),
+    ...     rounding_step(np.linspace(0, 1, 97)),
+    ...     rounding_step(np.array([0.0, 1.0])),
+    ... )
     (0.01, 0.0, 0.0)
     """
     for step in STEPS:
@@ -66,7 +70,12 @@ def extreme_places(looked: Looked) -> list[Place]:
         size, rare, *_ = _rare(tested, end)
         chance = 0.0 if rare > 0 else 1.0
         if size and half:
-            numbers = _by_cluster(rows.raw, end, half) or (size, rare, half * size, half * (1.0 - half) * size)
+            numbers = _by_cluster(rows.raw, end, half) or (
+                size,
+                rare,
+                half * size,
+                half * (1.0 - half) * size,
+            )
             chance = _tail(*numbers)
         if size:
             made.append(_place(looked, end, chance, 1))
@@ -121,7 +130,12 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, fl
     chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
-    return most.size, float(np.count_nonzero(np.bincount(code, rare > 0))), most.sum(), (most * (1 - most)).sum()
+    return (
+        most.size,
+        float(np.count_nonzero(np.bincount(code, rare > 0))),
+        most.sum(),
+        (most * (1 - most)).sum(),
+    )
 
 
 def _tail(size: float, rare: float, mean: float, variance: float) -> float:
@@ -156,4 +170,6 @@ def _said(end: End) -> str:
     edge: Any = end.condition.low if end.upper else end.condition.high
     decimals = max(0, 1 - math.floor(math.log10(100.0 * min(edge, 1.0 - edge))))
     text = f"{100.0 * edge:.{decimals}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%" + (" or more" if end.upper else " or less")
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%" + (
+        " or more" if end.upper else " or less"
+    )

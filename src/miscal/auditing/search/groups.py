@@ -170,7 +170,9 @@ class Rows:
         """
         if self.raw.weight is not None or self.noise.null == "residual":
             return np.zeros(sums.rows.size)
-        none, every = (self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight))
+        none, every = (
+            self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight)
+        )
         return np.nan_to_num(np.fmin(none, every), nan=1.0)
 
     def _how(self) -> Judging:
@@ -190,8 +192,15 @@ class Rows:
     def told(self, sums: Sums) -> dict[str, Any]:
         """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
         units, weight = self.noise.units, float(sums.weight[0])
-        means = {name: units.back(float(getattr(sums, name)[0]) / weight) for name in ("predicted", "observed")}
-        return {"rows": int(sums.rows[0]), "weight": weight, **means, "gap": float(sums.off[0]) / weight * units.scale}
+        means = {
+            name: units.back(float(getattr(sums, name)[0]) / weight) for name in ("predicted", "observed")
+        }
+        return {
+            "rows": int(sums.rows[0]),
+            "weight": weight,
+            **means,
+            "gap": float(sums.off[0]) / weight * units.scale,
+        }
 
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
@@ -214,7 +223,9 @@ def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
 
 
-def cluster_sums(pair: Pair, rows: np.ndarray | slice = EVERY, lever: np.ndarray | float = 1.0) -> tuple[float, float]:
+def cluster_sums(
+    pair: Pair, rows: np.ndarray | slice = EVERY, lever: np.ndarray | float = 1.0
+) -> tuple[float, float]:
     """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
     assert pair.cluster is not None
     sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
@@ -330,7 +341,9 @@ class Group:
 
     def words(self, box: Box) -> str:
         """The place in words."""
-        return " and ".join(f"{name} {level}" for name, level in zip(self.names, self.levels(box), strict=True))
+        return " and ".join(
+            f"{name} {level}" for name, level in zip(self.names, self.levels(box), strict=True)
+        )
 
     def conjunction(self, box: Box) -> Conjunction:
         """Which rows belong to a box of cells."""
@@ -372,9 +385,13 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
     """Tally the cells of a column, or of columns crossed."""
     count = math.prod(part.count for part in parts)
     pooling = LevelPooling(crossed_codes(parts), Numbered(count + any(part.some for part in parts)))
-    raw, beyond = (Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond))
+    raw, beyond = (
+        Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond)
+    )
     seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
-    return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen)
+    return Group(
+        tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen
+    )
 
 
 def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
@@ -382,7 +399,9 @@ def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-def best_boxes(group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> Boxes:
+def best_boxes(
+    group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool
+) -> Boxes:
     """The boxes of a group furthest off, in standard errors: the best along ordered axes, for every cell of the others.
 
     left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums

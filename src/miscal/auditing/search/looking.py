@@ -37,7 +37,8 @@ POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
 KEPT = 1 << 11  # cells of a column whose sums along the score are kept
-SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")  # p-values that cannot be as small as need be
+# P-values that cannot be as small as need be.
+SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,9 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
     every = np.arange(rows.raw.rows)
     raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
-    own = Own("score", np.ones(every.size, bool), f"class {looked.name}" if looked.name else "the whole table")
+    own = Own(
+        "score", np.ones(every.size, bool), f"class {looked.name}" if looked.name else "the whole table"
+    )
     bound = p_value <= kuiper.get("least", 0.0)
     looked.whole = Place(own, (), p_value, family, raw, beyond, along=along, bound=bound)
     chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
@@ -226,7 +229,11 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
         return result
     taken, seed = compared.take(rows), int(result.settings["random_state"])
     smooth = curve_of(taken, values, grid=grid, span=SPAN, random_state=seed)
-    extra = {**result.extra, "curve": smooth.frame(), "density": density_of(values, taken, integer=column.integer)}
+    extra = {
+        **result.extra,
+        "curve": smooth.frame(),
+        "density": density_of(values, taken, integer=column.integer),
+    }
     if chosen.size < compared.rows:
         extra["curve_rows"] = int(rows.size)
     return replace(result, extra=extra)
@@ -247,7 +254,9 @@ SEARCHED = "they are searched on a sample of the rows; the worst there are teste
 def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], seen: int) -> None:
     """Note what the effort, or a file of sums, leaves out; `seen` is how many classes were looked at one by one."""
     names = [column.name for column, _, _ in looked.columns]
-    numbers = [column.name for column, _, group in looked.columns if column.kind == "numeric" and group.ordered]
+    numbers = [
+        column.name for column, _, group in looked.columns if column.kind == "numeric" and group.ordered
+    ]
     if effort in ALONE and len(names) > 1:
         for one, two in combinations(names, 2):
             looked.leave_out("pairs", f"{one} and {two}", *ALONE[effort])

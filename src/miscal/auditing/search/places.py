@@ -238,7 +238,9 @@ class Multiplicity:
             adjusted = np.array([place.p_value for place in held.places] + held.others)
             if not held.searched:
                 adjusted = holm(adjusted, held.skipped)
-            for place, p_value in zip(held.places, np.minimum(1.0, adjusted * self.factor).tolist(), strict=False):
+            for place, p_value in zip(
+                held.places, np.minimum(1.0, adjusted * self.factor).tolist(), strict=False
+            ):
                 place.adjusted = p_value
 
     def severity(self, place: Place) -> int:
@@ -303,7 +305,9 @@ class Reading(NamedTuple):
         held.add(places, p_values[~suspect].tolist())
         return places
 
-    def _places(self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, searched: int = 1) -> list[Place]:
+    def _places(
+        self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, searched: int = 1
+    ) -> list[Place]:
         places = []
         for box, p_value in found:
             place = box_place(group, box, p_value, searched)

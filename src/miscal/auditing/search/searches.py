@@ -104,7 +104,9 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
             every = side.part.known
             kept = [part.known for part in side.cut.values()]
             left = " to ".join(f"{many:,}" for many in sorted({every - max(kept), every - min(kept)}))
-            looked.leave_out("levels", f"{side.part.name} ({left} of {every:,} levels)", SMALL_LEVELS, JOIN_THEM)
+            looked.leave_out(
+                "levels", f"{side.part.name} ({left} of {every:,} levels)", SMALL_LEVELS, JOIN_THEM
+            )
 
 
 def _cross(looked: Looked, one: _Side, two: _Side) -> None:
@@ -112,7 +114,8 @@ def _cross(looked: Looked, one: _Side, two: _Side) -> None:
     group = group_of(parts, "subpopulation", looked.rows)
     joint = group.raw.weight.reshape(group.shape) / max(group.raw.weight.sum(), 1e-300)
     first, second, both = (special.entr(shares).sum() for shares in (joint.sum(0), joint.sum(1), joint))
-    if first + second - both > SAME * min(first, second):  # much the same (a date and its month): no new places
+    # Much the same (a date and its month): no new places.
+    if first + second - both > SAME * min(first, second):
         looked.leave_out("pairs", _names(one, two), MUCH_THE_SAME, JOIN_THEM)
         return
     looked.pairs.append(group)
@@ -126,7 +129,9 @@ def _names(one: _Side, two: _Side) -> str:
 
 def _room(one: _Side, two: _Side) -> list[tuple[_Side, int]]:
     """Two columns, each with how many cells it may have."""
-    sizes = [side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)]
+    sizes = [
+        side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)
+    ]
     larger = int(sizes[1] > sizes[0])
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
@@ -189,15 +194,24 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
         # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
         flips = looked.rows.noise.null == "residual"
         draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
-    asked: Any = {"subpopulations": Conjunctions(DEPTH, HALVES), "min_information": INFORMATION, "min_size": LEAST}
+    asked: Any = {
+        "subpopulations": Conjunctions(DEPTH, HALVES),
+        "min_information": INFORMATION,
+        "min_size": LEAST,
+    }
     give_back(rows)
     result = by_subpopulation(
         predictions, names, simulations=draws, target=looked.target, random_state=wanted.random_state, **asked
     )
     factor = _times_more(fit, chosen)
     give_back(rows)
-    looked.searched["subpopulations"] = int(result.table.rows * factor), _places(predictions, looked, result, factor)
-    looked.further.append(replace(result, extra={**result.extra, "cumulative": _curves(predictions, looked, result)}))
+    looked.searched["subpopulations"] = (
+        int(result.table.rows * factor),
+        _places(predictions, looked, result, factor),
+    )
+    looked.further.append(
+        replace(result, extra={**result.extra, "cumulative": _curves(predictions, looked, result)})
+    )
 
 
 def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[dict[str, Any]]:
@@ -205,7 +219,9 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
     rows, kept = ordered(looked.rows.raw), [(FULL, np.ones(predictions.rows, bool))]
     for one in result.extra["definitions"].every[:LOOKED_AT]:
         own = one.rows(predictions.columns) if one.conditions and len(kept) <= DRAWN else None
-        if own is not None and all(np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]):
+        if own is not None and all(
+            np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]
+        ):
             kept.append((one.name, own))
     drawn = [(name, subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)) for name, own in kept]
     return [{"label": name, **in_units(curve, looked.rows.noise.units)} for name, curve in drawn]
@@ -234,7 +250,9 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
         words = tuple(condition.words() for condition in definition.conditions)
         own = Own("subpopulation", inside, definition.name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
-        places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p)))
+        places.append(
+            Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p))
+        )
     return places
 
 
@@ -255,7 +273,9 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
     many = predictions.rows > MOST_MAPPED
     for (_, one), (_, two) in pairs if many else pairs[MOST_PAIRS:]:
         where = " and ".join([*one.names, *two.names])
-        looked.leave_out("neighbourhoods", where, *(MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER))
+        looked.leave_out(
+            "neighbourhoods", where, *(MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER)
+        )
     if not pairs or many:
         return
     draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
@@ -275,7 +295,9 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
             place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
             found.append((result.p_value, _mapped(predictions, names, result), place))
     looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
-    looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level]
+    looked.further += [
+        result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level
+    ]
 
 
 def _mapped(predictions: Predictions, names: list[str], result: Result) -> Result:
@@ -296,4 +318,6 @@ def _mapped(predictions: Predictions, names: list[str], result: Result) -> Resul
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, size = summed(gap) / rows, summed(np.nan_to_num(gap / error)) / rows
     grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
-    return replace(result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}})
+    return replace(
+        result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}}
+    )

@@ -57,7 +57,9 @@ def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...] = (-1,)) -> A
     spread = rows.noise.spread
     usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
     least = np.maximum(noise, 0.0) * rows.spread
-    return Along(made.rows, weight, predicted, made.observed, least, usual).map(lambda values: values.reshape(shape))
+    return Along(made.rows, weight, predicted, made.observed, least, usual).map(
+        lambda values: values.reshape(shape)
+    )
 
 
 def alongs(group: Group, rows: Rows) -> Both:
@@ -120,7 +122,8 @@ def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     found = tested(both[beyond].map(group.boxes), rows).p_value
     best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
     chances = [math.exp(-size) for _, size in best]
-    if beyond and best:  # may be right as predicted, and off as predicted like all else: must stand out both ways
+    # May be right as predicted, and off as predicted like all else: must stand out both ways.
+    if beyond and best:
         own = both.raw.map(lambda values: np.stack([group.summed(values, box) for box, _ in best]))
         chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
     return [(box, chance) for (box, _), chance in zip(best, chances, strict=True)]
@@ -179,7 +182,9 @@ def mark_tests(looked: Looked, place: Place) -> None:
         chance = 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
     place.specific = bool(
         (place.average and same and chance * severity <= tests.level)
-        or (place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level)
+        or (
+            place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level
+        )
     )
 
 

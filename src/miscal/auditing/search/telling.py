@@ -113,7 +113,9 @@ def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float)
     if rows.noise.null == "residual":
         return noise, reach * noise
     half = 0.5 * raw.weight2 / raw.weight  # an event, so that no rate is 0
-    predicted, happened = ((events + half) / (raw.weight + 2.0 * half) for events in (raw.predicted, raw.observed))
+    predicted, happened = (
+        (events + half) / (raw.weight + 2.0 * half) for events in (raw.predicted, raw.observed)
+    )
     wider = happened * (1.0 - happened) / (predicted * (1.0 - predicted))
     return noise * np.sqrt(wider), _least_gaps(rows, raw, level / numbers)
 
@@ -150,7 +152,9 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
         sums: Any = own.map(lambda values, cells=slice(first, last + 1): float(values[cells].sum()))
         weight = max(sums.weight, 1e-300)
         rates = units.back(sums.predicted / weight), units.back(sums.observed / weight)
-        made.append(ScoreRange(bounds[first], bounds[last + 1], int(sums.rows), *rates, sums.off * units.scale))
+        made.append(
+            ScoreRange(bounds[first], bounds[last + 1], int(sums.rows), *rates, sums.off * units.scale)
+        )
     return form, tuple(made)
 
 
@@ -170,7 +174,9 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
     made = []
     for finding in [one for one in flat(found) if one.real][:MOST]:
         looked, where = named.get(finding.scope, looks[0]), Conjunction.from_dict(finding.condition)
-        if not where.conditions or any(len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns):
+        if not where.conditions or any(
+            len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns
+        ):
             continue
         rows = np.flatnonzero(where.rows(columns))
         if not rows.size:  # a tally has none

@@ -38,7 +38,11 @@ def data_block(title: str, table: dict[str, list[object]]) -> Safe:
     """Columns of data for the script to show or to save: a data block, which browsers never run."""
     columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
     longest = max((len(column) for column in table.values()), default=0)
-    content = {"title": ellipsis(title, 120), "columns": columns, "cut": longest if longest > MOST_DATA else 0}
+    content = {
+        "title": ellipsis(title, 120),
+        "columns": columns,
+        "cut": longest if longest > MOST_DATA else 0,
+    }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Inside a script element only these three can end it or start a comment.
     harmless = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -96,7 +100,11 @@ def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) ->
 def section(identity: str, title: str, *children: Child, opening: str = "") -> Safe:
     """A section of the page under its heading and the words it opens with; nothing where it holds nothing."""
     body = join(*children)
-    return tag("section", tag("h2", title), lead(opening) if opening else None, body, id=identity) if body else body
+    return (
+        tag("section", tag("h2", title), lead(opening) if opening else None, body, id=identity)
+        if body
+        else body
+    )
 
 
 def lead(*children: Child) -> Safe:
@@ -145,7 +153,9 @@ def sheet(
     return tag(
         "div",
         tag("div", table, class_="scroller"),
-        quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.") if shown < many else None,
+        quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.")
+        if shown < many
+        else None,
         class_="sheet-block",
     )
 

@@ -24,12 +24,16 @@ def periods(document: Document) -> Safe:
         changed, left = words.changed_words(result.table, MOST_SAID)
         every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
         rates, gaps = drawn(result, document.level)
-        listed = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s")
+        listed = sheet(
+            f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s"
+        )
         summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
         blocks = [
             lead(words.periods_said(result.table, every, document.level)),
             tag("ul", [tag("li", step) for step in changed], class_="told", data_fold=4) if changed else None,
-            quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
+            quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.")
+            if left
+            else None,
             tag("p", name(result.note, 600), class_="note") if result.note else None,
             tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
             tag("p", _TIME["compared"].format(every=every), class_="note"),
@@ -100,7 +104,9 @@ def left_out_section(document: Document) -> Safe:
     entries = document.left_out
     columns = columns_of(entries, "what", "count", "reason", "ask")
     names = [_list(f"{entry.what.capitalize()}: {entry.reason}", entry.where) for entry in entries]
-    return section("left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_SAID["unseen"])
+    return section(
+        "left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_SAID["unseen"]
+    )
 
 
 def _known(columns: list[Column]) -> list[Column]:
@@ -114,7 +120,9 @@ def method(document: Document) -> Safe:
     said = ("probability", "prediction" if document.response else "probability")
     facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
-    used = dict.fromkeys((kind, one.method) for kind, every in document.sections.items() for one in every if one.method)
+    used = dict.fromkeys(
+        (kind, one.method) for kind, every in document.sections.items() for one in every if one.method
+    )
     flipped = document.response or any(one.settings.get("null") == "residual" for one in document.of("score"))
     noise = "clusters" if document.data.get("cluster") else "residual" if flipped else "drawn"
     return section(
@@ -146,9 +154,16 @@ def _plain(value: Any) -> str:
 def definitions(document: Document) -> Safe:
     """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
     shown = "means" if document.response else "events"
-    every = [word for word in tomllib.loads(asset("glossary.toml"))["word"] if word.get("only", shown) == shown]
+    every = [
+        word for word in tomllib.loads(asset("glossary.toml"))["word"] if word.get("only", shown) == shown
+    ]
     listed = [
-        tag("div", tag("dt", said["name"]), tag("dd", said["meaning"]), tag("dd", said["trades"], class_="quiet"))
+        tag(
+            "div",
+            tag("dt", said["name"]),
+            tag("dd", said["meaning"]),
+            tag("dd", said["trades"], class_="quiet"),
+        )
         for said in ({**word, **word.get(shown, {})} for word in every)
     ]
     return section("words", "What the words mean", tag("dl", listed, class_="glossary"))

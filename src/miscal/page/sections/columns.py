@@ -6,7 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from miscal.page import words
-from miscal.page.column_figures import cumulative, deviation_reach, field_funnel, field_levels, neighbourhood, variable
+from miscal.page.column_figures import (
+    cumulative,
+    deviation_reach,
+    field_funnel,
+    field_levels,
+    neighbourhood,
+    variable,
+)
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import reliability
 from miscal.page.json import Columns, floats, text, whole
@@ -57,7 +64,9 @@ def columns(document: Document, room: int) -> Safe:
         lead(_SAID["lead"], curves),
         _table(every, [f"column-{place}" for place in range(len(pictures))]),
         tag("div", pictures, class_="grid", data_searched="columns-table", data_fold=4, data_many=30),
-        tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
+        tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.")
+        if left
+        else None,
     )
 
 
@@ -112,7 +121,9 @@ def subpopulations(document: Document) -> Safe:
         drawn = figures(result, document.level)
         named = Column("Subpopulation", result.table["label"], "name")
         columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
-        listed = sheet("Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED)
+        listed = sheet(
+            "Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED
+        )
         said = [tag("p", _judged(result)), quiet(_SAID["band"]) if drawn else None]
         pair = tag("div", drawn, class_="pair") if drawn else None
         made.append(tag("div", said, pair, folded("Show the subpopulations furthest off", listed)))
@@ -123,7 +134,9 @@ def _judged(result: Entry) -> str:
     """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
     table, noise = result.table, words.finite(result.extra.get("null_mean"))
     first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
-    said = f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
+    said = (
+        f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
+    )
     said += f" ({first}); {words.p_value(result.p_value)}."
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."

@@ -51,14 +51,18 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     legend.append(tag("span", prose("findings")["codes"]))
     least = "Off in total, at least" if words.means() else "Events off, at least"
     cards = [card(number, family, closer) for number, family in enumerate(shown, 1)]
-    more = words.plural(document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are")
+    more = words.plural(
+        document.unlisted, "smaller or overlapping place is", "smaller or overlapping places are"
+    )
     ends = f"The list ends here. {more} still off when all of these are put right; "
     ends += "a deeper look at the columns would name the rest."
     notes = [ends, *document.notes] if document.unlisted > 0 else document.notes
     return section(
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
-        tag("p", legend, class_="legend") if cards else quiet("Nothing that was looked at is off beyond noise."),
+        tag("p", legend, class_="legend")
+        if cards
+        else quiet("Nothing that was looked at is off beyond noise."),
         tag("ol", cards, class_="cards", data_fold=4, data_least=least) if cards else None,
         closer.listed(further, f"Further findings ({len(further):,})"),
         [tag("p", name(note, 600), class_="note") for note in notes],
@@ -152,7 +156,11 @@ class Closer:
     ) -> Safe | None:  # fmt: skip
         """Findings in a list, at most so many, one click away: each with what is said of it and its panel."""
         shown = [
-            tag("li", self.look(one, join(tag("bdi", ellipsis(one.where, 100)), ": ", said(one))), **marked(one))
+            tag(
+                "li",
+                self.look(one, join(tag("bdi", ellipsis(one.where, 100)), ": ", said(one))),
+                **marked(one),
+            )
             for one in places[:most]
         ]
         more = len(places) - len(shown)
@@ -201,7 +209,9 @@ def _neighbours(entry: Entry, condition: Condition) -> Safe:
     shown = order[max(inside[0] - beside, 0) : inside[-1] + 1 + beside].tolist()
     shown = shown if len(shown) <= MOST_SHOWN else [*shown[: MOST_SHOWN // 2], *shown[-MOST_SHOWN // 2 :]]
     table = table.take(shown)
-    named = Column(entry.column, table["label"], "name", small=["this place" if own[i] else "" for i in shown])
+    named = Column(
+        entry.column, table["label"], "name", small=["this place" if own[i] else "" for i in shown]
+    )
     return sheet("Beside it", [named, *columns_of(table, *RATES)], still=True)
 
 
@@ -224,4 +234,8 @@ def form_of(finding: Finding) -> str:
 def marked(finding: Finding) -> dict[str, object]:
     """What the filter asks of a place."""
     columns = json.dumps([clean(column) for column in finding.columns])
-    return {"data_columns": columns, "data_form": form_of(finding), "data_off": f"{abs(finding.events_off):.6g}"}
+    return {
+        "data_columns": columns,
+        "data_form": form_of(finding),
+        "data_off": f"{abs(finding.events_off):.6g}",
+    }

@@ -12,7 +12,8 @@ from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, columns_of, figure, folded, lead, quiet, section, sheet
 
 MOST_COLUMNS = 4
-_KEPT = ("response", "exposure", "positive", "weight_column", "count_column", "cluster")  # which are options too
+# Which are options too.
+_KEPT = ("response", "exposure", "positive", "weight_column", "count_column", "cluster")
 _signed, _four_digits = partial(words.number, sign=True), partial(words.number, digits=4)
 _ADVICE = prose("advice")
 
@@ -31,7 +32,9 @@ def advice(document: Document) -> Safe:
         steps.append((text, _repair(document, allowed=chosen)))
     steps = steps or [(_ADVICE["nothing"], "")]
     steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
-    listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
+    listed = [
+        tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps
+    ]
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
 
 
@@ -67,7 +70,9 @@ def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] 
     options["prediction" if document.response else "probability"] = document.probabilities
     options |= {key.removesuffix("_column"): [data[key]] for key in _KEPT if data.get(key)}
     options |= {"ignore": items(data.get("ignore")), "allowed": list(allowed)}
-    given = [str(word) for option, every in options.items() for value in every for word in (f"--{option}", value)]
+    given = [
+        str(word) for option, every in options.items() for value in every for word in (f"--{option}", value)
+    ]
     given += ["--logit"] if data.get("logit") else []
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
     return clean(shlex.join(["miscal", verb, file, *given, *words]))
@@ -99,7 +104,9 @@ def repair_sentence(done: Repaired) -> str:
 
 
 def _listed(places: list[Mended]) -> Safe:
-    intervals = [words.interval(*place.after.interval, words.points).replace(" points", "") for place in places]
+    intervals = [
+        words.interval(*place.after.interval, words.points).replace(" points", "") for place in places
+    ]
     columns = [
         *columns_of(places, "where"),
         Column("Rows", [place.after.rows or place.before.rows for place in places], words.count),
@@ -122,7 +129,11 @@ def _scores(done: Repaired) -> Safe | None:
     change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
-    return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}")) if known else None
+    return (
+        tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
+        if known
+        else None
+    )
 
 
 def _candidates(done: Repaired) -> Safe:

@@ -15,8 +15,11 @@ from miscal.page.sections.columns import figures
 from miscal.page.sections.repair import repair_sentence
 
 #: What every number of the score is called, how it is written and what it means.
-NUMBERS = {key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()}
-_TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}  # shown first, each with the value that is right
+NUMBERS = {
+    key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()
+}
+# Shown first, each with the value that is right.
+_TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}
 LONGEST = 80  # characters of a place that the verdict names
 COARSE = 0.05  # half the width of the gap's interval from which "no error" must not be read as "right"
 MINOR = 0.4  # share of the error along the score from which the average's own error is what to say first
@@ -64,13 +67,17 @@ def _judged(document: Document) -> tuple[str, str]:
         if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
         return (
-            ("over", f"{what} too high: {rates}.") if predicted > observed else ("under", f"{what} too low: {rates}.")
+            ("over", f"{what} too high: {rates}.")
+            if predicted > observed
+            else ("under", f"{what} too low: {rates}.")
         )
     places = [finding for finding in document.findings if finding.kind != "score"]
     average = "" if beyond else "within noise on average, "
     if places:
         return "places", f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
-    ends = [_of_those(finding) for finding in document.findings if finding.kind == "score" and not finding.whole]
+    ends = [
+        _of_those(finding) for finding in document.findings if finding.kind == "score" and not finding.whole
+    ]
     if shape or ends:
         wrong = "; ".join([shape, *ends] if shape else ends)
         return "shape" if shape else "places", f"{average and f'{average}but '}{wrong}: {rates} overall."
@@ -111,7 +118,9 @@ def _shape(document: Document) -> str:
     way = "wrong at some scores"
     if slope.high < 1 or slope.low > 1:
         way = f"the scores are {'too extreme' if slope.high < 1 else 'not extreme enough'}"
-    return f"{way}, off by {words.percent(expected.value)} on average along the score" if expected.known else way
+    return (
+        f"{way}, off by {words.percent(expected.value)} on average along the score" if expected.known else way
+    )
 
 
 def _size(document: Document) -> str:
@@ -133,13 +142,21 @@ def _places(document: Document) -> str:
     said = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
     if 0 < specific < len(heads):
         said += f", {specific:,} of them not explained by the score alone"
-    return f"{said}; {words.plural(others, 'other is', 'others are')} explained by them." if others else f"{said}."
+    return (
+        f"{said}; {words.plural(others, 'other is', 'others are')} explained by them."
+        if others
+        else f"{said}."
+    )
 
 
 def _left_over(document: Document) -> str:
     clean, small = document.clean.rows, document.too_small.rows
     parts = [f"{words.plural(clean, 'column was', 'columns were')} tested and clean"] if clean else []
-    parts += [f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge"] if small else []
+    parts += (
+        [f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge"]
+        if small
+        else []
+    )
     return "; ".join(parts) + "." if parts else ""
 
 
@@ -196,7 +213,9 @@ def key_numbers(document: Document) -> Safe:
             [tag("dd", line, class_="judged") for line in _judgement(number, document.level, write, right)],
             tag("dd", meaning, class_="quiet"),
         )
-        for (label, write, meaning), number, right in ((NUMBERS[k], document.measure(k), v) for k, v in _TILES.items())
+        for (label, write, meaning), number, right in (
+            (NUMBERS[k], document.measure(k), v) for k, v in _TILES.items()
+        )
         if number.known
     ]
     return tag("dl", tiles, class_="tiles") if tiles else Safe("")
@@ -216,7 +235,9 @@ def _judgement(number: Measure, level: float, write: Callable[[object], str], ri
 
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
-    pairs = [(each.name, tag("div", figures(each, document.level), class_="pair")) for each in document.of("score")]
+    pairs = [
+        (each.name, tag("div", figures(each, document.level), class_="pair")) for each in document.of("score")
+    ]
     numbers = sheet("The whole model in numbers", number_columns(document), still=True)
     first, further = [pair for _, pair in pairs[:1]], [folded(*named) for named in pairs[1:]]
     return section("score", "Along the score", first, further, numbers)
@@ -228,7 +249,9 @@ def number_columns(document: Document) -> list[Column]:
     known = [each for each in measured if each[-1].known]
     intervals = [words.interval(number.low, number.high, write) for _, write, _, number in known]
     return [
-        Column("Number", [label for label, *_ in known], "name", small=[meaning for _, _, meaning, _ in known]),
+        Column(
+            "Number", [label for label, *_ in known], "name", small=[meaning for _, _, meaning, _ in known]
+        ),
         Column("Value", [write(number.value) for _, write, _, number in known], str),
         Column("Noise alone", [write(number.noise_floor) for _, write, _, number in known], str),
         Column("95% interval", [each or words.NOTHING for each in intervals], str),

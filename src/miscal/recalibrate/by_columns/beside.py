@@ -46,7 +46,9 @@ class Design:
         for column in map(sample.columns.find, names):
             each = Encoding.learned(column, sample.weight, standard=not raw)
             if column.nominal and column.levels:
-                mass = np.bincount(column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1)[1:]
+                mass = np.bincount(
+                    column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1
+                )[1:]
                 commonest = column.levels[np.argmax(mass)]
                 each = replace(each, levels=[level for level in each.levels if level != commonest])
             made.append(each)
@@ -164,7 +166,8 @@ class _Augmented(ByColumns):
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
         fit = DesignFit(sample, features, design, float(how["l2"]))
-        with threads_of_blas().limit(limits=1, user_api="blas"):  # a fit of 50 columns takes a tenth of the time
+        # A fit of 50 columns takes a tenth of the time.
+        with threads_of_blas().limit(limits=1, user_api="blas"):
             theta, separated = fit.best(positive=how.get("constraint") == "positive")
         coefficients, own = theta[1:] * fit.scale, features.count
         self.coefficients_ = coefficients[None, :]
@@ -185,7 +188,10 @@ class _Augmented(ByColumns):
         out = np.empty(len(probability))
         for start in range(0, len(probability), design.block):
             stop = min(start + design.block, len(probability))
-            x = self.coefficients_[0, own:] @ (design.rows(ready, start, stop) - centre[:, None]) + self.intercepts_[0]
+            x = (
+                self.coefficients_[0, own:] @ (design.rows(ready, start, stop) - centre[:, None])
+                + self.intercepts_[0]
+            )
             x += self.coefficients_[0, :own] @ features.rows(probability[start:stop])
             out[start:stop] = sigmoid(x)
         return pairs(out)
@@ -210,13 +216,22 @@ class _Augmented(ByColumns):
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(
+        cls,
+        n_classes: int,  # noqa: ARG003
+        columns: Mapping[str, Column],
+        response: str,  # noqa: ARG003
+    ) -> dict[str, Recalibrator]:
         """Numbers, and categories of few levels; more are for what pools small levels.
 
         With a penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
         """
         numeric = [name for name, column in columns.items() if not column.nominal]
-        few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
+        few = [
+            name
+            for name, column in columns.items()
+            if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS
+        ]
         return {cls.__name__: cls(columns=[*numeric, *few], **cls.tried)} if numeric or few else {}
 
 

@@ -68,7 +68,8 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats, 
         "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if sample.rows < MANY else 0,
     }  # fmt: skip
     most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
-    finite = np.minimum(features, 2.0 * most + 1.0)  # what is missing is one after the largest, or its bins would merge
+    # What is missing is one after the largest, or its bins would merge.
+    finite = np.minimum(features, 2.0 * most + 1.0)
     data = lightgbm.Dataset(finite.T, sample.outcome, weight=sample.weight, init_score=offset, params=options)
     grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
     for tree in grown["tree_info"]:
@@ -98,7 +99,11 @@ def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats, o
 
     edges, codes = cuts.codes_between(list(features), BINS)
     family, weight, link = sample.family, sample.weights, offset.copy()
-    options = {"max_leaf_nodes": how.leaves, "min_samples_leaf": how.min_rows, "random_state": how.random_state}
+    options = {
+        "max_leaf_nodes": how.leaves,
+        "min_samples_leaf": how.min_rows,
+        "random_state": how.random_state,
+    }
     for _ in range(TREES):
         mean = family.mean(link)
         curvature = np.maximum(family.bend(mean), BEND)
@@ -228,7 +233,11 @@ class MulticalibrationBoost(cuts.CutColumns):
     def _begun(self, columns: Columns, own: Floats) -> tuple[Floats, Floats]:
         """What trees cut besides the link so far, and the link that they start from; `own` is the score's."""
         numbers = np.stack(cuts.cut_numbers(self._encodings(), columns))
-        return (numbers, own) if self.start == "score" else (np.vstack([numbers, own]), np.full(len(own), self.rate_))
+        return (
+            (numbers, own)
+            if self.start == "score"
+            else (np.vstack([numbers, own]), np.full(len(own), self.rate_))
+        )
 
     def grow(self, sample: Sample, begun: Begun) -> Begun:
         """One more round of trees, and a scale after them; the rows come first among those begun."""
@@ -249,9 +258,15 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _moved(self, roots: Sequence[int], numbers: Floats, link: Floats) -> Floats:
         """The link and on it the trees that start at the roots."""
-        (column, left, right), (threshold, value), starts = self.nodes_, self.cuts_, np.array(roots, dtype=np.int64)
+        (column, left, right), (threshold, value), starts = (
+            self.nodes_,
+            self.cuts_,
+            np.array(roots, dtype=np.int64),
+        )
         moved = link.copy()
-        add_trees(np.vstack([numbers, link]), column, threshold, left, right, value, starts, 0, len(starts), moved)
+        add_trees(
+            np.vstack([numbers, link]), column, threshold, left, right, value, starts, 0, len(starts), moved
+        )
         return moved
 
     def _chosen_rounds(self, sample: Sample) -> int:
@@ -273,7 +288,8 @@ class MulticalibrationBoost(cuts.CutColumns):
                 best, best_mean, best_logit = done, mean, logits
             if done - best >= PATIENCE:
                 break
-        beyond = weight * (outcome - family.mean(first)) * (best_logit - first)  # of mean 0 if the scores are right
+        # Of mean 0 if the scores are right.
+        beyond = weight * (outcome - family.mean(first)) * (best_logit - first)
         if best and beyond.sum() > ONE_SIDED * math.sqrt(beyond @ beyond):
             self.gain_ = best_mean
             return best
@@ -321,7 +337,9 @@ class MulticalibrationBoost(cuts.CutColumns):
         return self.family().after(value)
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:
+    def _candidates(
+        cls, n_classes: int, columns: Mapping[str, Column], response: str
+    ) -> dict[str, Recalibrator]:
         if n_classes > 2 or not columns:
             return {}
         if response != "binary":

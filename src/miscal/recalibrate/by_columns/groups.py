@@ -59,13 +59,17 @@ class GroupWise(ByColumns):
     --------
     >>> from miscal.recalibrate import HistogramBinning
     >>> y_prob, y, sex = [0.6] * 6, [1, 1, 0, 0, 0, 1], ["f", "f", "f", "m", "m", "m"]
-    >>> model = GroupWise(HistogramBinning(), min_rows=3, pooling=False, smooth=0).fit(y_prob, y, {"sex": sex})
+    >>> model = GroupWise(HistogramBinning(), min_rows=3, pooling=False, smooth=0).fit(
+    ...     y_prob, y, {"sex": sex}
+    ... )
     >>> model.predict_proba([0.6, 0.6, 0.6], {"sex": ["f", "m", "x"]})[:, 1].round(3)
     array([0.667, 0.333, 0.5  ])
     """
 
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    recalibrator: Any = parameter(such, lambda given: isinstance(given, Recalibrator), "must be a recalibrator")
+    recalibrator: Any = parameter(
+        such, lambda given: isinstance(given, Recalibrator), "must be a recalibrator"
+    )
     columns: Any = parameter(check_chosen, default=None)
     min_rows: int = parameter(whole, 1, default=50)
     handle_unknown: str = parameter(one_of, POLICIES, default="parent")
@@ -118,7 +122,9 @@ class GroupWise(ByColumns):
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
         made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
         for key, rows in self._parts(codes):
-            if rows.size >= least and (sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1):
+            if rows.size >= least and (
+                sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
+            ):
                 made[key] = self.recalibrator.quietly_fitted_on(sample.take(rows))
         return made
 
@@ -128,7 +134,11 @@ class GroupWise(ByColumns):
 
     def _predicted(self, maps: Maps, codes: Array, probability: Floats, columns: Columns) -> list[Predicted]:
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
-        known = [(rows, maps[key]) for key, rows in [((), np.arange(len(codes))), *self._parts(codes)] if key in maps]
+        known = [
+            (rows, maps[key])
+            for key, rows in [((), np.arange(len(codes))), *self._parts(codes)]
+            if key in maps
+        ]
         return [(rows, one.n_rows_, one.mapped(probability[rows], columns.take(rows))) for rows, one in known]
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
@@ -183,7 +193,12 @@ class GroupWise(ByColumns):
         return out
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(
+        cls,
+        n_classes: int,  # noqa: ARG003
+        columns: Mapping[str, Column],
+        response: str,
+    ) -> dict[str, Recalibrator]:
         from miscal.recalibrate.curves import MeanScaling, PlattScaling
 
         inner = PlattScaling() if response == "binary" else MeanScaling()
@@ -193,7 +208,9 @@ class GroupWise(ByColumns):
     def _summary(self) -> str:
         if self.strength_ >= STRENGTHS[-1]:
             return f"{self.groups_} groups, all alike: none differs from its parent beyond noise"
-        return f"{self.groups_} groups" + (f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else "")
+        return f"{self.groups_} groups" + (
+            f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
+        )
 
 
 def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
@@ -204,7 +221,9 @@ def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise
     for key, node in own.items():
         below.setdefault(key[0], {})[key[1:]] = node
     level = nodes.level_of(encodings[0], {code: float(1 + i) for i, code in enumerate(below)}, 0.0)
-    return nodes.Match(level, (otherwise, *(_matched(encodings[1:], each, otherwise) for each in below.values())))
+    return nodes.Match(
+        level, (otherwise, *(_matched(encodings[1:], each, otherwise) for each in below.values()))
+    )
 
 
 def _mixed(parts: list[Predicted], strength: float) -> Floats:

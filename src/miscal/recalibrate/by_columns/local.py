@@ -55,7 +55,9 @@ class LocalRecalibration(ByColumns):
     Examples
     --------
     >>> age, y_prob, y = [[20.0], [21.0], [60.0], [61.0]], [0.6, 0.6, 0.6, 0.6], [1, 1, 0, 1]
-    >>> LocalRecalibration(bandwidth=2.0).fit(y_prob, y, age).predict_proba([0.6, 0.6], [[20.0], [60.0]])[:, 1].round(3)
+    >>> LocalRecalibration(bandwidth=2.0).fit(y_prob, y, age).predict_proba([0.6, 0.6], [[20.0], [60.0]])[
+    ...     :, 1
+    ... ].round(3)
     array([0.9  , 0.378])
     """
 
@@ -154,7 +156,9 @@ class LocalRecalibration(ByColumns):
         sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked)[0]
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
-        mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
+        mass = (
+            sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
+        )
         held = inside(rate, mass / unit_of(weight.sum(), len(weight)), float(self.smooth))
         changed = np.where(found, held, score)
         if not self.top_:

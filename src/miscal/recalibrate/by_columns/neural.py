@@ -15,7 +15,15 @@ from miscal.data.vectors import Array, Floats, logit
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns
-from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
+from miscal.recalibrate.declared import (
+    LARGEST,
+    check_chosen,
+    chosen_names,
+    label_array,
+    parameter,
+    state,
+    such,
+)
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
 from miscal.recalibrate.sample import Sample
@@ -45,7 +53,9 @@ class Inputs:
     @classmethod
     def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> "Inputs":
         """Look at the columns of the rows to fit on."""
-        made = [Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names]
+        made = [
+            Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names
+        ]
         for each in made:  # missing comes first, whether or not there is any
             each.levels[:] = [None, *(level for level in each.levels if level is not None)]
         return cls(made)
@@ -137,7 +147,9 @@ class NeuralCalibration(ByColumns):
     columns: Any = parameter(check_chosen, default=None)
     nominal: Any = parameter(check_chosen, default=None)
     hold_out: str = parameter(one_of, ("random", "last"), default="random")
-    progress: Any = parameter(such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto")
+    progress: Any = parameter(
+        such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto"
+    )
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
@@ -178,7 +190,9 @@ class NeuralCalibration(ByColumns):
         place, part = self.places(sample.probability)
         labels = sample.outcome.astype(np.int64)
         weight = sample.weights / sample.weights.mean()
-        return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32))
+        return _networks().Rows(
+            codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32)
+        )
 
     @staticmethod
     def places(probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -264,7 +278,9 @@ class NeuralCalibration(ByColumns):
         widths = [self.embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
-        flat = [np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_]
+        flat = [
+            np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_
+        ]
         return [each.reshape(shape) for each, shape in zip(flat, shapes, strict=True)]
 
     def check_state(self) -> None:

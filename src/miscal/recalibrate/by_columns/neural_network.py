@@ -78,7 +78,9 @@ class Calibration(nn.Module):  # type: ignore[misc]
         g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         maps = torch.arange(len(self.first), device=self.first.device)
         if g.numel() != place.numel():
-            raise refusal(f"must give (n, {len(maps)}) numbers", where="'module'", got=f"it gives {tuple(g.shape)}")
+            raise refusal(
+                f"must give (n, {len(maps)}) numbers", where="'module'", got=f"it gives {tuple(g.shape)}"
+            )
         rise = torch.cumsum(nn.functional.softplus(self.raw), dim=1)
         values = self.first[:, None] + nn.functional.pad(rise, (1, 0))
         below, above = values[maps, place], values[maps, place + 1]
@@ -114,7 +116,11 @@ def train(
     latter is the loss before training.
     """
     console = Console(stderr=True, force_terminal=how.progress is True or None)
-    shown: Any = {"console": console, "transient": True, "disable": not (how.progress and console.is_terminal)}
+    shown: Any = {
+        "console": console,
+        "transient": True,
+        "disable": not (how.progress and console.is_terminal),
+    }
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
     rng = np.random.default_rng(how.random_state)

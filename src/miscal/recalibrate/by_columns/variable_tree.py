@@ -88,7 +88,8 @@ class CutColumns(ByColumns):
     more_columns: ClassVar[int] = 0  # that trees cut besides
 
     nominal_: Array = state("bool", "any")
-    ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: the place of what is unseen
+    # Of a category: the place of what is unseen.
+    ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)
     nodes_: Integers = state("int", 3, "any", low=-1)  # column, left and right
     cuts_: Floats = state("float", 2, "any", low=-np.inf, high=np.inf)  # threshold and value
 
@@ -99,7 +100,11 @@ class CutColumns(ByColumns):
         column = self.nodes_[0, inner]
         children = self.nodes_[1:, inner]
         fine = (children > inner).all() and (children < self.nodes_.shape[1]).all()
-        if not fine or np.unique(children).size < children.size or self.cuts_.shape[1] != self.nodes_.shape[1]:
+        if (
+            not fine
+            or np.unique(children).size < children.size
+            or self.cuts_.shape[1] != self.nodes_.shape[1]
+        ):
             raise ValueError("the nodes do not form trees")
         if ((column < 0) | (column >= len(self.names_) + self.more_columns)).any():
             raise ValueError("the trees cut a column that is not there")
@@ -117,7 +122,9 @@ class CutColumns(ByColumns):
             made.append(nodes.level_of(each, places, each.unseen) if each.nominal else number)
         return made
 
-    def _formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
+    def _formulas(
+        self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]
+    ) -> dict[int, nodes.Node]:
         """Each node as cuts, made from the last: children come after their parents."""
         made: dict[int, nodes.Node] = {}
         for node, (column, left, right) in reversed(list(enumerate(self.nodes_.T.tolist()))):
@@ -262,7 +269,12 @@ class VariableTree(CutColumns):
         return self._formulas(self._cut_columns(), lambda node: leaves[node].formula())[0]
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(
+        cls,
+        n_classes: int,  # noqa: ARG003
+        columns: Mapping[str, Column],
+        response: str,  # noqa: ARG003
+    ) -> dict[str, Recalibrator]:
         numeric = [name for name, column in columns.items() if not column.nominal]
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
 

@@ -49,7 +49,11 @@ def kind_of(levels: Iterable[Any]) -> type | None:
 
     Without levels float: a column that is missing throughout counts as numbers. None where they are of several types.
     """
-    kinds = {float if type(each) is int and abs(each) < EXACT else type(each) for each in levels if each is not None}
+    kinds = {
+        float if type(each) is int and abs(each) < EXACT else type(each)
+        for each in levels
+        if each is not None
+    }
     if kinds == {float, int}:
         return int
     return (kinds or {float}).pop() if len(kinds) <= 1 else None
@@ -213,7 +217,9 @@ class Level(Node, eq=False):
     def beyond(self, threshold: float) -> Level:
         """1 where the number is above a threshold, else 0."""
         values = {level: float(value > threshold) for level, value in self.values.items()}
-        return Level(self.name, self.kind, values, float(self.missing > threshold), float(self.unseen > threshold))
+        return Level(
+            self.name, self.kind, values, float(self.missing > threshold), float(self.unseen > threshold)
+        )
 
 
 class Cut(Node):

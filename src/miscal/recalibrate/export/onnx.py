@@ -30,7 +30,9 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
     except ImportError as error:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
     if recalibrator.is_mean():
-        raise refusal("writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql")
+        raise refusal(
+            "writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql"
+        )
     found, outside, classes = recalibrator.formula(), known[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
     wide = graph.add("Cast", "probability", to=DOUBLE)
@@ -53,7 +55,9 @@ def _valid(graph: "Graph", p: str, classes: int) -> str:
     lowest = highest = p
     if classes > 2:
         lowest, highest = graph.add("ReduceMin", p, axes=[1]), graph.add("ReduceMax", p, axes=[1])
-    inside = graph.add("And", graph.add("GreaterOrEqual", lowest, 0.0), graph.add("LessOrEqual", highest, 1.0))
+    inside = graph.add(
+        "And", graph.add("GreaterOrEqual", lowest, 0.0), graph.add("LessOrEqual", highest, 1.0)
+    )
     if classes == 2:
         return graph.add("Unsqueeze", inside, COLUMNS)
     off = graph.add("Abs", graph.add("Sub", graph.add("ReduceSum", p, COLUMNS), 1.0))
@@ -127,7 +131,9 @@ class Graph:
     def input(self, name: str, kind: int) -> str:
         """A column as an input, under a name of its own in the graph."""
         if name in ("", "probability", "recalibrated") or self.inputs.setdefault(name, kind) != kind:
-            raise refusal("cannot be an input beside the probability", where=f"the column '{name}'", hint="rename it")
+            raise refusal(
+                "cannot be an input beside the probability", where=f"the column '{name}'", hint="rename it"
+            )
         return name
 
     def once(self, key: Any, write: Callable[[], str]) -> str:
@@ -235,7 +241,9 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     got, hint = "", ""
     if kind is None:
         got = "its levels are of mixed types"
-    elif kind is int and not all(isinstance(each, int) and -nodes.WHOLE <= each < nodes.WHOLE for each in levels):
+    elif kind is int and not all(
+        isinstance(each, int) and -nodes.WHOLE <= each < nodes.WHOLE for each in levels
+    ):
         got, hint = "its levels are not all 64-bit integers", "fit it as text"
     elif kind is str and "" in levels:
         got = "the empty string, which stands for missing in ONNX, is a level"

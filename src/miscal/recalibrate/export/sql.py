@@ -29,7 +29,9 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
     recalibrator.check_fitted()
     several = recalibrator.n_classes_ > 2
     names = [column] if isinstance(column, str) else list(column)
-    if len(names) != (recalibrator.n_classes_ if several else 1) or not all(isinstance(name, str) for name in names):
+    if len(names) != (recalibrator.n_classes_ if several else 1) or not all(
+        isinstance(name, str) for name in names
+    ):
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
     found = recalibrator.formula()
@@ -38,7 +40,10 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
     for name in sorted(used):
         other = seen.setdefault(name.casefold(), name)
         if other != name and not written.cased:
-            where, got = f"the column '{name}'", f"it is '{other}' in another case, and to this database the same"
+            where, got = (
+                f"the column '{name}'",
+                f"it is '{other}' in another case, and to this database the same",
+            )
             raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
     means = getattr(recalibrator, "response_", "")
     writers = [replace(written, floor=0.0 if means else written.floor).of(name, used) for name in names]
@@ -137,7 +142,9 @@ class Dialect:
             return str(level)
         if isinstance(level, float):
             return self.digits(level)
-        raise refusal("cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}")
+        raise refusal(
+            "cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}"
+        )
 
     def as_double(self, expression: str) -> str:
         """An expression as a double."""
@@ -181,7 +188,9 @@ class Dialect:
             self.write(inner) if factor == 1.0 else f"{self.digits(factor)} * {self.write(inner)}"
             for factor, inner in node.terms
         ]
-        return f"({' + '.join([self.digits(node.intercept), *terms])})" if terms else self.digits(node.intercept)
+        return (
+            f"({' + '.join([self.digits(node.intercept), *terms])})" if terms else self.digits(node.intercept)
+        )
 
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
         return f"(1.0 / (1.0 + {self.exp(f'0.0 - {self.write(node.inner)}')}))"
@@ -242,7 +251,9 @@ class Dialect:
 
     def _network(self, _: nodes.Network) -> str:
         hint = "use to_onnx, or its JSON: from_json() needs no torch"
-        raise refusal("cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint)
+        raise refusal(
+            "cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint
+        )
 
     def _named(self, node: nodes.Named) -> str:
         inner, name = self.write(node.inner), self.fresh(node.name)
@@ -262,7 +273,9 @@ DIALECTS = {
     "duckdb": Dialect(),
     "postgres": Dialect(double="DOUBLE PRECISION", exact=True, let=FENCED, cased=True, floor=1e-300),
     "sqlite": Dialect(double="REAL", least="MIN", greatest="MAX", widest=nodes.WHOLE),
-    "spark": replace(TICKED, within=(("`", "``"),), let="ELEMENT_AT(TRANSFORM(ARRAY({value}), {name} -> {body}), 1)"),
+    "spark": replace(
+        TICKED, within=(("`", "``"),), let="ELEMENT_AT(TRANSFORM(ARRAY({value}), {name} -> {body}), 1)"
+    ),
     "bigquery": replace(TICKED, double="FLOAT64", let="(SELECT {body} FROM UNNEST([{value}]) AS {name})"),
     "snowflake": Dialect(texts=ESCAPED, number="TO_DOUBLE('{}')", exact=True, let="", cased=True),
 }
@@ -281,7 +294,10 @@ def _each(parts: nodes.Each, writers: Sequence[Dialect]) -> Iterator[str]:
 def _softmax(parts: nodes.Softmax, writers: Sequence[Dialect]) -> Iterator[str]:
     """One expression a class."""
     sql = writers[0]
-    logs = [f"LN({sql.greatest}({each.write(nodes.PROBABILITY)}, {sql.digits(nodes.LOGIT_CLIP)}))" for each in writers]
+    logs = [
+        f"LN({sql.greatest}({each.write(nodes.PROBABILITY)}, {sql.digits(nodes.LOGIT_CLIP)}))"
+        for each in writers
+    ]
     slopes = parts.slopes
     if parts.power is not None:
         heated = " + ".join(f"EXP({sql.digits(parts.power)} * {log})" for log in logs)
