@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import binom
 
 from miscal.auditing.periods import by_period
+from miscal.auditing.search.looking import Wanted
 from miscal.data.columns import column
 from miscal.pairs import Pair
 from miscal.results import Table
@@ -63,6 +64,11 @@ def every(kind: str) -> str:
     return "week" if kind in ("days in clusters", "days with lasting shocks, by week") else "month"
 
 
+def wanted(every: str | None = None) -> Wanted:
+    """What an audit by period is asked for."""
+    return Wanted(None, [], "auto", 0.05, "quick", 0, "when", every, 1)
+
+
 def shocked(p: np.ndarray, shock: np.ndarray | float) -> np.ndarray:
     """The rate of rows whose logit a shock moves."""
     return np.asarray(1 / (1 + (1 - p) / p * np.exp(-0.3 * shock)))
@@ -79,7 +85,7 @@ def lasting(rng: np.random.Generator, days: int) -> np.ndarray:
 def judged(seed: int, kind: str) -> tuple[bool, bool]:
     """Whether a calibrated table claims a change, and whether it has a period beyond noise."""
     compared, days = calibrated(seed, kind)
-    table = by_period(compared, column("when", days.astype("M8[D]")), every=every(kind)).table
+    table = by_period(compared, column("when", days.astype("M8[D]")), wanted(every(kind))).table
     off = float(np.nanmin(table["p_adjusted"], initial=1.0)) <= 0.05
     return any(verdict in CLAIMS for verdict in table["verdict"]), off
 
@@ -92,7 +98,7 @@ def planted(seed: int, errors: float, rows: int = 4000) -> Table:
     after = days >= np.datetime64(f"2024-0{PLANTED}-01")
     step = np.sqrt(2 * float(np.mean(p * (1 - p))) / (rows / 6))
     y = rng.random(rows) < np.clip(p + errors * step * after, 0, 1)
-    return by_period(Pair(p, y.astype(np.uint8)), column("when", days)).table
+    return by_period(Pair(p, y.astype(np.uint8)), column("when", days), wanted()).table
 
 
 def named(table: Table) -> bool:

@@ -185,10 +185,10 @@ def test_levels_whose_dictionaries_repeat_or_change_are_counted_by_name():
         codes = rng.integers(-1, len(names), 50).astype(np.int32)
         expected = ["missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist()]
         counted.update(expected)
-        levels = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(names, pa.string()))
+        held = codes, pa.array(names, pa.string()), np.unique(codes[codes >= 0])
         cells = np.empty(50, np.int32)
-        coder.put(SimpleNamespace(column=lambda _, levels=levels: column("level", levels)), cells)
-        found = [["missing", *coder.places][cell] for cell in cells.tolist()]
+        coder.put(SimpleNamespace(levels=lambda _, held=held: held), cells)
+        found = [["missing", *coder.names.to_pylist()][cell] for cell in cells.tolist()]
         assert found == expected
         sums.update(found)
     assert sums == counted

@@ -356,9 +356,9 @@ def test_contradicted_certainty_is_infinite(rng):
     ("options", "words"),
     [
         ({}, "needs columns"),
-        ({"subpopulations": np.ones((2, 3), bool)}, "one truth value a row"),
+        ({"subpopulations": np.ones((2, 3), bool)}, "as many truth values"),
         ({"subpopulations": np.ones((2, 4))}, "truth values of shape"),
-        ({"subpopulations": [[9]]}, "row numbers in 0..3"),
+        ({"subpopulations": [[9]]}, "row numbers below 4"),
         ({"subpopulations": [[0.5]]}, "row numbers"),
         ({"subpopulations": -1}, "at least 0"),
         ({"subpopulations": True}, "must be a number of subpopulations"),

@@ -13,13 +13,12 @@ from click.testing import CliRunner
 
 import miscal
 from miscal.auditing.periods import by_period, level_days
-from miscal.auditing.search.looking import Wanted
 from miscal.cli import main
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.page.html import to_html
 from miscal.pairs import Pair
-from studies.period_changes import CLAIMS, ROWS, judged, lasting, limit, named, planted, shocked
+from studies.period_changes import CLAIMS, ROWS, judged, lasting, limit, named, planted, shocked, wanted
 
 
 def table_of(rows: int, seed: int, *, days: int = 180, shift: dict[str, float] | None = None) -> pd.DataFrame:
@@ -190,7 +189,7 @@ def test_the_result_draws_itself() -> None:
     result = found.results[-1]
     drawn = result.plot()
     assert drawn.frame()["gap"].tolist() == result.table["gap"].tolist()
-    assert [text.get_text() for text in drawn.ax_.texts] == ["worse", "better"]
+    assert [text.get_text().strip() for text in drawn.ax_.texts] == ["worse", "better"]
     drawn.figure_.canvas.draw()
 
 
@@ -212,8 +211,7 @@ def test_a_step_is_seen_through_the_noise_of_days() -> None:
     p = rng.beta(2, 6, days.size)
     rate = shocked(p, lasting(rng, 360)[days] + 4.0 * (days >= 182))  # from July on
     y = (rng.random(days.size) < rate).astype(np.uint8)
-    wanted = Wanted(None, [], "auto", 0.05, "quick", 0, "when", None, 1)
-    made = by_period(Pair(p, y), column("when", (np.datetime64("2024-01-01") + days).astype("M8[D]")), wanted)
+    made = by_period(Pair(p, y), column("when", (np.datetime64("2024-01-01") + days).astype("M8[D]")), wanted())
     assert "judged by that noise" in made.extra["note"]
     assert dict(zip(made.table["label"], made.table["verdict"], strict=True))["2024-07"] in CLAIMS
 

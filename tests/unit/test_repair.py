@@ -224,7 +224,7 @@ def test_files_have_names_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("arguments", "message"),
     [
         (["recalibrate", "in.csv"], "needs the names of the outcome and probability columns; the columns are '"),
-        (["recalibrate", "in.csv", "--outcome", "yy", "--probability", "p"], "--outcome names column 'yy'"),
+        (["recalibrate", "in.csv", "--outcome", "yy", "--probability", "p"], "--outcome: the table has no column 'yy'"),
         (["apply", "in.csv", "in.csv", "--probability", "p"], "not a model written by `miscal recalibrate`"),
         (["apply", "none.json", "in.csv", "--probability", "p"], "'none.json' cannot be read; No such file"),
     ],

@@ -294,3 +294,9 @@ def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
         )
         order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
         group.seen, group.along = own[order], group.along.map(lambda values: values[order])
+    elif len(group.parts) == 1 and group.parts[0].edges is not None and isinstance(cells, Levels):
+        # A number whose values the sample lacks: only those that are missing were added, and they come last.
+        def padded(values: np.ndarray) -> np.ndarray:
+            return np.concatenate([np.zeros((group.count - len(values), score.count)), values])
+
+        group.along = group.along.map(padded)

@@ -70,7 +70,7 @@ METRICS: dict[str, Metric] = {
     "multicalibration_error": Metric(
         "subpopulation_errors",
         exempt={"repetition": "the sizes of subpopulations count rows"},
-        means={"normalise": False, "statistic": "mean"},
+        means={"normalise": False},
     ),
     "proportional_weights": Metric("subpopulation_errors", perfect=None),
     "low_prevalence_weights": Metric("subpopulation_errors", perfect=None),
