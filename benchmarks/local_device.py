@@ -66,7 +66,9 @@ def on_gpu(problem: Any, bandwidth: float) -> tuple[Callable[[tuple[int, int, in
     from miscal.kernels import pairs_device
 
     n, d = problem.points.shape
-    points, _, size = pairs_device._scaled(problem.points, problem.queries, False)  # noqa: SLF001
+    low, high = problem.points.min(axis=0), problem.points.max(axis=0)
+    size = float((high - low).max())
+    points = (problem.points - (low + high) / 2) / size
     made = torch.as_tensor(np.ascontiguousarray(points.T, dtype=np.float32), device="cuda")
     values = torch.as_tensor(np.ascontiguousarray(problem.values.T, dtype=np.float32), device="cuda")
     whole = [torch.as_tensor(each, device="cuda").to(torch.int32) for each in (*ranges(problem), np.full(n, -1))]
