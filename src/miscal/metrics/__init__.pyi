@@ -11,21 +11,13 @@ from miscal.metrics.losses import integrated_calibration_index as integrated_cal
 from miscal.metrics.losses import log_loss as log_loss
 from miscal.metrics.losses import prediction_rejection_ratio as prediction_rejection_ratio
 from miscal.metrics.losses import score_decomposition as score_decomposition
-from miscal.metrics.neighbourhood_errors import (
-    average_local_calibration_error as average_local_calibration_error,
-)
+from miscal.metrics.neighbourhood_errors import average_local_calibration_error as average_local_calibration_error
 from miscal.metrics.neighbourhood_errors import local_calibration_error as local_calibration_error
-from miscal.metrics.neighbourhood_errors import (
-    maximum_local_calibration_error as maximum_local_calibration_error,
-)
+from miscal.metrics.neighbourhood_errors import maximum_local_calibration_error as maximum_local_calibration_error
 from miscal.metrics.score_errors import classwise_calibration_error as classwise_calibration_error
 from miscal.metrics.score_errors import expected_calibration_error as expected_calibration_error
-from miscal.metrics.score_errors import (
-    groupwise_expected_calibration_error as groupwise_expected_calibration_error,
-)
-from miscal.metrics.score_errors import (
-    groupwise_maximum_calibration_error as groupwise_maximum_calibration_error,
-)
+from miscal.metrics.score_errors import groupwise_expected_calibration_error as groupwise_expected_calibration_error
+from miscal.metrics.score_errors import groupwise_maximum_calibration_error as groupwise_maximum_calibration_error
 from miscal.metrics.score_errors import kuiper_calibration_error as kuiper_calibration_error
 from miscal.metrics.score_errors import maximum_calibration_error as maximum_calibration_error
 from miscal.metrics.score_errors import mean_kernel_calibration_error as mean_kernel_calibration_error
