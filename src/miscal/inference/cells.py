@@ -82,10 +82,17 @@ def binomial_tail(
     return made
 
 
+MANY_TRIALS = 1e6  # beyond it the chance of no event in a trial has too few digits for the quicker way
+
+
 def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
     inside = count < trials
     safe = np.where(inside, count, 0.0)
-    return np.where(inside, special.betaincc(safe + 1.0, trials - safe, mean / trials), 1.0)
+    made = special.betainc(trials - safe, safe + 1.0, 1.0 - mean / trials)
+    many = trials > MANY_TRIALS
+    if many.any():
+        made[many] = special.betaincc(safe[many] + 1.0, trials[many] - safe[many], mean[many] / trials[many])
+    return np.where(inside, made, 1.0)
 
 
 def _above(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
