@@ -26,6 +26,27 @@ class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
     """What was asked needs `fit` first; scikit-learn's error too, so that its tools know it."""
 
 
+@dataclass(frozen=True)
+class Offer:
+    """What `choose` has for candidates: rows of so many classes (a mean has two), and columns they may look at."""
+
+    n_classes: int
+    columns: Mapping[str, Column]
+    response: str
+
+    def numbers(self) -> list[str]:
+        """Names of the numeric columns."""
+        return [name for name, column in self.columns.items() if not column.nominal]
+
+    def categories(self, most: float = np.inf) -> list[str]:
+        """Names of the categories of two levels or more, and of so many at most."""
+        return [
+            name
+            for name, column in self.columns.items()
+            if column.nominal and 2 <= len(column.levels) <= most
+        ]
+
+
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
 class Recalibrator(BaseEstimator):  # type: ignore[misc]
     """Base of all recalibrators.
@@ -276,7 +297,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Learn from validated rows of at least two classes and set every attribute that is declared by `state`."""
 
     def _map(self, probability: Floats) -> Floats:
-        """Map validated probabilities, (n,) when binary, to (n, K)."""
+        """Map validated probabilities, (n,) when binary, to (n, K); of two classes the second's are enough."""
         raise NotImplementedError
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:  # noqa: ARG002
@@ -289,15 +310,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
-    def _candidates(
-        cls,
-        n_classes: int,
-        columns: Mapping[str, Column],  # noqa: ARG003
-        response: str,  # noqa: ARG003
-    ) -> "dict[str, Recalibrator]":
-        """What `choose` tries of this class, by name; a mean has two classes."""
+    def _candidates(cls, offer: Offer) -> "dict[str, Recalibrator]":
+        """What `choose` tries of this class for such rows, by name."""
         fewest, most = cls.candidate_for
-        return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
+        return {cls.__name__: cls()} if fewest <= offer.n_classes <= most else {}
 
     def check_parameters(self) -> None:
         """Refuse the first parameter whose check does."""
@@ -365,15 +381,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
         return found  # type: ignore[no-any-return]
 
-    def all_fields(self) -> dict[str, declared.Field]:
+    def all_fields(self) -> list[str]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        found = declared.state_of(
-            Recalibrator if self.several() or getattr(self, "identity_", False) else type(self)
-        )
-        needed = {name: field for name, field in found.items() if not field.optional}
-        return needed | {
-            name: field for name, field in found.items() if field.optional and hasattr(self, name)
-        }
+        plain = self.several() or getattr(self, "identity_", False)
+        found = declared.state_of(Recalibrator if plain else type(self))
+        # Those that may be missing come last.
+        there = [name for name, field in found.items() if field.optional and hasattr(self, name)]
+        return [name for name, field in found.items() if not field.optional] + there
 
     @property
     def n_classes_(self) -> int:
@@ -391,7 +405,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "held_"):
             probability = np.clip(probability, *self.held_)
         if not self.several():
-            return self._map_beside(probability, columns)
+            return pairs(self._map_beside(probability, columns))
         each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)
         found = np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1)
         return normalised(found, probability) if self.divided else found
@@ -472,16 +486,16 @@ class ByColumns(Recalibrator):
             raise ValueError("there are no columns")
 
     def _remember(self, encodings: Sequence[Encoding]) -> None:
-        for name in ENCODED.keys() & self.all_fields().keys():
+        for name in ENCODED.keys() & set(self.all_fields()):
             found = [getattr(each, ENCODED[name]) for each in encodings]
             setattr(self, name, found if name == "levels_" else np.array(found))
         self.names_ = label_array([each.name for each in encodings])
 
     def _encodings(self, **more: Any) -> list[Encoding]:
         """How each column becomes numbers; `more` says what is alike for all."""
-        parts = {ENCODED[name]: getattr(self, name) for name in ENCODED.keys() & self.all_fields().keys()}
-        rows = zip(
-            *(part if isinstance(part, list) else part.tolist() for part in parts.values()), strict=True
-        )
-        found = [{"nominal": True, **dict(zip(parts, row, strict=True))} for row in rows]
-        return [Encoding(**{**each, **more, "name": str(each["name"])}) for each in found]
+        kept = ENCODED.keys() & set(self.all_fields())
+        parts = [
+            list(getattr(self, name)) if name == "levels_" else getattr(self, name).tolist() for name in kept
+        ]
+        named = [dict(zip(map(ENCODED.get, kept), row, strict=True)) for row in zip(*parts, strict=True)]
+        return [Encoding(**{"nominal": True, **each, **more, "name": str(each["name"])}) for each in named]

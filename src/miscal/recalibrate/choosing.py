@@ -14,7 +14,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Floats
 from miscal.inference.nulls import fold_of_rows
-from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.base import Offer, Recalibrator
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, list_of, parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -150,9 +150,10 @@ def candidates_for(
 ) -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
+    offer = Offer(n_classes, columns, response)
     for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
         if response in kind.responses:
-            found |= kind._candidates(n_classes, columns, response)  # noqa: SLF001  # its registration
+            found |= kind._candidates(offer)  # noqa: SLF001  # its registration
     return found
 
 

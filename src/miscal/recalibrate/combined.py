@@ -13,7 +13,7 @@ from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.inference.nulls import fold_of_rows
-from miscal.recalibrate.base import Recalibrator, as_rows, pairs
+from miscal.recalibrate.base import Recalibrator, as_rows
 from miscal.recalibrate.declared import list_of, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
@@ -177,7 +177,7 @@ class Blend(Recalibrator):
         for weight, member in zip(self.weights_, self.members_, strict=True):
             total += weight * logs_of(member.mapped(probability, columns))
         if probability.ndim == 1:
-            return pairs(sigmoid(total[:, 1] - total[:, 0]))
+            return sigmoid(total[:, 1] - total[:, 0])
         return softmax(total)[0]
 
     def _keeps_ranking(self) -> bool:
@@ -191,7 +191,7 @@ class Blend(Recalibrator):
         for weight, name in zip(self.weights_.tolist(), names, strict=True):
             own, other = nodes.logs_of_classes(name)
             terms += [(weight, own), (-weight, other)]
-        found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
+        found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms)))
         for name, member in zip(names, self.members_, strict=True):
             found = nodes.named(name.name, member.formula(), found)
         return found

@@ -1,18 +1,16 @@
 """Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from miscal.data.checks import number, one_of
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats
 from miscal.kernels.neighbours import laplacian_energy
-from miscal.recalibrate.base import Recalibrator, as_rows, pairs
+from miscal.recalibrate.base import Offer, Recalibrator, as_rows
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
@@ -73,7 +71,7 @@ class SamplingCorrection(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
-        return pairs(probability / (probability + (1.0 - probability) / self.rate))
+        return probability / (probability + (1.0 - probability) / self.rate)
 
     def _formula(self) -> nodes.Formula:
         each = 1.0 / self.rate  # 1 - each is exact, and so is what 0 and 1 become
@@ -370,39 +368,31 @@ class MeanScaling(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         if self.form != "power":
-            return pairs(self.intercept_ + self.slope_ * probability)
+            return self.intercept_ + self.slope_ * probability
         held = np.log(np.maximum(probability, self.low_))
-        return pairs(exp_held(self.intercept_ + self.slope_ * held))
+        return exp_held(self.intercept_ + self.slope_ * held)
 
     def _formula(self) -> nodes.Formula:
         if self.form != "power":
             return nodes.Linear(((self.slope_, nodes.PROBABILITY),), self.intercept_)
-        held = nodes.Log(nodes.Held(nodes.PROBABILITY, self.low_, nodes.LARGEST))
-        return nodes.Exp(nodes.Linear(((self.slope_, held),), self.intercept_))
+        return nodes.Exp(nodes.Linear(((self.slope_, nodes.log_above(self.low_)),), self.intercept_))
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.slope_ >= 0.0
 
     @classmethod
-    def _candidates(
-        cls,
-        n_classes: int,  # noqa: ARG003
-        columns: Mapping[str, Column],  # noqa: ARG003
-        response: str,
-    ) -> dict[str, Recalibrator]:
-        forms = ("auto", "power") if response == "count" else ("auto", "linear", "power")
-        return {cls.__name__ if form == "auto" else f"{cls.__name__}({form})": cls(form) for form in forms}
+    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
+        forms = ("power",) if offer.response == "count" else ("linear", "power")
+        return {cls.__name__: cls(), **{f"{cls.__name__}({form})": cls(form) for form in forms}}
 
     def _summary(self) -> str:
         if self.form == "power":
             return f"exp({self.intercept_:.3g} + {self.slope_:.3g} ln m)"
         if self.intercept_ == 0.0:
             return f"factor {self.slope_:.3g}"
-        return (
-            f"shift {self.intercept_:.3g}"
-            if self.slope_ == 1.0
-            else f"{self.intercept_:.3g} + {self.slope_:.3g} m"
-        )
+        if self.slope_ == 1.0:
+            return f"shift {self.intercept_:.3g}"
+        return f"{self.intercept_:.3g} + {self.slope_:.3g} m"
 
 
 def _rows(sample: Sample) -> float:

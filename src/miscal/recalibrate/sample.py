@@ -7,7 +7,6 @@ every test of a gain stands on, whatever the variance of the outcome.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class Family:
     bend : the second derivative of half the loss, from the prediction
     ratio : whether trees look at outcome / prediction; else at their difference
     objective, loss : the names LightGBM and tables have for the loss
-    before, after : `link` and `mean` as nodes of a formula
+    before, after : the link of the probability as a node of a formula, and `mean` of a node
     """
 
     link: Callable[[Floats], Floats]
@@ -48,7 +47,7 @@ class Family:
     ratio: bool
     objective: str
     loss: str
-    before: Callable[[], nodes.Node]
+    before: nodes.Node
     after: Callable[[nodes.Node], nodes.Node]
 
     def target(self, mean: Floats, outcome: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -73,9 +72,7 @@ FAMILIES = {
         ratio=False,
         objective="binary",
         loss="log loss",
-        before=lambda: nodes.Linear(
-            nodes.log_terms(nodes.Held(nodes.PROBABILITY, EDGE, 1.0 - EDGE), 1.0, 1.0), 0.0
-        ),
+        before=nodes.logit(EDGE),
         after=nodes.Sigmoid,
     ),
     "real": Family(
@@ -86,7 +83,7 @@ FAMILIES = {
         ratio=False,
         objective="regression",
         loss="squared error",
-        before=lambda: nodes.PROBABILITY,
+        before=nodes.PROBABILITY,
         after=lambda node: node,
     ),
     "count": Family(
@@ -97,7 +94,7 @@ FAMILIES = {
         ratio=True,
         objective="poisson",
         loss="deviance",
-        before=lambda: nodes.Log(nodes.Held(nodes.PROBABILITY, LEAST_RATE, nodes.LARGEST)),
+        before=nodes.log_above(LEAST_RATE),
         after=nodes.Exp,
     ),
 }
@@ -168,17 +165,19 @@ class Sample:
 
     def take(self, rows: Array) -> "Sample":
         """Some of the rows."""
-        rest: Any = {
-            "weight": None if self.weight is None else self.weight[rows],
-            "columns": self.columns.take(rows),
-        }
-        return replace(self, probability=self.probability[rows], outcome=self.outcome[rows], **rest)
+        weight = None if self.weight is None else self.weight[rows]
+        outcome, columns = self.outcome[rows], self.columns.take(rows)
+        return replace(
+            self, probability=self.probability[rows], outcome=outcome, weight=weight, columns=columns
+        )
 
     def thinned(self) -> "Sample | None":
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
         stride = self.rows // WARM_ROWS
-        thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None
-        return thin if thin is not None and (thin.class_weights > 0).all() else None
+        if stride < 4:
+            return None
+        thin = self.take(np.arange(0, self.rows, stride))
+        return thin if thin.class_weights.all() else None
 
 
 def warmed(
@@ -229,17 +228,23 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
 def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
-    low_ones = score <= FURTHEST
-    beside = None if mass is None else mass[low_ones]
-    at, weight, here = pooled_scores(Pair(score[low_ones], happened[low_ones], beside))
-    total, events, expected = np.cumsum(weight), np.cumsum(here), np.cumsum(weight * at)
-    surprising = special.gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE
-    refuted = surprising & (events >= 1.0) & (at <= NEAR)
+
+    def pooled(most: float) -> tuple[Floats, Floats, Floats]:
+        low_ones = score <= most
+        beside = None if mass is None else mass[low_ones]
+        return pooled_scores(Pair(score[low_ones], happened[low_ones], beside))
+
+    at, weight, here = pooled(NEAR)
+    events = np.cumsum(here)
+    surprising = special.gammainc(np.maximum(events, 1e-9), np.cumsum(weight * at)) <= SURPRISE
+    refuted = surprising & (events >= 1.0)
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
     last = int(found[-1])
-    low = float(((events[last:] + HALF) / (total[last:] + 2.0 * HALF)).min())
-    if not refuted.any() and last + 1 < at.size:
-        low = min(low, float(at[last + 1]))
-    return min(low, FURTHEST)
+    at, weight, here = pooled(FURTHEST)  # the same ones first
+    rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
+    low = rates[last:].min(initial=FURTHEST)
+    if not refuted.any():
+        low = at[last + 1 : last + 2].min(initial=low)
+    return float(low)

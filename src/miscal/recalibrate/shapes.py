@@ -13,7 +13,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended, pooled_scores
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
-from miscal.recalibrate.base import Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -87,7 +87,7 @@ class HistogramBinning(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         found = self.values_[bin_index(probability, self.edges_)]
-        return pairs(np.where(found == EMPTY_BIN, probability, found))
+        return np.where(found == EMPTY_BIN, probability, found)
 
     def _formula(self) -> nodes.Formula:
         return nodes.steps(nodes.PROBABILITY, self.edges_, self.values_)
@@ -154,7 +154,7 @@ class ScalingBinning(Curve):
         self.values_ = np.clip(sums / np.bincount(codes, weights=weights, minlength=len(sums)), 0.0, 1.0)
 
     def _map(self, probability: Floats) -> Floats:
-        return pairs(self.values_[bin_index(super()._map(probability)[:, 1], self.edges_)])
+        return self.values_[bin_index(super()._map(probability)[:, 1], self.edges_)]
 
     def _formula(self) -> nodes.Node:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
@@ -253,7 +253,7 @@ class IsotonicCalibration(_Rising):
         self.knots_, self.values_ = scores[ends], rates[ends]
 
     def _map(self, probability: Floats) -> Floats:
-        return pairs(np.interp(probability, self.knots_, self.values_))
+        return np.interp(probability, self.knots_, self.values_)
 
     def _formula(self) -> nodes.Formula:
         return nodes.line(nodes.PROBABILITY, self.knots_, self.values_)

@@ -7,20 +7,19 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, truth
-from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.data.libraries import sparse
 from miscal.data.vectors import Floats
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Recalibrator, pairs
+from miscal.recalibrate.base import Offer, Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, powers, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
@@ -408,13 +407,8 @@ class StructuredScaling(_Softmax):
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
     @classmethod
-    def _candidates(
-        cls,
-        n_classes: int,
-        columns: Mapping[str, Column],  # noqa: ARG003
-        response: str,  # noqa: ARG003
-    ) -> dict[str, Recalibrator]:
-        if n_classes == 2:
+    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
+        if offer.n_classes == 2:
             return {}
         return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}
 

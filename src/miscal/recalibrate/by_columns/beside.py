@@ -4,7 +4,6 @@ Columns enter a regression as powers of numbers and indicators of levels and of 
 blocks of rows, one feature a row of the block, used and forgotten.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
@@ -15,12 +14,12 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # scikit-learn needs it too
 
 from miscal.data.checks import number, one_of, truth, whole
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
+from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
@@ -216,23 +215,13 @@ class _Augmented(ByColumns):
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
 
     @classmethod
-    def _candidates(
-        cls,
-        n_classes: int,  # noqa: ARG003
-        columns: Mapping[str, Column],
-        response: str,  # noqa: ARG003
-    ) -> dict[str, Recalibrator]:
+    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
         """Numbers, and categories of few levels; more are for what pools small levels.
 
         With a penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
         """
-        numeric = [name for name, column in columns.items() if not column.nominal]
-        few = [
-            name
-            for name, column in columns.items()
-            if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS
-        ]
-        return {cls.__name__: cls(columns=[*numeric, *few], **cls.tried)} if numeric or few else {}
+        names = [*offer.numbers(), *offer.categories(MOST_LEVELS)]
+        return {cls.__name__: cls(columns=names, **cls.tried)} if names else {}
 
 
 class AugmentedLogistic(_Augmented):

@@ -1,7 +1,7 @@
 """Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.checks import one_of, truth, whole
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.logistic import add_trees
-from miscal.recalibrate.base import Recalibrator, as_rows, pairs
+from miscal.recalibrate.base import Offer, Recalibrator, as_rows
 from miscal.recalibrate.by_columns import variable_tree as cuts
 from miscal.recalibrate.declared import LARGEST, chosen_names, parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -233,11 +233,9 @@ class MulticalibrationBoost(cuts.CutColumns):
     def _begun(self, columns: Columns, own: Floats) -> tuple[Floats, Floats]:
         """What trees cut besides the link so far, and the link that they start from; `own` is the score's."""
         numbers = np.stack(cuts.cut_numbers(self._encodings(), columns))
-        return (
-            (numbers, own)
-            if self.start == "score"
-            else (np.vstack([numbers, own]), np.full(len(own), self.rate_))
-        )
+        if self.start == "score":
+            return numbers, own
+        return np.vstack([numbers, own]), np.full(len(own), self.rate_)
 
     def grow(self, sample: Sample, begun: Begun) -> Begun:
         """One more round of trees, and a scale after them; the rows come first among those begun."""
@@ -258,15 +256,12 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _moved(self, roots: Sequence[int], numbers: Floats, link: Floats) -> Floats:
         """The link and on it the trees that start at the roots."""
-        (column, left, right), (threshold, value), starts = (
-            self.nodes_,
-            self.cuts_,
-            np.array(roots, dtype=np.int64),
-        )
+        column, left, right = self.nodes_
+        threshold, value = self.cuts_
+        starts = np.array(roots, dtype=np.int64)
         moved = link.copy()
-        add_trees(
-            np.vstack([numbers, link]), column, threshold, left, right, value, starts, 0, len(starts), moved
-        )
+        cut = np.vstack([numbers, link])
+        add_trees(cut, column, threshold, left, right, value, starts, 0, len(starts), moved)
         return moved
 
     def _chosen_rounds(self, sample: Sample) -> int:
@@ -311,7 +306,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         numbers, link = self._begun(columns, family.link(probability))
         for roots, scale in self._rounds():
             link = self._moved(roots, numbers, link) * scale
-        return pairs(family.mean(link))
+        return family.mean(link)
 
     def _rounds(self) -> Iterator[tuple[list[int], float]]:
         """Where the trees of each round start, and its scale."""
@@ -324,7 +319,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         if not self.rounds_:
             return nodes.PROBABILITY
         columns = self._cut_columns()
-        value: nodes.Node = self.family().before()
+        value: nodes.Node = self.family().before
         if self.start == "rate":
             columns = [*columns, value]
             value = nodes.Linear((), self.rate_)
@@ -332,17 +327,15 @@ class MulticalibrationBoost(cuts.CutColumns):
         for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")
             made = self._formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
-            total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)), 0.0)
+            total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)))
             value = nodes.Named(so_far.name, value, total)
         return self.family().after(value)
 
     @classmethod
-    def _candidates(
-        cls, n_classes: int, columns: Mapping[str, Column], response: str
-    ) -> dict[str, Recalibrator]:
-        if n_classes > 2 or not columns:
+    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
+        if offer.n_classes > 2 or not offer.columns:
             return {}
-        if response != "binary":
+        if offer.response != "binary":
             return {cls.__name__: cls(judges=2)}
         finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}

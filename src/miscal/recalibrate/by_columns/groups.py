@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.checks import number, one_of, refuse_rows, truth, whole
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
+from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
@@ -182,7 +182,7 @@ class GroupWise(ByColumns):
             for key, one in maps.items():
                 share = one.n_rows_ / (one.n_rows_ + self.strength_)
                 if len(key) == depth:
-                    own[key] = nodes.Linear(((share, one.formula()), (1.0 - share, parent)), 0.0)
+                    own[key] = nodes.Linear(((share, one.formula()), (1.0 - share, parent)))
             # The identity has one depth only.
             otherwise = nodes.PROBABILITY if self.handle_unknown == "identity" else parent
             out = nodes.Named(parent.name, out, _matched(encodings, own, otherwise))
@@ -193,17 +193,11 @@ class GroupWise(ByColumns):
         return out
 
     @classmethod
-    def _candidates(
-        cls,
-        n_classes: int,  # noqa: ARG003
-        columns: Mapping[str, Column],
-        response: str,
-    ) -> dict[str, Recalibrator]:
+    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
         from miscal.recalibrate.curves import MeanScaling, PlattScaling
 
-        inner = PlattScaling() if response == "binary" else MeanScaling()
-        names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
-        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
+        inner = PlattScaling() if offer.response == "binary" else MeanScaling()
+        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in offer.categories()}
 
     def _summary(self) -> str:
         if self.strength_ >= STRENGTHS[-1]:

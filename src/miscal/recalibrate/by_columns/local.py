@@ -162,7 +162,7 @@ class LocalRecalibration(ByColumns):
         held = inside(rate, mass / unit_of(weight.sum(), len(weight)), float(self.smooth))
         changed = np.where(found, held, score)
         if not self.top_:
-            return pairs(changed)
+            return changed
         # The most probable class has the new confidence, the others what is left, in proportion.
         matrix = as_rows(probability)
         rows = np.arange(len(matrix))

@@ -262,7 +262,7 @@ class NeuralCalibration(ByColumns):
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
         line = nodes.line(nodes.logit(), knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
-        return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
+        return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
 
     @staticmethod
     def probabilities(logits: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Recalibration along variables: a tree of recalibrators (paper 000, section 6)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, Recalibrator
+from miscal.recalibrate.base import ByColumns, Offer, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
@@ -269,14 +269,8 @@ class VariableTree(CutColumns):
         return self._formulas(self._cut_columns(), lambda node: leaves[node].formula())[0]
 
     @classmethod
-    def _candidates(
-        cls,
-        n_classes: int,  # noqa: ARG003
-        columns: Mapping[str, Column],
-        response: str,  # noqa: ARG003
-    ) -> dict[str, Recalibrator]:
-        numeric = [name for name, column in columns.items() if not column.nominal]
-        return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
+    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
+        return {f"{cls.__name__}({name})": cls(columns=[name]) for name in offer.numbers()}
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.nodes_[1] >= 0)

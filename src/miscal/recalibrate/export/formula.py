@@ -126,7 +126,7 @@ class Linear(Node):
     """intercept + Σ factor · node."""
 
     terms: tuple[tuple[float, Node], ...]
-    intercept: float
+    intercept: float = 0.0
 
     def __call__(self, row: Row) -> float:
         total = self.intercept
@@ -337,9 +337,14 @@ def held_score(clip: float = LOGIT_CLIP) -> Held:
     return Held(PROBABILITY, clip, min(1.0 - clip, math.nextafter(1.0, 0.0)))
 
 
-def logit() -> Linear:
+def logit(clip: float = LOGIT_CLIP) -> Linear:
     """Ln p - ln(1 - p) of the held probability."""
-    return Linear(log_terms(held_score(), 1.0, 1.0), 0.0)
+    return Linear(log_terms(held_score(clip), 1.0, 1.0))
+
+
+def log_above(low: float) -> Log:
+    """Ln of a prediction that is held at `low` or more."""
+    return Log(Held(PROBABILITY, low, LARGEST))
 
 
 def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
@@ -367,7 +372,7 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
 def polynomial(inner: Node, factors: Sequence[float]) -> Node:
     """Σ factors[i] · node^(i + 1), from the highest power down: databases refuse products of small numbers."""
     if len(factors) == 1:
-        return Linear(((factors[0], inner),), 0.0)
+        return Linear(((factors[0], inner),))
     x = Name("power")
     found = Linear(((factors[-1], x),), factors[-2])
     for factor in reversed(factors[:-2]):
@@ -388,8 +393,8 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid |
     own, other = logs_of_classes(PROBABILITY)
     terms: tuple[tuple[float, Node], ...] = (rest, other), (event, own)
     if power is not None:
-        parts = [(1.0, Exp(Linear(((power, log),), 0.0))) for log in (own, other)]  # the larger is not small
-        terms += ((-(rest + event) / power, Log(Linear(tuple(parts), 0.0))),)
+        parts = [(1.0, Exp(Linear(((power, log),)))) for log in (own, other)]  # the larger is not small
+        terms += ((-(rest + event) / power, Log(Linear(tuple(parts)))),)
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
 
@@ -420,7 +425,8 @@ def scaled(column: Encoding, missing: float, furthest: float) -> Linear:
     """A number in units of the spread, so many of them from the mean at most."""
     low, high = (column.mean + side * furthest * column.spread for side in (-1.0, 1.0))
     number = Number(column.name, max(low, -LARGEST), min(high, LARGEST), missing)
-    return Linear(((1.0 / column.spread, Linear(((1.0, number),), -column.mean)),), 0.0)
+    centred = Linear(((1.0, number),), -column.mean)
+    return Linear(((1.0 / column.spread, centred),))
 
 
 def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Level:
