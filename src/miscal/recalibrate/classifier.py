@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from miscal.data.errors import refusal, warn
+from miscal.data.vectors import Array
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.beside import aligned
 from miscal.recalibrate.curves import PlattScaling
@@ -93,7 +94,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Array:
         """Recalibrated probabilities, one column a class."""
         validation.check_is_fitted(self)
         (X,) = indexable(X)
@@ -101,7 +102,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         base = aligned(self.estimator_, X, self.classes_)
         return np.asarray(self.recalibrator_.predict_proba(base, self._beside(X)))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """The label of the largest recalibrated probability."""
         probability = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(probability, axis=1)])
@@ -126,9 +127,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             warn(f"{what}. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
         return given, {"groups": params["groups"]} if "groups" in params else {}
 
-    def _held_out(
-        self, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]
-    ) -> np.ndarray:
+    def _held_out(self, X: Any, y: Array, fit_params: dict[str, Any], split_params: dict[str, Any]) -> Array:
         """Probabilities of rows by classifiers that did not see them."""
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)

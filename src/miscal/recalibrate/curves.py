@@ -86,8 +86,11 @@ class Curve(Recalibrator):
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
 
-    def _keep(self, coefficients: Floats, intercept: float) -> None:
-        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+    def _learn(self, sample: Sample, l2: float, **how: bool) -> None:
+        """Fit the curve; `how` is as in `fit_curve`."""
+        coefficients, intercept = fit_curve(sample, Features.of(self), l2, **how)
+        self.coefficients_ = coefficients[None, :]
+        self.intercepts_ = np.array([intercept])
 
     def _map(self, probability: Floats) -> Floats:
         return Features.of(self).map(probability, self.coefficients_[0], float(self.intercepts_[0]))
@@ -99,8 +102,9 @@ class Curve(Recalibrator):
         return self.is_fitted() and bool((self.coefficients_ >= 0).all())
 
     def _summary(self) -> str:
-        found = ", ".join(f"{each:.3g}" for each in self.coefficients_[0])
-        return f"{'slope' if self.coefficients_.size == 1 else 'slopes'} {found}, intercept {self.intercepts_[0]:.3g}"
+        found = [f"{each:.3g}" for each in self.coefficients_[0]]
+        what = "slope" if len(found) == 1 else "slopes"
+        return f"{what} {', '.join(found)}, intercept {self.intercepts_[0]:.3g}"
 
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
@@ -144,7 +148,7 @@ class PlattScaling(Curve):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self._keep(*fit_curve(sample, Features.of(self), self.l2))
+        self._learn(sample, self.l2)
 
 
 class BetaCalibration(Curve):
@@ -189,8 +193,8 @@ class BetaCalibration(Curve):
     towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
     def _fit(self, sample: Sample) -> None:
-        how = {"positive": self.constraint == "positive", "identity": self.towards == "identity"}
-        self._keep(*fit_curve(sample, Features.of(self), self.l2, **how))
+        positive, identity = self.constraint == "positive", self.towards == "identity"
+        self._learn(sample, self.l2, positive=positive, identity=identity)
 
     def _keeps_ranking(self) -> bool:
         return self.constraint == "positive" or super()._keeps_ranking()
@@ -237,14 +241,14 @@ class KernelCalibration(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         """From the log loss's own optimum on, without derivatives (the error is a root)."""
+        p, weight = sample.probability, sample.weights
         if self.against_rest:
             found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
+            label = np.ones(sample.rows, np.intp)
         else:
             bounds = [(LOWEST, HIGHEST)]
             found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
-        p, weight, label = sample.probability, sample.weights, np.ones(sample.rows, np.intp)
-        if not self.against_rest:  # the most probable class
-            label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)
+            label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)  # the most probable class
         observed = (sample.outcome == label).astype(np.float64)
 
         def objective(theta: Floats) -> float:
@@ -312,17 +316,24 @@ class MeanScaling(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         mean, outcome = sample.probability, sample.outcome
-        self.low_ = float(mean[mean > 0].min(initial=np.inf)) if (mean > 0).any() else 1.0
+        above = mean[mean > 0]
+        self.low_ = float(above.min()) if above.size else 1.0
         form = self.form
         if form == "auto":
             form = "factor" if mean.min() >= 0 and (mean.max() > 0 or sample.response == "count") else "shift"
         if sample.response == "count" and form in ("shift", "linear"):
-            got, hint = f"'form' is {form!r}", "use 'factor' or 'power'"
-            raise refusal("must stay above 0", where="the mean of a count", got=got, hint=hint)
-        if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
-            got, hint = "some are below 0", "use 'shift' or 'linear'"
             raise refusal(
-                f"must be at least 0 for a {form}", where="predictions and outcomes", got=got, hint=hint
+                "must stay above 0",
+                where="the mean of a count",
+                got=f"'form' is {form!r}",
+                hint="use 'factor' or 'power'",
+            )
+        if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
+            raise refusal(
+                f"must be at least 0 for a {form}",
+                where="predictions and outcomes",
+                got="some are below 0",
+                hint="use 'shift' or 'linear'",
             )
         self.intercept_, self.slope_ = getattr(self, f"_{form}")(sample)
 
@@ -362,7 +373,7 @@ class MeanScaling(Recalibrator):
             return loss, features @ (expected - happened), (features * expected) @ features.T
 
         start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
-        line, _ = minimise(evaluate, start, np.zeros(2), factor * sample.total, np.ones(2, bool))
+        line, _ = minimise(evaluate, start, factor * sample.total)
         slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
         return float(line[0] - slope * centre), slope
 

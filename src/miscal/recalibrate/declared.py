@@ -35,6 +35,8 @@ DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 # Parameters that files of version 1.0 and before lack.
 LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "towards", "weights"}
 
+ONE = (str, int, np.integer)  # what may say which column is meant
+
 Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
 
 
@@ -60,12 +62,9 @@ def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
 
 def list_of(name: str, value: Any, kind: type, least: int, what: str) -> None:
     """Refuse what is no list of objects of one kind, so many of them at least."""
-    if (
-        not isinstance(value, (list, tuple))
-        or len(value) < least
-        or not all(isinstance(each, kind) for each in value)
-    ):
-        raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
+    some = isinstance(value, (list, tuple)) and len(value) >= least
+    fine = some and all(isinstance(each, kind) for each in value)
+    such(name, value, lambda _: fine, what)
 
 
 def bins_or_edges(name: str, value: Any) -> None:
@@ -86,11 +85,14 @@ def columns_of(X: Any, rows: int | None, who: str) -> Columns:
 
 def check_chosen(name: str, chosen: Any) -> None:
     """Refuse a `columns` parameter that is not a name, a position, or a list of these."""
-    items = [chosen] if isinstance(chosen, (str, int, np.integer)) else chosen
-    fine = isinstance(items, (list, tuple, np.ndarray)) and len(items) > 0
-    if not fine or not all(isinstance(i, (str, int, np.integer)) and not isinstance(i, bool) for i in items):
-        what = "must be None (all), or names or positions of columns"
-        raise refusal(what, where=f"'{name}'", got=f"got {chosen!r}")
+    items = _items(chosen)
+    some = isinstance(items, (list, tuple, np.ndarray)) and len(items) > 0
+    fine = some and all(isinstance(each, ONE) and not isinstance(each, bool) for each in items)
+    such(name, chosen, lambda _: fine, "must be None (all), or names or positions of columns")
+
+
+def _items(chosen: Any) -> Any:
+    return [chosen] if isinstance(chosen, ONE) else chosen
 
 
 def chosen_names(columns: Columns, chosen: Any) -> list[str]:
@@ -100,9 +102,8 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
         raise refusal("must have at least one column", where="'X'", got="it has none")
     if chosen is None:
         return known
-    items: list[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
     places = range(-len(known), len(known))
-    names = [known[item] if item in places else str(item) for item in items]
+    names = [known[item] if item in places else str(item) for item in _items(chosen)]
     check_named(names, known, "'X' (by name or position)", known)
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
@@ -166,11 +167,9 @@ def _plain(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
-    if (
-        value is None
-        or isinstance(value, (bool, int, str))
-        or (isinstance(value, float) and np.isfinite(value))
-    ):
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float) and np.isfinite(value):
         return value
     if value == np.inf:
         return INFINITE

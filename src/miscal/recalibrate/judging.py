@@ -10,6 +10,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array, Floats
 from miscal.inference.adjust import NORMAL_95
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
@@ -31,14 +32,14 @@ class Judged:
     name: str
     recalibrator: Recalibrator
     weights: dict[str, float] = field(default_factory=dict)
-    held_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+    held_out: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    loss: Floats = field(default_factory=lambda: np.empty(0))
     keeps_ranking: bool = True
     change: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # of the mean loss, with its interval
     row: dict[str, Any] = field(default_factory=dict)
 
 
-def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
+def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: Array) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
     try:
@@ -49,23 +50,24 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarr
     return done
 
 
-def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> list[Judged]:
+def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
     members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
     outcome, weight = rows.outcome, rows.weight
-    weights = blend_weights(logs, outcome, weight)
-    used = [(each, float(share)) for each, share in zip(members, weights, strict=True) if share > 0]
+    shares = blend_weights(logs, outcome, weight)
+    used = [members[place] for place in np.flatnonzero(shares)]
     if len(used) < 2:
         return []
-    mix = Blend([each.recalibrator for each, _ in used], weights=[share for _, share in used])
-    done = Judged("Blend", mix, {each.name: share for each, share in used})
+    weights = shares[shares > 0].tolist()
+    mix = Blend([each.recalibrator for each in used], weights=weights)
+    done = Judged("Blend", mix, {each.name: share for each, share in zip(used, weights, strict=True)})
     done.held_out = np.empty((rows.rows, rows.n_classes))
     for fold in np.unique(folds):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
-    done.keeps_ranking = all(each.keeps_ranking for each, _ in used)
+    done.keeps_ranking = all(each.keeps_ranking for each in used)
     return [done]
 
 
@@ -73,13 +75,17 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
     """Fill in what a candidate's held-out probabilities cost; differences are paired with leaving them alone."""
     if not done.held_out.size:
         return
-    done.loss, loss = row_loss(done.held_out, rows), "log_loss" if rows.response == "binary" else "deviance"
+    loss = "log_loss" if rows.response == "binary" else "deviance"
+    done.loss = row_loss(done.held_out, rows)
     mean, error = difference(done.loss, alone.loss, rows)
-    done.change = mean, mean - NORMAL_95 * error, mean + NORMAL_95 * error
+    low, high = mean - NORMAL_95 * error, mean + NORMAL_95 * error
+    done.change = mean, low, high
     done.row = {
         "name": done.name,
         loss: mean_of(done.loss, rows),
-        **dict(zip((f"{loss}_difference", "difference_low", "difference_high"), done.change, strict=True)),
+        f"{loss}_difference": mean,
+        "difference_low": low,
+        "difference_high": high,
         "p_value": _chance(done.held_out, alone.held_out, rows),
         **_numbers(done.held_out, rows, audited),
         "keeps_ranking": done.keeps_ranking,
@@ -87,7 +93,7 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
     }
 
 
-def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
+def row_loss(held_out: Floats, rows: Predictions) -> Floats:
     """What each row loses by (n, K) probabilities or means: log loss, infinite where it was ruled out, or deviance."""
     if rows.response != "binary":
         return Sample.of(rows, Columns({})).losses(held_out)
@@ -95,12 +101,12 @@ def row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
         return np.asarray(-np.log(_own(held_out, rows)))
 
 
-def _own(values: np.ndarray, rows: Predictions) -> np.ndarray:
+def _own(values: Floats, rows: Predictions) -> Floats:
     """Of (n, K) values those of each row's own class."""
     return values[np.arange(rows.rows), rows.outcome.astype(np.intp)]
 
 
-def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
+def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[str, float]:
     """Brier, AUC and the score's error (of means observed / predicted and the error in 15 ranges), and by columns."""
     probability = held_out[:, 1] if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True)
     made = rows.with_probability(probability)
@@ -125,12 +131,12 @@ def _error(compared: Pair, column: Column, bins: int = 10) -> float:
     return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
 
 
-def mean_of(loss: np.ndarray, rows: Predictions) -> float:
+def mean_of(loss: Floats, rows: Predictions) -> float:
     """Weighted mean."""
     return float(np.average(loss, weights=row_weight(rows)))
 
 
-def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
+def difference(loss: Floats, other: Floats, rows: Predictions) -> tuple[float, float]:
     """Mean paired difference and its standard error; both infinite where one loss is."""
     with np.errstate(invalid="ignore"):
         change = loss - other
@@ -141,14 +147,14 @@ def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[
     return mean, float(np.sqrt(off @ off) / _by_unit(np.ones(rows.rows), rows).sum())
 
 
-def _by_unit(values: np.ndarray, rows: Predictions) -> np.ndarray:
+def _by_unit(values: Floats, rows: Predictions) -> Floats:
     """Weighted values, summed over the rows of a cluster."""
     weight = row_weight(rows)
     values = values if weight is None else values * weight
     return values if rows.cluster is None else np.bincount(rows.cluster, values)
 
 
-def _chance(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> float:
+def _chance(held_out: Floats, right: Floats, rows: Predictions) -> float:
     """One-sided p-value of the gain if the probabilities were `right`.
 
     Of what each row saves beyond what it would on average: of mean 0 if they are. Of means, and as it comes to the same
@@ -171,7 +177,8 @@ def _chance(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> float
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:
     """How often draws of rows (of clusters) show no growth of the top label's error, of 200: a paired bootstrap."""
     units = np.arange(rows.rows) if rows.cluster is None else rows.cluster
-    rng, weight = np.random.default_rng(0), rows.weight if rows.weight is not None else np.ones(rows.rows)
+    rng = np.random.default_rng(0)
+    weight = 1.0 if rows.weight is None else rows.weight
     held = [each.held_out / each.held_out.sum(axis=1, keepdims=True) for each in (each, alone)]
     fails = 0
     for _ in range(DRAWS):

@@ -37,9 +37,9 @@ SEPARATED = (
 def minimise(
     evaluate: Evaluate,
     start: Floats,
-    penalty: Floats,
     total: float,
-    free: Array,
+    penalty: Floats | float = 0.0,
+    free: Array | bool = True,
     target: Floats | float = 0.0,
 ) -> tuple[Floats, bool]:
     """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
@@ -49,11 +49,13 @@ def minimise(
     keep the share they started with, and separable classes stop at certainty instead of overflowing.
     """
     followed: list[int] = []  # directions, at each step
+    penalties = np.broadcast_to(penalty, len(start))
 
     def penalised(at: Floats) -> State:
         loss, gradient, hessian = evaluate(at)
         off = at - target
-        return loss + 0.5 * float(penalty @ (off * off)), gradient + penalty * off, hessian + np.diag(penalty)
+        pull = penalties * off
+        return loss + 0.5 * float(penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
 
     def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
         gradient, hessian = state[1:]
@@ -151,7 +153,8 @@ class LogisticFit:
         # Enough: the coordinates need not be exact.
         made = features.rows((rows.thinned() or rows).probability)
         self.centre, deviation = made.mean(axis=1), made.std(axis=1)
-        reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
+        ends = np.array([rows.probability.min(), rows.probability.max()])
+        reach = np.ptp(features.rows(ends), axis=1)
         self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
         if identity:  # its intercept is penalised too, and must be one of the coordinates
@@ -164,16 +167,16 @@ class LogisticFit:
 
     def minimum(self, free: Array) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
-        start, target = np.zeros(len(self.centre) + 1), np.zeros(len(self.centre) + 1)
+        target = np.zeros(len(self.centre) + 1)
+        start = target.copy()
         start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
         if self.identity:
             start = target = np.append(0.0, 1.0 / self.scale) * free
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
         def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
-            return minimise(
-                partial(self.evaluate, rows), start, penalty * rows.total, rows.total, free, target
-            )
+            evaluate = partial(self.evaluate, rows)
+            return minimise(evaluate, start, rows.total, penalty * rows.total, free, target)
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
@@ -186,9 +189,14 @@ class LogisticFit:
         best, separated = self.minimum(free)
         if not positive or (best[1:3] >= 0).all():
             return best, separated
-        places = np.arange(len(free))
-        found = [self.minimum(free & ~np.isin(places, held))[0] for held in ([1], [2], [1, 2])]
-        return min((theta for theta in found if (theta[1:3] >= 0).all()), key=self.loss), False
+        found = []
+        for held in ([1], [2], [1, 2]):
+            face = free.copy()
+            face[held] = False
+            theta, _ = self.minimum(face)
+            if (theta[1:3] >= 0).all():
+                found.append(theta)
+        return min(found, key=self.loss), False
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""

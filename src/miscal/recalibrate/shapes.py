@@ -7,7 +7,7 @@ import numpy as np
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Floats, logit
+from miscal.data.vectors import Array, Floats, logit
 from miscal.inference.nulls import rising_rates
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended, pooled_scores
@@ -17,7 +17,7 @@ from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, mapped, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, State, between, mapped, residuals
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
@@ -74,9 +74,7 @@ class HistogramBinning(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         score = sample.probability
         self.edges_ = edges_for(score, self.bins, self.strategy, low=0.0, high=1.0, weight=sample.weight)
-        codes, weights = bin_index(score, self.edges_), sample.weights
-        total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
-        events = np.bincount(codes, weights=weights * sample.outcome, minlength=len(self.edges_) - 1)
+        total, events = binned_sums(score, self.edges_, sample.weights, sample.outcome)
         self.values_ = self.rates(events, total, sample.rows)
 
     def rates(self, events: Any, total: Any, rows: float) -> Floats:
@@ -140,18 +138,18 @@ class ScalingBinning(Curve):
         check_bins(self.edges_, self.values_)
 
     def _fit(self, sample: Sample) -> None:
-        self._keep(*fit_curve(sample, Features.of(self), 0.0))
+        self._learn(sample, 0.0)
         scaled, weights = super()._map(sample.probability)[:, 1], sample.weights
         # Edges halfway between distinct values, with about equal weight between them.
         distinct, place = np.unique(scaled, return_inverse=True)
         mass = np.cumsum(np.bincount(place, weights=weights))
-        reached = np.searchsorted(mass, mass[-1] * (np.arange(1, self.bins) / self.bins), side="left")
+        shares = np.arange(1, self.bins) / self.bins
+        reached = np.searchsorted(mass, mass[-1] * shares)
         reached = np.unique(reached[reached < len(distinct) - 1])
-        inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5
+        inner = distinct[reached] + np.diff(distinct)[reached] * 0.5
         self.edges_ = np.unique(np.concatenate([[-1.0], inner, [2.0]]))
-        codes = bin_index(scaled, self.edges_)
-        sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
-        self.values_ = np.clip(sums / np.bincount(codes, weights=weights, minlength=len(sums)), 0.0, 1.0)
+        total, sums = binned_sums(scaled, self.edges_, weights, scaled)
+        self.values_ = np.clip(sums / total, 0.0, 1.0)
 
     def _map(self, probability: Floats) -> Floats:
         return self.values_[bin_index(super()._map(probability)[:, 1], self.edges_)]
@@ -163,11 +161,18 @@ class ScalingBinning(Curve):
         return f"{len(self.values_)} bins"
 
 
+def binned_sums(score: Floats, edges: Floats, weight: Floats, value: Array) -> tuple[Floats, Floats]:
+    """Sums of the weights, and of weighted values, in each bin."""
+    codes, bins = bin_index(score, edges), len(edges) - 1
+    return np.bincount(codes, weight, bins), np.bincount(codes, weight * value, bins)
+
+
 def check_bins(edges: Floats, values: Floats) -> None:
     """Refuse a state whose edges and values do not belong together."""
     # Two equal edges are one bin: all scores were equal.
-    increasing = bool((np.diff(edges) > 0).all()) or (len(edges) == 2 and edges[0] == edges[1])
-    if len(edges) < 2 or len(values) != len(edges) - 1 or not increasing:
+    steps = np.diff(edges)
+    increasing = (steps > 0).all() or steps.tolist() == [0.0]
+    if not steps.size or len(values) != steps.size or not increasing:
         raise ValueError("edges must increase and there must be one value a bin")
 
 
@@ -185,7 +190,7 @@ class _Rising(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse knots that do not increase, and values that fall."""
-        if len(self.knots_) != len(self.values_) or len(self.knots_) < self.fewest:
+        if not self.fewest <= len(self.knots_) == len(self.values_):
             raise ValueError("'knots_' and 'values_' differ in length or are too few")
         if (np.diff(self.knots_) <= 0).any() or (np.diff(self.values_) < 0).any():
             raise ValueError("'knots_' must increase and 'values_' must not decrease")
@@ -230,27 +235,30 @@ class IsotonicCalibration(_Rising):
     def check_state(self) -> None:
         """Refuse what does not rise, and probabilities that are none."""
         super().check_state()
-        ends = np.concatenate([self.knots_[[0, -1]], self.values_[[0, -1]]])  # both rise
-        if not self.is_mean() and not ((ends >= 0.0) & (ends <= 1.0)).all():
+        held = np.clip([self.knots_, self.values_], 0.0, 1.0)
+        if not self.is_mean() and not np.array_equal(held, [self.knots_, self.values_]):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
         scores, mass, events = pooled_scores(Pair(sample.probability, sample.outcome, sample.weight))
         rates = rising_rates(events, mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
-            # Half an event in blocks where nothing or everything happened, made to rise again.
-            moved, count, unit = rates.copy(), sample.response == "count", unit_of(sample.total, sample.rows)
-            for end in (0.0,) if count else (0.0, 1.0):
-                block = rates == end
-                total = mass[block].sum()
-                if block.any():
-                    held = inside(rates[block], np.array([total / unit]), self.smooth)
-                    moved[block] = self.smooth / total if count else held
-            rates = rising_rates(moved * mass, mass)
+            rates = rising_rates(self._moved(rates, mass, sample) * mass, mass)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
         self.knots_, self.values_ = scores[ends], rates[ends]
+
+    def _moved(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
+        """Rates with half an event in blocks where nothing or (of two classes) everything happened."""
+        none, all_ = rates == 0.0, rates == 1.0
+        if sample.response == "count":
+            return np.where(none, self.smooth / (mass[none].sum() or 1.0), rates)
+        unit = unit_of(sample.total, sample.rows)
+        for block in (none, all_):
+            held = inside(rates, mass[block].sum() / unit, self.smooth)
+            rates = np.where(block, held, rates)
+        return rates
 
     def _map(self, probability: Floats) -> Floats:
         return np.interp(probability, self.knots_, self.values_)
@@ -324,10 +332,9 @@ class IsotonicLinePlotScaling(_Rising):
             return np.log(shares / (1.0 - shares))
         held = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
         edges = quantile_edges(held, self.knots + 1, rows.weight)[1:-1]
-        made = np.unique(np.log(edges) - np.log1p(-edges))
+        made = np.unique(logit(edges, LOGIT_CLIP))
         if made.size < 2:  # hardly any distinct scores: one line through their middle
-            middle = float(np.median(np.log(held) - np.log1p(-held)))
-            return np.array([middle - 1.0, middle + 1.0])
+            return np.median(logit(held, LOGIT_CLIP)) + np.array([-1.0, 1.0])
         return made
 
     def _map(self, probability: Floats) -> Floats:
@@ -342,8 +349,8 @@ class IsotonicLinePlotScaling(_Rising):
         return np.where(part <= 1.0, np.minimum(found, above), found)  # not past the next knot by rounding
 
     def _formula(self) -> nodes.Formula:
-        continued = self.outside == "slope"
-        return nodes.Sigmoid(nodes.line(nodes.logit(), self.knots_, self.values_, continued=continued))
+        line = nodes.line(nodes.logit(), self.knots_, self.values_, continued=self.outside == "slope")
+        return nodes.Sigmoid(line)
 
 
 class LineFit:
@@ -370,12 +377,14 @@ class LineFit:
             return found + [np.bincount(place + 1, each, len(theta)) for each in above]
 
         loss, low, low_bend, side, high, high_bend = np.sum(over_blocks(self.rows.rows, work, BLOCK), axis=0)
-        whole = np.diag(low_bend + high_bend) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
+        beside = np.diag(side[:-1], 1)
+        whole = np.diag(low_bend + high_bend) + beside + beside.T
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps
+        penalised = float(loss.sum() + 0.5 * (pull @ off))
         gradient = self.sums.T @ (low + high) + np.append(0.0, pull)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
-        return float(loss.sum() + 0.5 * (pull @ off)), gradient, self.sums.T @ whole @ self.sums + ridge
+        return penalised, gradient, self.sums.T @ whole @ self.sums + ridge
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""

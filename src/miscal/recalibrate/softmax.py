@@ -170,8 +170,10 @@ class SoftmaxFit:
             square, lambda along: self.product(along.reshape(shape)).ravel()
         )
         nearly = sparse.linalg.LinearOperator(square, lambda rest: near(rest.reshape(shape)).ravel())
-        how: Any = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": nearly}
-        step = sparse.linalg.cg(product, gradient.ravel(), **how)[0].reshape(shape)
+        found, _ = sparse.linalg.cg(
+            product, gradient.ravel(), rtol=0.0, atol=small, maxiter=MOST_PRODUCTS, M=nearly
+        )
+        step = found.reshape(shape)
         return step if step.any() and np.isfinite(step).all() else gradient.copy()
 
     def _diagonal_inverse(self) -> Callable[[Floats], Floats]:
@@ -227,7 +229,7 @@ def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
         loss, slope, curvature = data.summed(work)
         return loss, np.array([slope]), np.array([[curvature]])
 
-    return minimise(evaluate, start, np.zeros(1), 1.0, np.ones(1, bool))
+    return minimise(evaluate, start, 1.0)
 
 
 class TemperatureScaling(Recalibrator):
@@ -325,11 +327,7 @@ class VectorScaling(_Softmax):
         nothing = np.zeros(start.shape)
         theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
-            warn(
-                SEPARATED.replace(
-                    " Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"
-                )
-            )
+            warn(SEPARATED.replace("Pass l2=1 to fit", "DirichletCalibration has"))
         self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:

@@ -47,12 +47,13 @@ def evened(sample: Sample) -> Sample:
 
 def best_scale(logits: Floats, sample: Sample) -> float:
     """The factor of the logit with the least log loss, between 1/2 and 2."""
+    weight, squared = sample.weights, logits * logits
 
     def evaluate(scale: Floats) -> State:
-        loss, off, bend = residuals(scale * logits, sample.outcome, sample.weights)
-        return float(sample.weights @ loss), np.array([off @ logits]), np.array([[bend @ (logits * logits)]])
+        loss, off, bend = residuals(scale * logits, sample.outcome, weight)
+        return float(weight @ loss), np.array([off @ logits]), np.array([[bend @ squared]])
 
-    found, _ = minimise(evaluate, np.ones(1), np.zeros(1), sample.total, np.ones(1, bool))
+    found, _ = minimise(evaluate, np.ones(1), sample.total)
     return float(np.clip(found[0], 0.5, 2.0))
 
 
@@ -247,11 +248,13 @@ class MulticalibrationBoost(cuts.CutColumns):
         for grown, values in grower(self, sample, np.vstack([numbers, link]), link):
             roots.append(self.nodes_.shape[1])
             grown[1:] += np.where(grown[1:] >= 0, roots[-1], 0)
-            self.nodes_, self.cuts_ = np.hstack([self.nodes_, grown]), np.hstack([self.cuts_, values])
+            self.nodes_ = np.hstack([self.nodes_, grown])
+            self.cuts_ = np.hstack([self.cuts_, values])
         moved = [self._moved(roots, *each) for each in begun]
         # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
         scale = best_scale(moved[0], sample) if self.rescale and sample.response == "binary" else 1.0
-        self.ends_, self.scales_ = np.append(self.ends_, self.nodes_.shape[1]), np.append(self.scales_, scale)
+        self.ends_ = np.append(self.ends_, self.nodes_.shape[1])
+        self.scales_ = np.append(self.scales_, scale)
         return [(each[0], link * scale) for each, link in zip(begun, moved, strict=True)]
 
     def _moved(self, roots: Sequence[int], numbers: Floats, link: Floats) -> Floats:
