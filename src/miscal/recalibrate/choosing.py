@@ -167,8 +167,8 @@ def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) ->
     if top_error is not None and rows.n_classes > 2:
         eligible = [each for each in helpful if each.row["expected"] - alone.row["expected"] <= top_error]
     if not eligible:
-        what = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected error by more"
-        return alone, f"{what} than {top_error:.2%}, so the probabilities are left alone."
+        all_of = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected"
+        return alone, f"{all_of} error by more than {top_error:.2%}, so the probabilities are left alone."
     best = min(eligible, key=lambda each: mean_of(each.loss, rows))
     apart = [difference(each.loss, best.loss, rows) for each in eligible]
     near = [each for each, (mean, error) in zip(eligible, apart, strict=True) if mean <= error]
@@ -196,15 +196,14 @@ def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
     before, after = (each.row["expected"] for each in (alone, winner))
     if after <= before or chance_of_growth(winner, alone, rows) > LEVEL:
         return ""
-    words = (
-        f" The top label's expected calibration error grows from {before:.2%} to {after:.2%}, beyond noise"
-    )
-    return f"{words}: top_error=0 rules such repairs out."
+    grows = f"grows from {before:.2%} to {after:.2%}, beyond noise: top_error=0 rules such repairs out."
+    return f" The top label's expected calibration error {grows}"
 
 
 def _by_columns(each: Judged) -> float:
     """Mean error by the audited columns; 0 without any."""
-    return float(np.mean([value for name, value in each.row.items() if name.startswith("by ")] or [0.0]))
+    errors = [value for name, value in each.row.items() if name.startswith("by ")]
+    return float(np.mean(errors)) if errors else 0.0
 
 
 def _nothing(judged: list[Judged], rows: Predictions) -> str:
@@ -214,10 +213,8 @@ def _nothing(judged: list[Judged], rows: Predictions) -> str:
         return f"No candidate has a finite {what}, so the predictions are left alone."
     best = min(finite, key=lambda each: mean_of(each.loss, rows))
     by, low, high = (f"{change:+.4g}" for change in best.change)
-    text = (
-        f"Nothing lowers the {what} beyond noise: the best, {best.name}, changes it by {by} ({low} to {high})"
-    )
-    return f"{text}, so the predictions are left alone."
+    change = f"changes it by {by} ({low} to {high}), so the predictions are left alone."
+    return f"Nothing lowers the {what} beyond noise: the best, {best.name}, {change}"
 
 
 def _because(winner: Judged, alone: Judged, rivals: int, rows: Predictions) -> str:
@@ -286,15 +283,13 @@ class Choose(Recalibrator):
     def chosen(self, rows: Predictions, progress: Progress | None = None) -> Recalibrator:
         """What `choose` returns for validated rows."""
         audited = _named(rows.columns, self.by, "'by'")
-        offered = Columns(
-            {name: rows.columns[name] for name in _named(rows.columns, self.allowed, "'allowed'")}
-        )
+        allowed = _named(rows.columns, self.allowed, "'allowed'")
+        offered = Columns({name: rows.columns[name] for name in allowed})
         sample, named = Sample.of(rows, offered), _candidates(self.candidates, rows, offered)
         reason = _too_few(rows)
         if reason:
-            return _told(
-                Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason
-            )
+            alone = Identity().quietly_fitted_on(sample)
+            return _told(alone, "Identity", Table({"name": ["Identity"]}), reason)
         folds = fold_of_rows(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
         judged = []
         for at, (name, candidate) in enumerate(named.items()):

@@ -106,7 +106,8 @@ class SoftmaxFit:
 
     def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
         """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
-        return [sum(part) for part in zip(*in_blocks(len(self.share), len(self.z), work), strict=True)]
+        blocks = in_blocks(len(self.share), len(self.z), work)
+        return [sum(part) for part in zip(*blocks, strict=True)]
 
     def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
         """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
@@ -125,12 +126,13 @@ class SoftmaxFit:
 
     def moved(self, theta: Floats, z: Floats) -> Floats:
         """W z + b of the free classes."""
-        return (z[: self.free] * theta[:, :1] if self.diagonal else theta[:, :-1] @ z) + theta[:, -1:]
+        slopes, shifts = theta[:, :-1], theta[:, -1:]
+        return (z[: self.free] * slopes if self.diagonal else slopes @ z) + shifts
 
     def gathered(self, off: Floats, z: Floats) -> Floats:
         """Sums over rows of `off`, of the free classes, times each feature: shaped as theta."""
-        first = np.einsum("ij,ij->i", off, z[: self.free])[:, None] if self.diagonal else off @ z.T
-        return np.concatenate([first, off.sum(axis=1)[:, None]], axis=1)
+        first = np.einsum("ij,ij->i", off, z[: self.free]) if self.diagonal else off @ z.T
+        return np.column_stack([first, off.sum(axis=1)])
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
@@ -223,11 +225,11 @@ def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
             likely *= z
             mean = likely.sum(axis=0)
             spread = np.einsum("ij,ij->j", likely, z) - mean * mean
-            off = mean - own[rows]
-            return float(share @ (log_sum - power[0] * own[rows])), float(share @ off), float(share @ spread)
+            loss = log_sum - power[0] * own[rows]
+            return share @ loss, share @ (mean - own[rows]), share @ spread
 
         loss, slope, curvature = data.summed(work)
-        return loss, np.array([slope]), np.array([[curvature]])
+        return float(loss), np.array([slope]), np.array([[curvature]])
 
     return minimise(evaluate, start, 1.0)
 
@@ -323,12 +325,14 @@ class VectorScaling(_Softmax):
 
     def _fit(self, sample: Sample) -> None:
         share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
-        start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
-        nothing = np.zeros(start.shape)
+        nothing = np.zeros((sample.n_classes, 2))
+        start = nothing.copy()
+        start[:, 1] = np.log(share / share[-1])
         theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace("Pass l2=1 to fit", "DirichletCalibration has"))
-        self.slopes_, self.shifts_ = theta[:, 0].copy(), theta[:, 1] - theta[-1, 1]
+        slopes, shifts = theta.T
+        self.slopes_, self.shifts_ = slopes.copy(), shifts - shifts[-1]
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:
         return self.slopes_, self.shifts_, None
@@ -393,11 +397,13 @@ class StructuredScaling(_Softmax):
         own = 2.0 * self.strength * classes / sample.total
         penalty = np.where(target > 0, own, own * (classes - 1))
         if self.structure == "vector":
-            target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
+            target = np.tile([1.0, 0.0], (classes, 1))
+            penalty = np.full(target.shape, own)
         penalty[:, -1] = own
         found, _ = warmed(sample, SoftmaxFit(penalty, target, power).fitted, target)
         self.temperature_ = heat.temperature_
-        self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
+        slopes = found[:, :-1]
+        self.coefficients_ = power * (slopes.T if self.structure == "vector" else slopes)
         self.intercepts_ = found[:, -1].copy()
 
     def _parts(self) -> tuple[Floats, Floats, float | None]:
@@ -466,7 +472,8 @@ class DirichletCalibration(_Softmax):
         theta, separated = warmed(sample, SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
-        full = np.pad(theta, ((0, classes - len(theta)), (0, 0)))
+        full = np.zeros(whole.shape)
+        full[: len(theta)] = theta
         self.coefficients_ = full[:, :-1].copy()
         self.intercepts_ = full[:, -1].copy()
 

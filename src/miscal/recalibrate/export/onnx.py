@@ -35,7 +35,7 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
         )
     found, outside, classes = recalibrator.formula(), known[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
-    wide = graph.add("Cast", "probability", to=DOUBLE)
+    wide = graph.cast("probability", DOUBLE)
     score = graph.add("Where", graph.add("Less", wide, nodes.LEAST_SCORE), 0.0, wide)
     made = graph.add("Where", _valid(graph, wide, classes), _written(graph, found, score), math.nan)
     graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=outside))
@@ -54,13 +54,13 @@ def _valid(graph: "Graph", p: str, classes: int) -> str:
     """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
     lowest = highest = p
     if classes > 2:
-        lowest, highest = graph.add("ReduceMin", p, axes=[1]), graph.add("ReduceMax", p, axes=[1])
-    inside = graph.add(
-        "And", graph.add("GreaterOrEqual", lowest, 0.0), graph.add("LessOrEqual", highest, 1.0)
-    )
+        lowest = graph.add("ReduceMin", p, axes=[1])
+        highest = graph.add("ReduceMax", p, axes=[1])
+    above = graph.add("GreaterOrEqual", lowest, 0.0)
+    inside = graph.add("And", above, graph.add("LessOrEqual", highest, 1.0))
     if classes == 2:
-        return graph.add("Unsqueeze", inside, COLUMNS)
-    off = graph.add("Abs", graph.add("Sub", graph.add("ReduceSum", p, COLUMNS), 1.0))
+        return graph.upright(inside)
+    off = graph.add("Abs", graph.add("Sub", graph.summed(p), 1.0))
     return graph.add("And", inside, graph.add("LessOrEqual", off, SUM_TOLERANCE))
 
 
@@ -71,8 +71,9 @@ def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
         slopes = found.slopes
         if found.power is not None:
             heated = graph.linear(logs, found.power * np.eye(len(slopes)), np.zeros(len(slopes)))
-            total = graph.add("Log", graph.add("ReduceSum", graph.add("Exp", heated), COLUMNS))
-            logs, slopes = graph.add("Sub", heated, total), slopes / found.power
+            total = graph.add("Log", graph.summed(graph.add("Exp", heated)))
+            logs = graph.add("Sub", heated, total)
+            slopes = slopes / found.power
         return graph.add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
     if not isinstance(found, nodes.Each):
         event = graph.of(p, found)
@@ -81,9 +82,9 @@ def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
     values = graph.side_by_side([graph.of(q, node) for node, q in zip(found.maps, columns, strict=True)])
     if not found.divided:
         return values
-    some = graph.add("Greater", graph.add("ReduceSum", values, COLUMNS), 0.0)
+    some = graph.add("Greater", graph.summed(values), 0.0)
     chosen = graph.add("Where", some, values, p)
-    return graph.add("Div", chosen, graph.add("ReduceSum", chosen, COLUMNS))
+    return graph.add("Div", chosen, graph.summed(chosen))
 
 
 class Graph:
@@ -147,9 +148,25 @@ class Graph:
         rows = self.once("rows", lambda: self.add("Shape", "probability", end=1))
         return self.add("Expand", self.write(node), rows)
 
+    def upright(self, column: str) -> str:
+        """A column (n,) as a matrix (n, 1)."""
+        return self.add("Unsqueeze", column, COLUMNS)
+
+    def flat(self, matrix: str) -> str:
+        """A matrix (n, 1) as a column (n,)."""
+        return self.add("Squeeze", matrix, COLUMNS)
+
+    def summed(self, matrix: str, **how: int) -> str:
+        """Sums of rows."""
+        return self.add("ReduceSum", matrix, COLUMNS, **how)
+
+    def cast(self, values: str, kind: int) -> str:
+        """Values of another kind."""
+        return self.add("Cast", values, to=kind)
+
     def side_by_side(self, columns: list[str]) -> str:
         """Columns (n,) as a matrix."""
-        return self.add("Concat", *(self.add("Unsqueeze", column, COLUMNS) for column in columns), axis=1)
+        return self.add("Concat", *map(self.upright, columns), axis=1)
 
     def _held(self, node: nodes.Held) -> str:
         return self.add("Clip", self.write(node.inner), node.low, node.high)
@@ -169,7 +186,7 @@ class Graph:
             return self.constant(node.intercept)
         columns = self.side_by_side([self.each_row(inner) for _, inner in node.terms])
         factors = [[factor] for factor, _ in node.terms]
-        return self.add("Squeeze", self.linear(columns, factors, [node.intercept]), COLUMNS)
+        return self.flat(self.linear(columns, factors, [node.intercept]))
 
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
         return self.add("Sigmoid", self.write(node.inner))
@@ -179,13 +196,14 @@ class Graph:
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
-        above = self.add("Greater", self.add("Unsqueeze", score, COLUMNS), np.array(node.edges, np.float64))
-        place = self.add("ReduceSum", self.add("Cast", above, to=INT64), COLUMNS, keepdims=0)
+        above = self.add("Greater", self.upright(score), np.array(node.edges, np.float64))
+        place = self.summed(self.cast(above, INT64), keepdims=0)
         start, value, slope = (self.add("Gather", part, place) for part in np.array(node.pieces).T)
         return self.add("Add", value, self.add("Mul", slope, self.add("Sub", score, start)))
 
     def _both(self, node: nodes.Both) -> str:
-        return self.add({"*": "Mul", "/": "Div"}[node.sign], self.write(node.one), self.write(node.two))
+        kind = "Mul" if node.sign == "*" else "Div"
+        return self.add(kind, self.write(node.one), self.write(node.two))
 
     def _number(self, node: nodes.Number) -> str:
         column = self.input(node.name, DOUBLE)
@@ -203,8 +221,8 @@ class Graph:
 
     def _match(self, node: nodes.Match) -> str:
         cases = self.side_by_side([self.each_row(value) for value in node.cases])
-        place = self.add("Unsqueeze", self.add("Cast", self.write(node.level), to=INT64), COLUMNS)
-        return self.add("Squeeze", self.add("GatherElements", cases, place, axis=1), COLUMNS)
+        place = self.upright(self.cast(self.write(node.level), INT64))
+        return self.flat(self.add("GatherElements", cases, place, axis=1))
 
     def _refused(self, _: nodes.Refused) -> str:
         return self.constant(math.nan)
@@ -215,12 +233,12 @@ class Graph:
         if node.numbers:
             scaled = self.side_by_side([self.write(number) for number in node.numbers])
             absent = self.add("IsNaN", scaled)
-            single = self.add("Cast", self.add("Cast", scaled, to=FLOAT), to=DOUBLE)  # as in training
-            parts += [self.add("Where", absent, 0.0, single), self.add("Cast", absent, to=DOUBLE)]
+            single = self.cast(self.cast(scaled, FLOAT), DOUBLE)  # as in training
+            parts += [self.add("Where", absent, 0.0, single), self.cast(absent, DOUBLE)]
         x = self.add("Concat", *parts, axis=1)
-        for i in range(0, len(node.layers), 2):
-            x = self.linear(self.add("Relu", x) if i else x, node.layers[i].T, node.layers[i + 1])
-        return self.add("Squeeze", x, COLUMNS)
+        for place, (weight, bias) in enumerate(zip(node.layers[::2], node.layers[1::2], strict=True)):
+            x = self.linear(self.add("Relu", x) if place else x, weight.T, bias)
+        return self.flat(x)
 
     def _named(self, node: nodes.Named) -> str:
         """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
@@ -254,8 +272,10 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
         codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}
         return graph.add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
     # Whole numbers that doubles would merge are an input that has no missing values.
-    column = column if kind is int else graph.add("Cast", column, to=DOUBLE)
+    column = column if kind is int else graph.cast(column, DOUBLE)
     known = np.array(levels, np.int64 if kind is int else np.float64)
-    equal = graph.add("Cast", graph.add("Equal", graph.add("Unsqueeze", column, COLUMNS), known), to=INT64)
-    code = graph.add("ReduceSum", graph.add("Mul", equal, places), COLUMNS, keepdims=0)
-    return code if kind is int else graph.add("Where", graph.add("IsNaN", column), np.int64(MISSING), code)
+    equal = graph.cast(graph.add("Equal", graph.upright(column), known), INT64)
+    code = graph.summed(graph.add("Mul", equal, places), keepdims=0)
+    if kind is int:
+        return code
+    return graph.add("Where", graph.add("IsNaN", column), np.int64(MISSING), code)
