@@ -156,7 +156,7 @@ class Blend(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse weights that are none."""
-        if len(self.weights_) != len(self.members_) or not 0.999999 <= float(self.weights_.sum()) <= 1.000001:
+        if len(self.weights_) != len(self.members_) or not 0.999999 <= self.weights_.sum() <= 1.000001:
             raise ValueError("the weights must be one a member and sum to 1")
 
     def _fit(self, sample: Sample) -> None:
@@ -222,14 +222,17 @@ def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
     def evaluate(weights: Floats) -> tuple[float, Floats]:
         likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))
         likely *= share[:, None]
-        return float(share @ log_sum - weights @ own), np.einsum("mnk,nk->m", logs, likely) - own
+        return share @ log_sum - weights @ own, np.einsum("mnk,nk->m", logs, likely) - own
 
     start = np.full(len(logs), 1.0 / len(logs))
-    limits: Any = {
-        "bounds": [(0.0, 1.0)] * len(logs),
-        "constraints": {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
-        "options": {"maxiter": MOST_STEPS, "ftol": 1e-9},
-    }
-    found = optimize.minimize(evaluate, start, jac=True, method="SLSQP", **limits).x
+    found = optimize.minimize(
+        evaluate,
+        start,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(logs),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        options={"maxiter": MOST_STEPS, "ftol": 1e-9},
+    ).x
     held = np.clip(found, 0.0, 1.0)
     return np.asarray(held / held.sum())

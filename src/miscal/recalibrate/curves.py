@@ -253,10 +253,10 @@ class KernelCalibration(Recalibrator):
 
         def objective(theta: Floats) -> float:
             scaled = powered(p, *theta.tolist())
-            loss = float(weight @ sample.losses(scaled)) / sample.total
+            loss = weight @ sample.losses(scaled) / sample.total
             score = scaled[np.arange(sample.rows), label]
             energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
-            return loss + self.weight * float(np.sqrt(max(energy, 0.0)) / weight.sum())
+            return float(loss + self.weight * (np.sqrt(max(energy, 0.0)) / weight.sum()))
 
         if self.weight:
             found = optimize.minimize(
@@ -364,12 +364,12 @@ class MeanScaling(Recalibrator):
         """By Newton's method from a factor alone; where one prediction has all the weight the factor stays."""
         factor, held = self._factor(sample)[1], np.maximum(sample.probability, self.low_)
         log, happened = np.log(held), sample.weights * sample.outcome
-        centre = float(np.average(log, weights=sample.weights * held))
+        centre = np.average(log, weights=sample.weights * held)
         features = np.stack([np.ones(sample.rows), log - centre])
 
         def evaluate(line: Floats) -> State:
             expected = sample.weights * exp_held(line @ features)
-            loss = float(expected.sum() - happened @ (line @ features))
+            loss = expected.sum() - happened @ (line @ features)
             return loss, features @ (expected - happened), (features * expected) @ features.T
 
         start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])

@@ -170,7 +170,7 @@ def _chance(held_out: Floats, right: Floats, rows: Predictions) -> float:
             change = np.where(right > 0, logs_of(held_out) - np.log(right), 0.0)
         beyond = _own(change, rows) - (right * change).sum(axis=1)
     beyond = _by_unit(beyond, rows)
-    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
+    spread = np.sqrt(2.0 * (beyond @ beyond))
     return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 
 

@@ -195,7 +195,7 @@ def row_weight(rows: Predictions) -> Floats | None:
     """What each row counts for in a mean; of counts, sums of weight times outcome count events."""
     weight = rows.weight
     if rows.response == "count" and weight is not None:
-        weight = weight / unit_of(float(weight.sum()), len(weight))
+        weight = weight / unit_of(weight.sum(), len(weight))
     stands = rows.count if rows.exposure is None else rows.exposure
     return weight if stands is None else np.asarray(stands * (1.0 if weight is None else weight))
 
@@ -219,7 +219,7 @@ def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats
     not past the next score; where more of the lowest scores happened than a Poisson of their sum allows (chance 1e-4)
     past it: to the least such rate among all the scores up to some point, 0.05 at most.
     """
-    mass = None if weight is None else weight / unit_of(float(weight.sum()), len(weight))
+    mass = None if weight is None else weight / unit_of(weight.sum(), len(weight))
     happened = outcome.astype(np.float64)
     low, rest = _floor(probability, happened, mass), _floor(1.0 - probability, 1.0 - happened, mass)
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None

@@ -80,7 +80,7 @@ class HistogramBinning(Recalibrator):
     def rates(self, events: Any, total: Any, rows: float) -> Floats:
         """What bins with such sums of weights give; `rows` is how many there are in all."""
         rate = np.divide(events, total, out=np.zeros(len(total)), where=total > 0)
-        held = inside(rate, total / unit_of(float(total.sum()), rows), self.smooth)
+        held = inside(rate, total / unit_of(total.sum(), rows), self.smooth)
         return np.where(total > 0, held, EMPTY_BIN)
 
     def _map(self, probability: Floats) -> Floats:
@@ -381,7 +381,7 @@ class LineFit:
         whole = np.diag(low_bend + high_bend) + beside + beside.T
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps
-        penalised = float(loss.sum() + 0.5 * (pull @ off))
+        penalised = loss.sum() + 0.5 * (pull @ off)
         gradient = self.sums.T @ (low + high) + np.append(0.0, pull)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
         return penalised, gradient, self.sums.T @ whole @ self.sums + ridge
@@ -391,7 +391,7 @@ class LineFit:
 
         def step_at(at: Floats, state: State) -> tuple[Floats, bool]:
             step = at - _best_quadratic(at, state[1], state[2])
-            return step, float(state[1] @ step) <= SETTLED * max(state[0], 1.0)
+            return step, state[1] @ step <= SETTLED * max(state[0], 1.0)
 
         found = descended(self.evaluate, theta, step_at)
         return np.append(found[0], np.maximum(found[1:], 0.0))

@@ -115,11 +115,11 @@ class SoftmaxFit:
         longest = [0.0]
 
         def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
-            length = float(np.linalg.norm(state[1]))
+            length = np.linalg.norm(state[1])
             if length <= SMALL_GRADIENT:
                 return np.zeros(theta.shape), True
             step = self.solved(state[1], max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT))
-            longest.append(float(np.abs(step).max()))
+            longest.append(np.abs(step).max())
             return step, False
 
         return descended(self.evaluate, theta, step_at), longest[-1] > LONG_STEP
@@ -145,11 +145,12 @@ class SoftmaxFit:
             self.likely[:, rows] = likely[: self.free]
             own = self.outcome[rows], np.arange(len(share))
             likely[own] -= 1.0
-            return float(share @ (log_sum - scores[own])), self.gathered(likely[: self.free] * share, z)
+            return share @ (log_sum - scores[own]), self.gathered(likely[: self.free] * share, z)
 
         loss, gradient = self.summed(work)
         off = theta - self.target
-        return loss + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
+        pull = self.penalty * off
+        return loss + 0.5 * (pull * off).sum(), gradient + pull
 
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
@@ -186,7 +187,7 @@ class SoftmaxFit:
             return (self.gathered(likely * (1.0 - likely) * self.share[rows], z * z),)
 
         own = self.summed(work)[0] + self.penalty
-        inverse = 1.0 / np.maximum(own, 1e-12 * max(float(own.max()), 1e-288))
+        inverse = 1.0 / np.maximum(own, 1e-12 * max(own.max(), 1e-288))
         return lambda gradient: inverse * gradient
 
     def _product_inverse(self) -> Callable[[Floats], Floats]:
@@ -201,13 +202,13 @@ class SoftmaxFit:
             features = np.concatenate([self.z[:, rows], np.ones((1, len(share)))])
             spread = share * (likely * (1.0 - likely)).sum(axis=0)
             between = np.diag(likely @ share) - (likely * share) @ likely.T
-            return between, (features * spread) @ features.T, float(spread.sum())
+            return between, (features * spread) @ features.T, spread.sum()
 
         between, within, spread = self.summed(work)
         own, classes = np.linalg.eigh(between)
         other, directions = np.linalg.eigh(within / max(spread, 1e-300))
         curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
-        curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
+        curvature += max(self.penalty[:, :-1].mean(), 1e-9 * curvature.max(), 1e-300)
         return lambda gradient: classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T
 
 
@@ -229,7 +230,7 @@ def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
             return share @ loss, share @ (mean - own[rows]), share @ spread
 
         loss, slope, curvature = data.summed(work)
-        return float(loss), np.array([slope]), np.array([[curvature]])
+        return loss, np.array([slope]), np.array([[curvature]])
 
     return minimise(evaluate, start, 1.0)
 
@@ -468,7 +469,8 @@ class DirichletCalibration(_Softmax):
         as_is = whole[:-1] - whole[-1] if self.reference else whole
         start, target = 0.5 * as_is, as_is * (self.towards == "identity")
         penalty = np.full(start.shape, 2.0 * self.l2)
-        penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
+        if self.intercept_l2 is not None:
+            penalty[:, -1] = 2.0 * self.intercept_l2
         theta, separated = warmed(sample, SoftmaxFit(penalty, target).fitted, start)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))

@@ -64,6 +64,11 @@ class Design:
         return sum(self.widths)
 
     @property
+    def most(self) -> float:
+        """What numbers are held at: their powers, the products of these and sums stay finite."""
+        return 10.0 ** (99.0 / self.degree)
+
+    @property
     def block(self) -> int:
         """Rows in a block."""
         return max(256, min(8192, CELLS // (self.width + 3)))
@@ -75,7 +80,6 @@ class Design:
     def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
         """Features of some rows, (width, rows)."""
         out = np.zeros((self.width, stop - start))
-        most = 10.0 ** (99.0 / self.degree)  # powers, their products and sums stay finite
         for each, column, into in zip(self.encodings, ready, self.split(out), strict=True):
             part = column[start:stop]
             if each.nominal:
@@ -83,7 +87,7 @@ class Design:
                 into[part[marked], marked] = 1.0
                 continue
             scaled, absent = each.scaled(part)
-            np.clip(scaled, -most, most, out=into[0])
+            np.clip(scaled, -self.most, self.most, out=into[0])
             for power in range(1, self.degree):
                 np.multiply(into[power - 1], into[0], out=into[power])
             if each.missing:
@@ -126,7 +130,7 @@ class DesignFit(LogisticFit):
             whole = np.concatenate([np.ones((1, stop - start)), matrix])
             weight = weights[start:stop]
             loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
-            return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
+            return weight @ loss, whole @ off, (whole * bend) @ whole.T
 
         loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
         return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
@@ -161,10 +165,14 @@ class _Augmented(ByColumns):
         how = self.get_params()
         design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
-            hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
-            raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
+            raise refusal(
+                f"must give at most {MOST_FEATURES:,} features",
+                where="'X'",
+                got=f"{design.width:,}",
+                hint="use VariableTree or GroupWise for columns of many levels",
+            )
         self._remember(design.encodings)
-        fit = DesignFit(sample, features, design, float(how["l2"]))
+        fit = DesignFit(sample, features, design, how["l2"])
         # A fit of 50 columns takes a tenth of the time.
         with threads_of_blas().limit(limits=1, user_api="blas"):
             theta, separated = fit.best(positive=how.get("constraint") == "positive")
@@ -179,40 +187,33 @@ class _Augmented(ByColumns):
         return Design(self._encodings(standard=not self.get_params()["l2"]), self.degree)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        design = self._design()
-        features = Features.of(self)
-        centre = self.centres_
-        own = features.count
+        design, features = self._design(), Features.of(self)
+        own, beta = np.split(self.coefficients_[0], [features.count])
         ready = design.ready(columns)
         out = np.empty(len(probability))
         for start in range(0, len(probability), design.block):
-            stop = min(start + design.block, len(probability))
-            x = (
-                self.coefficients_[0, own:] @ (design.rows(ready, start, stop) - centre[:, None])
-                + self.intercepts_[0]
-            )
-            x += self.coefficients_[0, :own] @ features.rows(probability[start:stop])
-            out[start:stop] = sigmoid(x)
-        return pairs(out)
+            part = probability[start : start + design.block]
+            beside = design.rows(ready, start, start + len(part)) - self.centres_[:, None]
+            x = beta @ beside + self.intercepts_[0] + own @ features.rows(part)
+            out[start : start + len(part)] = sigmoid(x)
+        return out
 
     def _formula(self) -> nodes.Formula:
         design, features = self._design(), Features.of(self)
-        own = features.count
-        beta = self.coefficients_[0, own:]
+        own, beta = np.split(self.coefficients_[0], [features.count])
         parts: list[nodes.Node] = []
-        most = 10.0 ** (99.0 / design.degree)
         for each, part in zip(design.encodings, map(np.ndarray.tolist, design.split(beta)), strict=True):
             if each.nominal:
                 parts.append(nodes.level_of(each, dict(enumerate(part)), 0.0))
                 continue
-            number: nodes.Node = nodes.Number(each.name, -most, most, each.mean)
+            number: nodes.Node = nodes.Number(each.name, -design.most, design.most, each.mean)
             if each.standard:
-                number = nodes.scaled(each, each.mean, most)
+                number = nodes.scaled(each, each.mean, design.most)
             parts.append(nodes.polynomial(number, part[: design.degree]))
             if each.missing:
                 parts.append(nodes.Number(each.name, 0.0, 0.0, part[-1]))
         intercept = float(self.intercepts_[0] - beta @ self.centres_)
-        return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
+        return nodes.curve(features, own.tolist(), intercept, parts)
 
     @classmethod
     def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:

@@ -100,7 +100,7 @@ class GroupWise(ByColumns):
         self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
         codes = self._codes(sample.columns)
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
-        self.strength_ = max(strength, 2.0 * float(self.smooth))
+        self.strength_ = max(strength, 2.0 * self.smooth)
         found = self._fitted(sample, codes, self.min_rows)
         self.keys_ = list(map(list, found))
         self.maps_ = list(found.values())
@@ -113,10 +113,10 @@ class GroupWise(ByColumns):
         """Each group's key and rows, parents first, and these only where they are asked for."""
         depth = codes.shape[1]
         for used in range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1):
-            found, place = np.unique(codes[:, :used], axis=0, return_inverse=True)
+            found, place, size = np.unique(codes[:, :used], axis=0, return_inverse=True, return_counts=True)
             order = np.argsort(place.reshape(-1), kind="stable")
-            ends = np.cumsum(np.bincount(place.reshape(-1), minlength=len(found)))
-            yield from zip(map(tuple, found.tolist()), np.split(order, ends)[:-1], strict=True)
+            parts = np.split(order, np.cumsum(size)[:-1])
+            yield from zip(map(tuple, found.tolist()), parts, strict=True)
 
     def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""

@@ -159,7 +159,7 @@ class LocalRecalibration(ByColumns):
         mass = (
             sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
         )
-        held = inside(rate, mass / unit_of(weight.sum(), len(weight)), float(self.smooth))
+        held = inside(rate, mass / unit_of(weight.sum(), len(weight)), self.smooth)
         changed = np.where(found, held, score)
         if not self.top_:
             return changed
