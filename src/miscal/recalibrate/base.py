@@ -139,8 +139,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         self.check_parameters()
         nodes.forget(self)
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+        for name in list(vars(self)):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(self, name)
         given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
         given.columns = self._columns_to_fit(X)
         rows = Predictions.validated(given)
@@ -149,22 +150,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
         if sample.response not in self.responses:
-            can = [
-                name
-                for name in recalibrate.kinds()
-                if sample.response in getattr(recalibrate, name).responses
-            ]
-            what, hint = f"fits no outcome that is {sample.response}", f"such as {', '.join(can)}"
-            raise refusal(
-                what, where=type(self).__name__, got=f"'response' is {sample.response!r}", hint=hint
-            )
+            known = {name: getattr(recalibrate, name) for name in recalibrate.kinds()}
+            can = ", ".join(name for name, kind in known.items() if sample.response in kind.responses)
+            what, got = f"fits no outcome that is {sample.response}", f"'response' is {sample.response!r}"
+            raise refusal(what, where=type(self).__name__, got=got, hint=f"such as {can}")
         one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights)) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
-            raise refusal(
-                "is for two classes", where=type(self).__name__, got=f"there are {sample.n_classes}"
-            )
+            got = f"there are {sample.n_classes}"
+            raise refusal("is for two classes", where=type(self).__name__, got=got)
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
@@ -356,9 +351,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_fitted(self) -> None:
         """Refuse unless `fit` was called."""
         if not self.is_fitted():
-            raise NotFitted(
-                str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first"))
-            )
+            said = refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+            raise NotFitted(str(said))
 
     def formula(self) -> nodes.Formula:
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
@@ -371,11 +365,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         elif not self.uses_columns:
             maps: Any = [one.formula() for one in self.each_]
             found = nodes.Each(tuple(maps), self.divided)
-        if found is None or (self.n_classes_ > 2 and not isinstance(found, (nodes.Softmax, nodes.Each))):
-            got = f"this {type(self).__name__} has {self.n_classes_}"
-            hint = "ship its JSON: to_json() and from_json()"
+        whole = nodes.Node if self.n_classes_ == 2 else (nodes.Softmax, nodes.Each)
+        if not isinstance(found, whole):
             raise refusal(
-                "can be written for two classes, or of the score alone", where="a map", got=got, hint=hint
+                "can be written for two classes, or of the score alone",
+                where="a map",
+                got=f"this {type(self).__name__} has {self.n_classes_}",
+                hint="ship its JSON: to_json() and from_json()",
             )
         if hasattr(self, "held_"):
             found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
@@ -434,9 +430,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if classes != self.n_classes_:
             got = f"it has {classes}, fit had {self.n_classes_}"
             raise refusal("must have the classes that fit had", where="'y_prob'", got=got)
-        return (
-            np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and classes == 2 else probability
-        )
+        if probability.ndim == 2 and classes == 2:
+            return np.ascontiguousarray(probability[:, 1])
+        return probability
 
 
 dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to all others
@@ -497,5 +493,7 @@ class ByColumns(Recalibrator):
         parts = [
             list(getattr(self, name)) if name == "levels_" else getattr(self, name).tolist() for name in kept
         ]
-        named = [dict(zip(map(ENCODED.get, kept), row, strict=True)) for row in zip(*parts, strict=True)]
+        named = [
+            dict(zip([ENCODED[name] for name in kept], row, strict=True)) for row in zip(*parts, strict=True)
+        ]
         return [Encoding(**{"nominal": True, **each, **more, "name": str(each["name"])}) for each in named]

@@ -147,7 +147,7 @@ def difference(loss: Floats, other: Floats, rows: Predictions) -> tuple[float, f
     return mean, float(np.sqrt(off @ off) / _by_unit(np.ones(rows.rows), rows).sum())
 
 
-def _by_unit(values: Floats, rows: Predictions) -> Floats:
+def _by_unit(values: Floats, rows: Predictions) -> Array:
     """Weighted values, summed over the rows of a cluster."""
     weight = row_weight(rows)
     values = values if weight is None else values * weight

@@ -55,7 +55,7 @@ def minimise(
         loss, gradient, hessian = evaluate(at)
         off = at - target
         pull = penalties * off
-        return loss + 0.5 * (penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
+        return loss + 0.5 * float(penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
 
     def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
         gradient, hessian = state[1:]
@@ -201,7 +201,7 @@ class LogisticFit:
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
-        held = (off**2).sum() + self.identity * theta[0] ** 2
+        held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
         return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
 
 

@@ -152,6 +152,11 @@ class Sample:
         rate = float(self.class_weights[1]) / self.total
         return min(max(rate, 1e-300), 1.0 - 2.0**-53)  # weights far apart may round it to an end
 
+    @property
+    def varied(self) -> bool:
+        """Whether something can be learned from the outcome: of two or more classes, more than one occurs."""
+        return self.response != "binary" or np.unique(self.outcome).size > 1
+
     @cached_property
     def class_weights(self) -> Floats:
         """Weight of each class."""

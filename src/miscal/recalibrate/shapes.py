@@ -152,7 +152,9 @@ class ScalingBinning(Curve):
         self.values_ = np.clip(sums / total, 0.0, 1.0)
 
     def _map(self, probability: Floats) -> Floats:
-        return self.values_[bin_index(super()._map(probability)[:, 1], self.edges_)]
+        scaled = super()._map(probability)[:, 1]
+        found: Floats = self.values_[bin_index(scaled, self.edges_)]
+        return found
 
     def _formula(self) -> nodes.Node:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
@@ -161,7 +163,7 @@ class ScalingBinning(Curve):
         return f"{len(self.values_)} bins"
 
 
-def binned_sums(score: Floats, edges: Floats, weight: Floats, value: Array) -> tuple[Floats, Floats]:
+def binned_sums(score: Floats, edges: Floats, weight: Floats, value: Array) -> tuple[Array, Array]:
     """Sums of the weights, and of weighted values, in each bin."""
     codes, bins = bin_index(score, edges), len(edges) - 1
     return np.bincount(codes, weight, bins), np.bincount(codes, weight * value, bins)
@@ -391,7 +393,7 @@ class LineFit:
 
         def step_at(at: Floats, state: State) -> tuple[Floats, bool]:
             step = at - _best_quadratic(at, state[1], state[2])
-            return step, state[1] @ step <= SETTLED * max(state[0], 1.0)
+            return step, float(state[1] @ step) <= SETTLED * max(state[0], 1.0)
 
         found = descended(self.evaluate, theta, step_at)
         return np.append(found[0], np.maximum(found[1:], 0.0))

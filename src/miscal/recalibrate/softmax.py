@@ -115,7 +115,7 @@ class SoftmaxFit:
         longest = [0.0]
 
         def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
-            length = np.linalg.norm(state[1])
+            length = float(np.linalg.norm(state[1]))
             if length <= SMALL_GRADIENT:
                 return np.zeros(theta.shape), True
             step = self.solved(state[1], max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT))
@@ -145,7 +145,8 @@ class SoftmaxFit:
             self.likely[:, rows] = likely[: self.free]
             own = self.outcome[rows], np.arange(len(share))
             likely[own] -= 1.0
-            return share @ (log_sum - scores[own]), self.gathered(likely[: self.free] * share, z)
+            loss = float(share @ (log_sum - scores[own]))
+            return loss, self.gathered(likely[: self.free] * share, z)
 
         loss, gradient = self.summed(work)
         off = theta - self.target

@@ -66,7 +66,7 @@ class Design:
     @property
     def most(self) -> float:
         """What numbers are held at: their powers, the products of these and sums stay finite."""
-        return 10.0 ** (99.0 / self.degree)
+        return float(10.0 ** (99.0 / self.degree))
 
     @property
     def block(self) -> int:
@@ -130,7 +130,7 @@ class DesignFit(LogisticFit):
             whole = np.concatenate([np.ones((1, stop - start)), matrix])
             weight = weights[start:stop]
             loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
-            return weight @ loss, whole @ off, (whole * bend) @ whole.T
+            return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
 
         loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
         return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
@@ -165,12 +165,8 @@ class _Augmented(ByColumns):
         how = self.get_params()
         design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
-            raise refusal(
-                f"must give at most {MOST_FEATURES:,} features",
-                where="'X'",
-                got=f"{design.width:,}",
-                hint="use VariableTree or GroupWise for columns of many levels",
-            )
+            hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
+            raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
         fit = DesignFit(sample, features, design, how["l2"])
         # A fit of 50 columns takes a tenth of the time.

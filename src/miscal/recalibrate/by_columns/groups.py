@@ -122,10 +122,9 @@ class GroupWise(ByColumns):
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
         made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
         for key, rows in self._parts(codes):
-            if rows.size >= least and (
-                sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
-            ):
-                made[key] = self.recalibrator.quietly_fitted_on(sample.take(rows))
+            part = sample.take(rows) if rows.size >= least else None
+            if part is not None and part.varied:
+                made[key] = self.recalibrator.quietly_fitted_on(part)
         return made
 
     def _maps(self) -> Maps:
@@ -134,12 +133,12 @@ class GroupWise(ByColumns):
 
     def _predicted(self, maps: Maps, codes: Array, probability: Floats, columns: Columns) -> list[Predicted]:
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
-        known = [
-            (rows, maps[key])
-            for key, rows in [((), np.arange(len(codes))), *self._parts(codes)]
-            if key in maps
-        ]
-        return [(rows, one.n_rows_, one.mapped(probability[rows], columns.take(rows))) for rows, one in known]
+        found = []
+        for key, rows in [((), np.arange(len(codes))), *self._parts(codes)]:
+            if key in maps:
+                mapped = maps[key].mapped(probability[rows], columns.take(rows))
+                found.append((rows, maps[key].n_rows_, mapped))
+        return found
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
         """The strength with the smallest loss on the half that was not fitted on."""
@@ -148,7 +147,7 @@ class GroupWise(ByColumns):
         for inside in (half, ~half):
             fitted = sample.take(np.flatnonzero(inside))
             asked = sample.take(np.flatnonzero(~inside))
-            if not asked.rows or (sample.response == "binary" and np.unique(fitted.outcome).size < 2):
+            if not asked.rows or not fitted.varied:
                 return STRENGTHS[-1]
             maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
             parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
@@ -202,9 +201,8 @@ class GroupWise(ByColumns):
     def _summary(self) -> str:
         if self.strength_ >= STRENGTHS[-1]:
             return f"{self.groups_} groups, all alike: none differs from its parent beyond noise"
-        return f"{self.groups_} groups" + (
-            f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
-        )
+        counts = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
+        return f"{self.groups_} groups{counts}"
 
 
 def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
@@ -215,9 +213,8 @@ def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise
     for key, node in own.items():
         below.setdefault(key[0], {})[key[1:]] = node
     level = nodes.level_of(encodings[0], {code: float(1 + i) for i, code in enumerate(below)}, 0.0)
-    return nodes.Match(
-        level, (otherwise, *(_matched(encodings[1:], each, otherwise) for each in below.values()))
-    )
+    cases = [_matched(encodings[1:], each, otherwise) for each in below.values()]
+    return nodes.Match(level, (otherwise, *cases))
 
 
 def _mixed(parts: list[Predicted], strength: float) -> Floats:

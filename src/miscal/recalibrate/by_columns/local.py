@@ -152,13 +152,14 @@ class LocalRecalibration(ByColumns):
         place = bin_index(score, self.edges_).astype(np.int64)
         summed = np.column_stack([weight, weight * self.observed_])
         width = np.array([float(self.bandwidth)])
-        asked: Any = {"queries": (self._reduced(self._raw_features(columns)), place), "device": self.device}
-        sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked)[0]
+        asked = self._reduced(self._raw_features(columns)), place
+        how: Any = {"kernel": self.kernel, "queries": asked, "device": self.device}
+        sums = local_sums(self.features_, self.bin_, summed, width, **how)[0]
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
-        mass = (
-            sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
-        )
+        mass = sums[:, 0]
+        if self.kernel != "group":
+            mass = np.bincount(self.bin_, weight, len(self.edges_))[place]
         held = inside(rate, mass / unit_of(weight.sum(), len(weight)), self.smooth)
         changed = np.where(found, held, score)
         if not self.top_:

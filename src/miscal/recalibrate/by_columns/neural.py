@@ -190,9 +190,8 @@ class NeuralCalibration(ByColumns):
         place, part = self.places(sample.probability)
         labels = sample.outcome.astype(np.int64)
         weight = sample.weights / sample.weights.mean()
-        return _networks().Rows(
-            codes, numbers, place, part.astype(np.float32), labels, weight.astype(np.float32)
-        )
+        single = part.astype(np.float32), labels, weight.astype(np.float32)
+        return _networks().Rows(codes, numbers, place, *single)
 
     @staticmethod
     def places(probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -248,7 +247,8 @@ class NeuralCalibration(ByColumns):
         first, raw, *rest = self._tensors()
         # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
         layers = [tensor.astype(np.float64) for tensor in rest[count:]]
-        values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
+        steps = np.logaddexp(0.0, raw)
+        values = first[:, None] + np.insert(np.cumsum(steps, axis=1), 0, 0.0, axis=1)
         return values, rest[:count], layers
 
     def _formula(self) -> nodes.Formula:
@@ -267,7 +267,8 @@ class NeuralCalibration(ByColumns):
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
         """Rows that sum to 1."""
-        return softmax(np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits)[0]
+        both = np.insert(logits, 0, 0.0, axis=1) if logits.shape[1] == 1 else logits
+        return softmax(both)[0]
 
     def _tensors(self) -> list[npt.NDArray[np.float32]]:
         """What is kept, each tensor in its shape."""
@@ -278,10 +279,8 @@ class NeuralCalibration(ByColumns):
         widths = [self.embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
-        flat = [
-            np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4") for text in self.weights_
-        ]
-        return [each.reshape(shape) for each, shape in zip(flat, shapes, strict=True)]
+        raw = [base64.b64decode(str(text), validate=True) for text in self.weights_]
+        return [np.frombuffer(each, "<f4").reshape(shape) for each, shape in zip(raw, shapes, strict=True)]
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""

@@ -100,11 +100,8 @@ class CutColumns(ByColumns):
         column = self.nodes_[0, inner]
         children = self.nodes_[1:, inner]
         fine = (children > inner).all() and (children < self.nodes_.shape[1]).all()
-        if (
-            not fine
-            or np.unique(children).size < children.size
-            or self.cuts_.shape[1] != self.nodes_.shape[1]
-        ):
+        once = np.unique(children).size == children.size
+        if not fine or not once or self.cuts_.shape[1] != self.nodes_.shape[1]:
             raise ValueError("the nodes do not form trees")
         if ((column < 0) | (column >= len(self.names_) + self.more_columns)).any():
             raise ValueError("the trees cut a column that is not there")
@@ -127,9 +124,10 @@ class CutColumns(ByColumns):
     ) -> dict[int, nodes.Node]:
         """Each node as cuts, made from the last: children come after their parents."""
         made: dict[int, nodes.Node] = {}
-        for node, (column, left, right) in reversed(list(enumerate(self.nodes_.T.tolist()))):
-            inner, at = left >= 0, float(self.cuts_[0, node])
-            made[node] = nodes.Cut(columns[column], at, made[left], made[right]) if inner else leaf(node)
+        for node in reversed(range(self.nodes_.shape[1])):
+            column, left, right = self.nodes_[:, node].tolist()
+            at = float(self.cuts_[0, node])
+            made[node] = nodes.Cut(columns[column], at, made[left], made[right]) if left >= 0 else leaf(node)
         return made
 
     def _encodings(self, **more: Any) -> list[Encoding]:
@@ -276,7 +274,8 @@ class VariableTree(CutColumns):
         inner = np.flatnonzero(self.nodes_[1] >= 0)
         leaves = len(self.leaves_) - len(inner)
         cuts = []
-        for column, threshold in zip(self.nodes_[0, inner[:4]], self.cuts_[0, inner[:4]], strict=True):
+        for node in inner[:4]:
+            column, threshold = self.nodes_[0, node], self.cuts_[0, node]
             among = f"<= {threshold:g}"
             if self.nominal_[column]:
                 levels = [str(level) for level in self.levels_[column][: int(threshold // 1) + 1]]
