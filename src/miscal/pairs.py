@@ -65,9 +65,9 @@ class Pair:
         """Whether all weights are whole numbers small enough for exact integer sums."""
         if self.weight is None:
             return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
-        top = float(self.weight.max(initial=0.0)) ** 2 * (
-            1.0 if self.count is None else float(self.count.max())
-        )
+        top = float(self.weight.max(initial=0.0)) ** 2
+        if self.count is not None:
+            top *= float(self.count.max())
         return top < WHOLE_LIMIT and np.array_equal(self.weight, np.floor(self.weight))
 
     @cached_property
@@ -123,10 +123,8 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         predicted, observed = np.empty(len(outcome)), np.empty(len(outcome), np.uint8)
         top_label(probability, outcome, predicted, observed)
     elif probability.ndim == 2:
-        predicted, observed = (
-            np.ascontiguousarray(probability[:, int(named)]),
-            (outcome == named).view(np.uint8),
-        )
+        predicted = np.ascontiguousarray(probability[:, int(named)])
+        observed = (outcome == named).view(np.uint8)
     elif named in ("positive", 1):
         predicted, observed = probability, outcome
     else:
@@ -149,13 +147,9 @@ def outcome_pair(p: Predictions) -> Pair:
 def _target(target: str | int, predictions: Predictions) -> str | int:
     """Which event is asked for, as a word or as the number of a class."""
     several = predictions.probability.ndim == 2
-    words = (
-        {"auto": "top", "top": "top"}
-        if several
-        else {"auto": "positive", "positive": "positive", "top": "top"}
-    )
-    if isinstance(target, str) and target in words:
-        return words[target]
+    usual = "top" if several else "positive"
+    if isinstance(target, str) and target in ("auto", "top", usual):
+        return usual if target == "auto" else target
     whole_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
     if whole_number and 0 <= int(target) < predictions.n_classes:
         return int(target)

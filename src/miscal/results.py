@@ -146,10 +146,9 @@ class Result:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "settings", MappingProxyType({k: _unboxed(v) for k, v in self.settings.items()})
-        )
-        object.__setattr__(self, "extra", MappingProxyType({k: _unboxed(v) for k, v in self.extra.items()}))
+        for name in ("settings", "extra"):
+            unboxed = _unboxed(dict(getattr(self, name)))
+            object.__setattr__(self, name, MappingProxyType(unboxed))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "settings": dict(self.settings), "extra": dict(self.extra)}

@@ -16,6 +16,7 @@ from miscal.data.errors import refusal, refusing
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.data.vectors import named_columns
 from miscal.pairs import Pair, pair
+from miscal.pooling.bins import Bins
 from miscal.results import Result
 
 
@@ -92,6 +93,11 @@ def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.nda
         return np.asarray(sizes.max(axis=-1))
     share = weight / weight.sum(axis=-1, keepdims=True)
     return np.asarray((sizes**power * share).sum(axis=-1) ** (1.0 / power))
+
+
+def bins_asked(bins: Bins | None) -> int | list[float] | None:
+    """A number of bins, or their edges, as settings record them."""
+    return bins if bins is None or isinstance(bins, int) else np.asarray(bins, dtype=float).tolist()
 
 
 def variable_columns(variable: Any) -> list[Column]:

@@ -18,7 +18,7 @@ from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.adjust import shrink
 from miscal.inference.residual import cluster_blocks
-from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
+from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
@@ -228,7 +228,7 @@ def by_field(
     apart = _differences(compared, levels.pooling, found, **judged) if several else None
     settings = {
         "column": field if isinstance(field, str) else list(field), "parent": parent,
-        "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
+        "bins": bins_asked(bins), "norm": norm,
         "target": compared.target, "random_state": random_state,
     }  # fmt: skip
     return field_result(found, levels, settings, apart)
@@ -256,17 +256,16 @@ def field_result(
         differences = [moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted]
         noise = {name: getattr(moved.summary, name) * units.scale for name in ("value", "noise_floor")}
         extra["differences"] = {"shift": shift, **noise, "p_value": moved.summary.p_value}
-    extra |= {"parts": [list(part) for part in levels.parts]} if levels.parts else {}
+    if levels.parts:
+        extra["parts"] = [list(part) for part in levels.parts]
     columns = dict(found.columns)
-    columns |= {"parent": list(levels.names[0])} if levels.names else {}
+    if levels.names:
+        columns["parent"] = list(levels.names[0])
     columns["events"] = found.sums.observed * units.scale + units.low * weight
     columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
-    words = (
-        f"Calibrated predictions would show {share:.0%} of the value."
-        if share < 1.0
-        else "All of it may be noise."
-    )
-    words = "" if math.isnan(share) else words
+    words = "All of it may be noise." if share == 1.0 else ""
+    if share < 1.0:
+        words = f"Calibrated predictions would show {share:.0%} of the value."
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",

@@ -71,10 +71,8 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
         extra["ratio"] = {**extra["ratio"], "interval": ends}
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
-        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {
-            "smooth_noise": {},
-            "certain": {},
-        }
+        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED}
+        extra |= {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
     return replace(made, extra=extra)
 
@@ -183,8 +181,6 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
         return field_from_sums(name, tallies[0], noise, **common)
     if made.kind == "score":
         return score_from_sums(tallies[0], tallies[1], noise, **common)
-    grid, extra = (
-        tallies[1] if isinstance(cells, Ranges) else None,
-        {"column_kind": made.extra.get("column_kind")},
-    )
+    grid = tallies[1] if isinstance(cells, Ranges) else None
+    extra = {"column_kind": made.extra.get("column_kind")}
     return variable_from_sums(name, tallies[0], grid, noise, extra=extra, **common)

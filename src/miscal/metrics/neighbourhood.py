@@ -12,7 +12,7 @@ from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps, beyond_score
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
-from miscal.metrics.arrays import also_of_tables
+from miscal.metrics.arrays import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
@@ -155,7 +155,7 @@ def by_neighbourhood(
     table = worst_table(problem, local, noise, described, beyond)
     settings = {
         "columns": names, "features": words, "dimensions": features.shape[1],
-        "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
+        "bandwidth": float(bandwidth), "bins": bins_asked(bins),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
         "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),

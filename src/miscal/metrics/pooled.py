@@ -3,7 +3,6 @@
 Score, variable and field differ only in how rows are pooled; what is said of their cells is said here.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,7 +38,7 @@ from miscal.inference.sums import (
     effective_events_of,
     rows_of_cells,
 )
-from miscal.metrics.arrays import Norm, norm_power
+from miscal.metrics.arrays import Norm, bins_asked, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles
 from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
@@ -121,7 +120,7 @@ class Pooled:
     ) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
-            "bins": bins if isinstance(bins, int) else np.asarray(bins, dtype=float).tolist(),
+            "bins": bins_asked(bins),
             "strategy": strategy,
             "norm": norm,
             "target": target,
@@ -146,26 +145,30 @@ class Pooled:
         A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
         summary, units = self.summary, self.noise.units
-        sparse = (
-            " Cells of few events are drawn from the predictions." if "few events" in summary.method else ""
-        )
-        made = f"{self.noise.reason} {summary.draws} draws.{sparse}"
-        least = 1.0 / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
-        if tested is not None:
-            least = 1.0 / (1.0 + tested.draws) if tested.bound else math.nan
-            names, alone = zip(*tested.parts, strict=True)
-            extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
-            made = f"{made} {tested.words}"
-        extra = extra if self.noise.binary else {**extra, "scale": units.scale, "low": units.low}
         numbers = summary.numbers(units.scale)
+        more = dict(extra)
+        made = f"{self.noise.reason} {summary.draws} draws."
+        if "few events" in summary.method:
+            made += " Cells of few events are drawn from the predictions."
+        draws, bound = summary.draws, summary.draws and summary.exceedances == 0
+        if tested is not None:
+            draws, bound = tested.draws, tested.bound
+            numbers["p_value"] = tested.p_value
+            names, alone = zip(*tested.parts, strict=True)
+            more["tests"] = Table({"test": names, "p_value": np.array(alone)})
+            made += f" {tested.words}"
+        if not self.noise.binary:
+            more |= {"scale": units.scale, "low": units.low}
+        if bound:
+            more["p_least"] = 1.0 / (1.0 + draws)
         return Result(
             name=name,
             kind=kind,
-            **(numbers if tested is None else numbers | {"p_value": tested.p_value}),
+            **numbers,
             method=f"{made} {words}".strip(),
             table=Table(self.columns) if table is None else table,
             settings=settings,
-            extra=extra if math.isnan(least) else {**extra, "p_least": least},
+            extra=more,
         )
 
 

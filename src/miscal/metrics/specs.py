@@ -291,10 +291,8 @@ def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise) ->
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(pools.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
-    p_value, adjusted = (
-        np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan),
-        np.full(len(errors), np.nan),
-    )
+    p_value = np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan)
+    adjusted = np.full(len(errors), np.nan)
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
     columns: dict[str, Any] = {
         "class": [str(name) for name in p.classes],

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from miscal.data.checks import check_seed, whole
-from miscal.data.errors import warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
@@ -19,7 +18,7 @@ from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, 
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
-from miscal.metrics.subpopulation_errors import Asked, emphasised
+from miscal.metrics.subpopulation_errors import Asked, emphasised, warn_of_infinite
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import Conjunctions, Definition
 from miscal.results import Result, Table, p_text
@@ -179,10 +178,7 @@ def by_subpopulation(
         stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
         found = replace(found, stats=stats)
     values = maxima.scaled_errors(found.stats)
-    if np.isinf(values).any():
-        warn(
-            "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite"
-        )
+    warn_of_infinite(values)
     if emphasis == "low_prevalence":
         why = "no p-value, because low-prevalence weights depend on the outcomes"
         noise = maxima.MaximumNoise.unknown(values, why)
@@ -300,16 +296,16 @@ class Worst:
     def _curves(self, worst: np.ndarray) -> list[dict[str, Any]]:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
         wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
-        curves = [in_units(subpopulation_curve(self.rows, self.found.members(k)), self.units) for k in wanted]
-        return [
-            {"label": self.found.define(k).name, **curve} for k, curve in zip(wanted, curves, strict=True)
-        ]
+        curves = []
+        for k in wanted:
+            curve = subpopulation_curve(self.rows, self.found.members(k))
+            curves.append({"label": self.found.define(k).name, **in_units(curve, self.units)})
+        return curves
 
 
 def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {name: column[row] for name, column in table.items()}
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in made.items()}
-    return plain | {"definition": words, "weighted": weighted}
+    cells = {name: column[row] for name, column in table.items()}
+    return {**cells, "definition": words, "weighted": weighted}
 
 
 def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
@@ -333,9 +329,8 @@ def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS
     )
     if rows.observed.size:  # the noise of outcomes that are no events is what they show
         happened = rows.observed[members]
-        return cumulative_curve(
-            score, weight, weight * happened, second * (happened - score) ** 2, points=points
-        )
-    return cumulative_curve(
-        score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points
-    )
+        variance = second * (happened - score) ** 2
+    else:
+        happened = ~np.signbit(signed)
+        variance = second * score * (1.0 - score)
+    return cumulative_curve(score, weight, weight * happened, variance, points=points)

@@ -205,11 +205,16 @@ def multicalibration_error(
     )
     found = asked.search(rows, subpopulations)
     values = scaled_errors(found.stats, normalise=bool(normalise))
+    warn_of_infinite(values)
+    return float(values.max())
+
+
+def warn_of_infinite(values: np.ndarray) -> None:
+    """Say so where an error is infinite."""
     if np.isinf(values).any():
         warn(
             "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite"
         )
-    return float(values.max())
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> np.ndarray:
@@ -257,10 +262,8 @@ def emphasised(pair: Pair, emphasis: str | None) -> Pair:
     one_of("emphasis", emphasis, ("proportional", "low_prevalence"))
     if not pair.binary:
         raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {pair.target!r}")
-    proportional = emphasis == "proportional"
-    extra = (
-        proportional_weights(pair.predicted)
-        if proportional
-        else low_prevalence_weights(pair.observed, pair.first)
-    )
+    if emphasis == "proportional":
+        extra = proportional_weights(pair.predicted)
+    else:
+        extra = low_prevalence_weights(pair.observed, pair.first)
     return replace(pair, weight=extra if pair.weight is None else pair.weight * extra)

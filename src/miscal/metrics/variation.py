@@ -18,7 +18,7 @@ from miscal.inference.clusters import (
 )
 from miscal.inference.residual import Noise, choose_null
 from miscal.metrics import rank_sums as ranks
-from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
+from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.pooled import DRAWS
 from miscal.metrics.rank_sums import Measure, Ranked, RankSums, Variation
 from miscal.pairs import checked_events, outcome_pair
@@ -216,8 +216,8 @@ def by_variation(
         table=table,
         settings={
             "variation": measure.name,
-            "bins": bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float)),
-            "bins_used": int(np.count_nonzero(sums.weight > 0)),
+            "bins": bins_asked(bins),
+            "bins_used": int(np.count_nonzero(filled)),
             "strategy": strategy,
             "range": None if range is None else [float(end) for end in range],
             "norm": norm,
