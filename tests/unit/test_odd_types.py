@@ -137,6 +137,12 @@ def test_missing_values_of_narwhals_do_not_make_floats_of_whole_numbers():
     assert made.missing.tolist() == [False, False, False, True]
 
 
+def test_a_date_with_a_part_of_a_day_keeps_it():
+    made = column("d", pa.array([86_400_000, 43_200_000, None], pa.date64()))
+    assert made.kind == "date"
+    np.testing.assert_array_equal(made.values, [1.0, 0.5, np.nan])
+
+
 def test_complex_numbers_in_a_frame_are_refused_by_name():
     with pytest.raises(MiscalError, match="column 's' must hold numbers"):
         miscal.audit({"y": Y, "p": P, "s": np.arange(4) * 1j}, outcome="y", probability="p")

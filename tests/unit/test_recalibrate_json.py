@@ -83,6 +83,12 @@ def test_text_that_is_not_ours(text):
         Recalibrator.from_json(text)
 
 
+@pytest.mark.parametrize("text", ["[1]", "3", "null", '"words"'])
+def test_json_that_is_no_object_is_refused_in_our_words(text):
+    with pytest.raises(MiscalError, match="^the saved model is not a recalibrator.*; it holds no JSON object.$"):
+        Recalibrator.from_json(text)
+
+
 def test_nesting_has_an_end():
     inner = json.loads(VariableTree().to_json())
     inner.pop("schema")

@@ -130,7 +130,7 @@ def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
         micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
         return Column(name, "numeric", locked(numpy_of(micros) / 3.6e9))
     if is_.is_temporal(kind):
-        moments = vector.cast(pa.timestamp("s")) if is_.is_date(kind) else vector
+        moments = vector.cast(pa.timestamp("ms")) if is_.is_date(kind) else vector
         # Zones are dropped: the days are those of universal time.
         ticks = numpy_of(moments.cast(pa.int64()), np.iinfo(np.int64).min)
         return _date(name, ticks.view(f"{'m8' if is_.is_duration(kind) else 'M8'}[{moments.type.unit}]"))

@@ -180,6 +180,8 @@ def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
     """Read a recalibrator from JSON text, or refuse: so does whatever hostile text brings about."""
     with refusing("is not a recalibrator written by to_json", where="the saved model"):
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
+        if not isinstance(document, dict):
+            raise TypeError("it holds no JSON object")
         schema = document.pop("schema", None)
         if schema != SCHEMA:
             raise ValueError(f"its schema is {schema!r:.60}, not '{SCHEMA}'")
