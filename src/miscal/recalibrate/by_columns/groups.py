@@ -115,7 +115,7 @@ class GroupWise(ByColumns):
         for used in range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1):
             found, place, size = np.unique(codes[:, :used], axis=0, return_inverse=True, return_counts=True)
             order = np.argsort(place.reshape(-1), kind="stable")
-            parts = np.split(order, np.cumsum(size)[:-1])
+            parts = np.split(order, np.cumsum(size))[:-1]
             yield from zip(map(tuple, found.tolist()), parts, strict=True)
 
     def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
