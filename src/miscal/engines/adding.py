@@ -118,6 +118,7 @@ class AddState:
         self.weights = np.zeros((BORDERS.size + 1, 2, 5))
         asked = [name for request in self.requests for name in request.columns]
         self.columns = list(dict.fromkeys([*self.roles.added, *asked]))
+        self._held = np.empty(0, np.int32)
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
@@ -139,11 +140,18 @@ class AddState:
         recalibrated = self.recalibrated
         if recalibrated is not None:
             recalibrated = recalibrated[self.lookups[SCORE].places(batch)]
-        codes = np.empty((len(self.coders), batch.rows), np.int32)
+        codes = self._room(batch.rows)
         for place, coder in enumerate(self.coders):
             coder.put(batch, codes[place])
             self._fit(place)
         self.sums.add(codes, pair, recalibrated)
+
+    def _room(self, rows: int) -> np.ndarray:
+        """For the codes of a batch: memory asked for anew would have to be cleared each time."""
+        shape = len(self.coders), rows
+        if self._held.size < shape[0] * rows:
+            self._held = np.empty(shape, np.int32).ravel()
+        return self._held[: shape[0] * rows].reshape(shape)
 
     def _fit(self, place: int) -> None:
         """Make room for levels that were not known before, and for as many again."""

@@ -255,6 +255,7 @@ def add_rows(
     codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms : room for a block of rows
     """
     start: Index = 0
+    ahead: Index = AHEAD
     with cython.nogil:
         while start < len(predicted):
             rows: Index = min(terms.shape[0], len(predicted) - start)
@@ -262,6 +263,8 @@ def add_rows(
             for column in range(codes.shape[0]):
                 first: Index = cython.cast(Index, firsts[column])
                 for i in range(rows):
+                    if i + ahead < rows:
+                        fetch(cython.address(cells[first + codes[column, start + i + ahead], 0]))
                     cell: Index = first + codes[column, start + i]
                     if (
                         add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK
