@@ -184,14 +184,35 @@ def test_a_level_that_is_not_walked_is_found_by_its_average(tmp_path, monkeypatc
     assert [one.where for one in found.findings if one.real][:1] == ["who 560"]
 
 
-@pytest.mark.parametrize("known", [0, 3])
-def test_a_column_that_is_missing_in_all_of_the_sample_can_be_asked_for(known, tmp_path, monkeypatch):
+# Dates and whole numbers said where their one range ends, which is nowhere.
+@pytest.mark.parametrize(("known", "kind"), [(0, "float64"), (3, "float64"), (3, "int64"), (3, "M8[D]")])
+def test_a_column_that_is_missing_in_all_of_the_sample_can_be_asked_for(known, kind, tmp_path, monkeypatch):
     rng = np.random.default_rng(5)
     p = rng.random(40_000)
-    rare = pa.array(np.ones(p.size), mask=np.arange(p.size) >= known)
+    rare = pa.array(np.ones(p.size, np.int64).astype(kind), mask=np.arange(p.size) >= known)
     columns = {"y": rng.random(p.size) < p, "p": p, "g": rng.choice(["a", "b"], p.size), "rare": rare}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=10_000)
     _held(monkeypatch, 5_000)
     found = miscal.audit(tmp_path / "t.parquet", outcome="y", probability="p", by=["g", "rare"])
     assert found.document["settings"]["sample"]["of"] == p.size
     assert not found.findings
+
+
+@pytest.mark.parametrize("held", [1_000, 10**6])
+def test_a_column_of_one_value_that_is_asked_for_is_one_range(held, tmp_path, monkeypatch):
+    """Its edges, made one with others, were a single edge: no cell, but a code for every row, beyond all arrays."""
+    rng = np.random.default_rng(6)
+    p = rng.random(4_000)
+    count = rng.integers(1, 4, p.size)
+    same = pa.array(np.full(p.size, 3.5), mask=rng.random(p.size) < 0.1)
+    columns = {"e": rng.binomial(count, p), "k": count, "p": p, "all": np.full(p.size, 3.5), "some": same}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    _held(monkeypatch, held)
+    options = {"outcome": "e", "probability": "p", "count": "k", "by": ["all", "some"]}
+    found = miscal.audit(tmp_path / "t.parquet", **options)
+    missing = int(count[np.array(same.is_null())].sum())
+    wanted = {"all": [count.sum()], "some": [count.sum() - missing, missing]}
+    for name, rows in wanted.items():
+        cells = found.carriers[f"variable:{name}"]
+        assert cells["rows"].tolist() == cells["fine"]["rows"].tolist() == rows
+        assert cells["edges"].tolist() == cells["fine"]["edges"].tolist() == [3.5, 3.5]

@@ -32,7 +32,7 @@ from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, grid_quantiles, quantile_edges, shared_edges
+from miscal.pooling.bins import bin_index, grid_quantiles, quantile_edges, shared_edges, united
 from miscal.pooling.cells import Levels
 from miscal.results import Result
 
@@ -64,12 +64,12 @@ def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: b
     bins = shown_edges(column, compared)
     if bins is None or fine is None:  # all of the sample's values are missing
         bins = fine = np.array([-np.inf, np.inf])
-    asked = [bins, fine]
+    asked = [fine]
     if known.size:
         asked.append(grid_quantiles(known))
         if column.kind != "date":
             asked.append(shared_edges(bins))
-    return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate(asked) + 0.0))
+    return Cuts(column.name, kind, bins, fine, united(bins, *asked))
 
 
 def cuts_like(name: str, summary: Summary) -> Cuts:
@@ -212,7 +212,7 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
     # Those that other audits may have.
     shared = np.intersect1d(shared_edges(each.bins), each.tally.cells.edges)  # type: ignore[union-attr]
-    extra["fine"] = coarsened(each.tally, np.union1d(each.bins, shared))
+    extra["fine"] = coarsened(each.tally, united(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
     codes[np.isnan(column.values)] = fine.cells.count - 1

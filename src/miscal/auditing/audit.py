@@ -35,7 +35,7 @@ from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
 from miscal.page.words import KIND
-from miscal.pooling.bins import shared_edges
+from miscal.pooling.bins import shared_edges, united
 from miscal.pooling.cells import BinPooling, Ranges
 
 __all__ = ["Audit", "audit"]
@@ -195,7 +195,7 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
             cells, fine = result.extra["tally"].cells, None
             # Narrow ranges, some of which any audit has.
             if column.kind == "numeric" and isinstance(cells, Ranges):
-                ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
+                ranges = replace(cells, edges=united(cells.edges, shared_edges(cells.edges)))
                 values = np.ascontiguousarray(column.values, dtype=np.float64)
                 fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)

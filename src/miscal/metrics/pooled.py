@@ -40,7 +40,7 @@ from miscal.inference.sums import (
 )
 from miscal.metrics.arrays import Norm, bins_asked, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.bins import grid_quantiles
+from miscal.pooling.bins import grid_quantiles, united
 from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.results import Result, Table
 
@@ -355,5 +355,4 @@ def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_GRIDDED)]
-    fine = np.unique(np.append(grid_quantiles(known), edges) + 0.0)
-    return fine if fine.size > 1 else edges  # a single value is one range, from itself to itself
+    return united(edges, grid_quantiles(known))

@@ -159,6 +159,16 @@ def grid_quantiles(known: np.ndarray) -> np.ndarray:
     return 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
 
 
+def united(edges: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """Edges and others, increasing; those of a single value stay one range, from itself to itself.
+
+    >>> united(np.array([0.0, 1.0]), np.array([0.5])).tolist(), united(np.array([3.0, 3.0]), np.empty(0)).tolist()
+    ([0.0, 0.5, 1.0], [3.0, 3.0])
+    """
+    every = np.unique(np.concatenate([edges, *others]) + 0.0)
+    return every if every.size > 1 else edges
+
+
 def shared_edges(edges: np.ndarray) -> np.ndarray:
     """Round edges that any two tables share: multiples of 1 or 5 times a power of ten, within the given edges.
 

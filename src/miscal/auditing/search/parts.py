@@ -71,6 +71,8 @@ class Part:
         if self.edges is None:
             return self.labels[first]
         low, high = float(self.edges[first]), float(self.edges[last + 1])
+        if np.isinf(low):  # all of the sample's values are missing
+            return "any value"
         if self.column.kind == "date":
             start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
             return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
