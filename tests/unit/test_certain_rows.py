@@ -155,3 +155,13 @@ def test_a_table_beyond_memory_shows_the_same(tmp_path):
     assert found.document["settings"]["sample"]["of"] == 60_600
     ends = [f for f in found.findings if f.real and f.code == "MC102"]
     assert [(f.where, f.rows, f.events_off) for f in ends] == [("rows said 0%", 600, -9.0)]
+
+
+@pytest.mark.parametrize("score", [1e-300, 1e-17, 1.0 - 1e-16])
+def test_scores_that_all_lie_at_one_end_have_no_other(score):
+    """The other end held every row, and its words asked for the logarithm of 0."""
+    y = np.r_[np.ones(5, int), np.zeros(295, int)]
+    for outcome in (y, 1 - y):
+        found = miscal.audit(miscal.Predictions(outcome, np.full(300, score)))
+        ends = [f.where for f in found.findings if f.code == "MC102"]
+        assert ends == [f"rows said {'0.00000001% or less' if score < 0.5 else '99.99999999% or more'}"]

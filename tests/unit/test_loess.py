@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -293,3 +295,12 @@ def test_wrong_parameters_are_refused(change, word):
 def test_a_variable_that_is_not_finite_is_refused():
     with pytest.raises(MiscalError, match="finite"):
         variable_calibration_curve([0, 1], [0.2, 0.7], [1.0, np.inf])
+
+
+def test_values_too_near_each_other_for_any_fit_have_no_worst_place(rng):
+    y, p = rng.integers(0, 2, 60), rng.random(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = variable_calibration_curve(y, p, rng.normal(size=60) * 1e-320)
+    assert np.isnan(made.worst_gap)
+    assert 0.0 < made.p_value <= 1.0

@@ -218,7 +218,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap = found.fit[:, 2]
-    place = int(np.nanargmax(np.abs(gap)))
+    place = int(np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0)))  # values that no fit tells apart have no gap
     _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state))
     units = pair.units
     names = {

@@ -162,7 +162,10 @@ def grid_quantiles(known: np.ndarray) -> np.ndarray:
 def united(edges: np.ndarray, *others: np.ndarray) -> np.ndarray:
     """Edges and others, increasing; those of a single value stay one range, from itself to itself.
 
-    >>> united(np.array([0.0, 1.0]), np.array([0.5])).tolist(), united(np.array([3.0, 3.0]), np.empty(0)).tolist()
+    >>> (
+    ...     united(np.array([0.0, 1.0]), np.array([0.5])).tolist(),
+    ...     united(np.array([3.0, 3.0]), np.empty(0)).tolist(),
+    ... )
     ([0.0, 0.5, 1.0], [3.0, 3.0])
     """
     every = np.unique(np.concatenate([edges, *others]) + 0.0)

@@ -101,8 +101,9 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
     # Edge 1 is 0 itself, and at the other end one cell is of 1 alone: after so many edges so many cells less one.
     shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
     counts = np.unique(np.concatenate([powers - 1, shares]))
-    held, first = np.unique(running[counts - 1], return_index=True)
     last, made = GRID.size - 2, []  # the cell of 1 alone
+    counts = counts[counts < last - 1]  # what holds every score is no end
+    held, first = np.unique(running[counts - 1], return_index=True)
     for many in counts[first[held > 0]].tolist():
         start, stop = (last - many, last) if upper else (1, 1 + many)
         low, high = (float(GRID[start]), just_below(1.0)) if upper else (0.0, float(GRID[stop]))
