@@ -13,7 +13,7 @@ import numpy as np
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, locked
 from miscal.kernels.classes import top_label
 
 ARRAYS = ("predicted", "observed", "weight", "count", "cluster")
@@ -36,11 +36,11 @@ class Pair:
     exposed : whether the weight is exposure, in proportion to which the variance of a sum grows
     """
 
-    predicted: np.ndarray
-    observed: np.ndarray
-    weight: np.ndarray | None = None
-    count: np.ndarray | None = None
-    cluster: np.ndarray | None = None
+    predicted: Array
+    observed: Array
+    weight: Array | None = None
+    count: Array | None = None
+    cluster: Array | None = None
     target: str = "positive"
     units: Units = Units()  # noqa: RUF009  # frozen
     exposed: bool = False
@@ -76,7 +76,7 @@ class Pair:
         return self.weight is None and self.count is None
 
     @cached_property
-    def first(self) -> np.ndarray | None:
+    def first(self) -> Array | None:
         """Weight of a row in means: w * count. None when every row counts once."""
         if self.plain:
             return None
@@ -85,13 +85,13 @@ class Pair:
         return self.weight if self.count is None else locked(self.weight * self.count)
 
     @cached_property
-    def second(self) -> np.ndarray | None:
+    def second(self) -> Array | None:
         """Weight of a row in variances: w**2 * count. None when every row counts once."""
         if self.weight is None or self.first is None:
             return self.first
         return locked(self.weight * self.first)
 
-    def take(self, rows: np.ndarray | slice) -> Self:
+    def take(self, rows: Array | slice) -> Self:
         """The pair of some rows (indices, a mask or a slice)."""
         kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
         return replace(self, **kept)

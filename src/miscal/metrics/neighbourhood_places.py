@@ -175,7 +175,7 @@ def worst_table(
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
-    z, error, weight = local.z[centres], local.error[centres], problem.weight()
+    z, error, weight = local.z[centres], local.error[centres], problem.weight
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:

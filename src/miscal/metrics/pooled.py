@@ -13,6 +13,7 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.memory import DISTINCT, Walk, tally, walk
 from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
@@ -67,11 +68,11 @@ class Pooled:
     noise: Noise
     how: Judging
     tests: CellPValues
-    adjusted: np.ndarray
+    adjusted: Array
     summary: NullSummary
     level: float
     error: PooledError
-    drawn: np.ndarray | None = None
+    drawn: Array | None = None
 
     @property
     def rows(self) -> CellRows | None:
@@ -242,7 +243,7 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
 
 
 def walk_summary(
-    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0
+    pair: Pair, key: Array | None, *, noise: Noise, random_state: int = 0
 ) -> tuple[Walk, NullSummary]:
     """The walk along a key and how its range compares with noise."""
     walked = walk(pair, key)
@@ -265,7 +266,7 @@ def walk_summary(
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
-def _tied(pair: Pair, key: np.ndarray) -> Sums | None:
+def _tied(pair: Pair, key: Array) -> Sums | None:
     """Sums per distinct key, in order: aggregated rows are drawn key by key in place of trial by trial."""
     values, codes = np.unique(key, return_inverse=True)
     if values.size > MOST_TRIALS // 10:
@@ -299,7 +300,7 @@ def along_tested(
     found: Pooled,
     grid: Tally,
     kuiper: float,
-    rows: tuple[Pair, np.ndarray] | None = None,
+    rows: tuple[Pair, Array] | None = None,
     *,
     scored: bool = False,
 ) -> Omnibus:
@@ -339,19 +340,19 @@ def along_tested(
     return omnibus([*tests], drawn_tests(pieces.sums, tests, how, DRAWS), known)
 
 
-def grid_of(found: Pooled, pair: Pair, values: np.ndarray, *, scored: bool = False) -> Tally:
+def grid_of(found: Pooled, pair: Pair, values: Array, *, scored: bool = False) -> Tally:
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
     cells: Any = found.tally.cells
     fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
     return tally(pair, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
 
 
-def fine_edges(pair: Pair, values: np.ndarray, edges: np.ndarray, *, scored: bool) -> np.ndarray:
+def fine_edges(pair: Pair, values: Array, edges: Array, *, scored: bool) -> Array:
     """Edges of a fine grid: of probabilities always the same and those of the bins, else by rank."""
     return np.unique(np.append(GRID, edges)) if scored and pair.binary else grid_edges(values, edges)
 
 
-def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def grid_edges(values: Array, edges: Array) -> Array:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_GRIDDED)]

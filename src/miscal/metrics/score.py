@@ -9,6 +9,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.memory import Walk
 from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
 from miscal.inference.omnibus import Omnibus
@@ -66,9 +67,8 @@ def by_score(
     """
     check_seed(random_state)
     compared = pair(p, target)
-    found = pooled(
-        compared, score_bins(compared, bins, strategy), norm=norm, null=null, random_state=random_state
-    )
+    pooling = score_bins(compared, bins, strategy)
+    found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
     settings = found.settings(bins, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
     grid = grid_of(found, compared, compared.predicted, scored=True)
@@ -88,7 +88,7 @@ def score_result(
     compared : the rows, or as many aggregated ones as tell their scores apart
     walked : the walk along the score, and how its range compares with noise
     """
-    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
+    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, settings["random_state"])}
     used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
@@ -97,18 +97,17 @@ def _extras(
     compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int
 ) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
-    walked, kuiper = along
-    units = noise.units
+    (walked, kuiper), units = along, noise.units
     scores, weight, events = losses.pooled_scores(compared)
     second = weight
-    if compared.second is not None and compared.weight is not None:
+    if compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
     variance = second * scores * (1.0 - scores)
-    if not noise.binary and noise.spread is not None:
-        variance = noise.spread.at(scores, weight, second)
     if noise.binary:
         made = _of_events(compared, noise, (scores, weight, events), random_state)
     else:
+        assert noise.spread is not None
+        variance = noise.spread.at(scores, weight, second)
         made = {"ratio": _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}}
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
     deviation = kuiper.noise_floor / RANGE_MEAN
@@ -135,9 +134,7 @@ def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
     return made | {"score": units.back(np.array(curve["score"])).tolist()}
 
 
-def _of_events(
-    compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int
-) -> dict[str, Any]:
+def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> dict[str, Any]:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
     fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)
@@ -174,22 +171,28 @@ def _certain(compared: Pair) -> dict[str, int]:
     """
     times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
-    made = {"zero": zero, "zero_happened": zero & (compared.observed > 0), "one": one}
-    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~losses.has_log_odds(compared)}
+    made = {
+        "zero": zero,
+        "zero_happened": zero & (compared.observed > 0),
+        "one": one,
+        "one_did_not": one & (compared.observed < 1),
+        "without_slope": zero | one,
+    }
     return {name: int(times[rows].sum()) for name, rows in made.items()}
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:
-    edges = np.linspace(*((0.0, 1.0) if compared.binary else span_of(compared.predicted)), HISTOGRAM + 1)
+    low, high = (0.0, 1.0) if compared.binary else span_of(compared.predicted)
+    edges = np.linspace(low, high, HISTOGRAM + 1)
     rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
     return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
 
 
 def cumulative_curve(
-    score: np.ndarray,
-    weight: np.ndarray,
-    events: np.ndarray,
-    variance: np.ndarray,
+    score: Array,
+    weight: Array,
+    events: Array,
+    variance: Array,
     deviation: float | None = None,
     points: int = POINTS,
 ) -> dict[str, Any]:
@@ -206,14 +209,16 @@ def cumulative_curve(
     running = np.cumsum(weight * score - events)
     ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
-    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
-    some = ends[np.unique(np.concatenate([some, extremes]))]
+    extremes = np.argmax(running[ends]), np.argmin(running[ends])
+    some = ends[np.unique(np.append(some, extremes))]
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
-    total = float(share[-1])
-    end = float(spread[-1]) / total if deviation is None else deviation
-    return {
-        "x": [0.0, *(share[some] / total).tolist()],
-        "y": [0.0, *(running[some] / total).tolist()],
-        "score": [float(score[0]), *score[some].tolist()],
-        "band": [0.0, *(1.96 * end * spread[some] / max(float(spread[-1]), 1e-300)).tolist()],
+    total, widest = share[-1], spread[-1]
+    end = widest / total if deviation is None else deviation
+    made = {
+        "x": share[some] / total,
+        "y": running[some] / total,
+        "score": score[some],
+        "band": 1.96 * end * spread[some] / max(widest, 1e-300),
     }
+    starts = {"score": score[0]}
+    return {name: np.append(starts.get(name, 0.0), values).tolist() for name, values in made.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from miscal.data.checks import number, one_of, probability_matrix, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
+from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
 from miscal.kernels.subpopulation import CORRECTED, PAPER
@@ -46,7 +47,7 @@ class Asked:
     columns: Columns | None
     names: list[str]
     given: int
-    kept: np.ndarray | None = None
+    kept: Array | None = None
     nominal: Any = None
     least: int = 10
     information: float = 0.0
@@ -113,7 +114,7 @@ class Asked:
             dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
         )
 
-    def _belong(self, item: Any, key: Any) -> np.ndarray:
+    def _belong(self, item: Any, key: Any) -> Array:
         """Which of the rows that are measured belong to one subpopulation."""
         if isinstance(item, str):
             if self.columns is None:
@@ -209,7 +210,7 @@ def multicalibration_error(
     return float(values.max())
 
 
-def warn_of_infinite(values: np.ndarray) -> None:
+def warn_of_infinite(values: Array) -> None:
     """Say so where an error is infinite."""
     if np.isinf(values).any():
         warn(

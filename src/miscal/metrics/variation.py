@@ -7,6 +7,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.clusters import (
@@ -89,9 +90,7 @@ def variation_calibration_error(
     return float(aggregate(bin_variations(sums, measure, corrected=corrected)[2], sums.weight, norm))
 
 
-def bin_variations(
-    sums: RankSums, measure: Measure, *, corrected: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def bin_variations(sums: RankSums, measure: Measure, *, corrected: bool) -> tuple[Array, Array, Array]:
     """Predicted and observed variation of each bin, and their difference; NaN where it is empty."""
     filled = sums.weight > 0
     predicted, observed = np.full((2, filled.size), np.nan)
@@ -134,12 +133,12 @@ def uncertainty_calibration_error(
     """
     given = Given(y_true, y_prob, sample_weight)
     sums = ranks.rank_sums(ranks.ranked(given.predictions, ranks.measure_of("entropy"), bins, strategy, None))
-    return float(aggregate(uncertainty_gaps(sums), sums.weight, "l1"))
+    return _uncertainty_error(sums)
 
 
-def uncertainty_gaps(sums: RankSums) -> np.ndarray:
-    """Mean entropy minus error rate of each bin."""
-    return sums.mean_variation - (1.0 - sums.observed[:, 0])
+def _uncertainty_error(sums: RankSums) -> float:
+    """The size of mean entropy minus error rate over the bins."""
+    return float(aggregate(sums.mean_variation - (1.0 - sums.observed[:, 0]), sums.weight))
 
 
 @also_of_tables
@@ -231,7 +230,7 @@ def by_variation(
     )
 
 
-def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
+def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> Array:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
     shares, size, weight, count = (
@@ -249,7 +248,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
         slope = measure.slope(shares, size)
         residual = (apart * slope).sum(axis=2) / weight
 
-    def variation(drawn: np.ndarray) -> np.ndarray:
+    def variation(drawn: Array) -> Array:
         plain = measure(drawn)
         return ranks.bias_corrected(measure, plain, drawn, size) if corrected else plain
 
@@ -261,14 +260,15 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 
 
-def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:
+def _table(sums: RankSums, measure: Measure, drawn: Array, *, corrected: bool) -> Table:
     filled = sums.weight > 0
     predicted, observed, gap = bin_variations(sums, measure, corrected=corrected)
     low, high, p_value = np.full((3, filled.size), np.nan)
     low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
-    slack = 1e-12 * np.maximum(np.abs(observed[filled]), 1.0)
-    tails = [(drawn <= observed[filled] + slack), (drawn >= observed[filled] - slack)]
-    rarer = np.minimum(*[(1.0 + tail.sum(axis=0)) / (1.0 + drawn.shape[0]) for tail in tails])
+    happened = observed[filled]
+    slack = 1e-12 * np.maximum(np.abs(happened), 1.0)
+    below, above = (drawn <= happened + slack).sum(axis=0), (drawn >= happened - slack).sum(axis=0)
+    rarer = (1.0 + np.minimum(below, above)) / (1.0 + len(drawn))
     p_value[filled] = np.minimum(2.0 * rarer, 1.0)
     return Table(
         {
@@ -292,8 +292,8 @@ def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bo
 
 def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
     """Rank distributions of all rows together, and for the entropy what the uncertainty calibration error compares."""
-    weight, filled = sums.weight, sums.weight > 0
-    share = weight[filled] / weight.sum()
+    filled = sums.weight > 0
+    share = sums.weight[filled] / sums.weight.sum()
     extra: dict[str, Any] = {
         "predicted_ranks": share @ sums.predicted[filled],
         "observed_ranks": share @ sums.observed[filled],
@@ -301,7 +301,7 @@ def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
     if measure.function is ranks.entropy:
         error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
         noise = 1.96 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
-        extra["uncertainty_error"] = float(aggregate(uncertainty_gaps(sums), weight, "l1"))
+        extra["uncertainty_error"] = _uncertainty_error(sums)
         extra["uncertainty"] = Table(
             {
                 "rows": sums.rows,
