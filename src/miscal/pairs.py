@@ -110,10 +110,10 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         if target not in ("auto", "positive"):
             raise refusal("needs classes", where="'target'", got=f"the response is {predictions.response!r}")
         units, about = predictions.units, (predictions.cluster, predictions.response)
-        predicted, observed = (locked(units.inside(values)) for values in (probability, outcome))
         if exposure is not None:
-            weight = exposure if weight is None else locked(weight * exposure)
-        return Pair(predicted, observed, weight, None, *about, units, exposure is not None)
+            weight = exposure if weight is None else weight * exposure
+        values = units.inside(probability), units.inside(outcome)
+        return Pair(*values, weight, None, *about, units, exposure is not None)
     named = _target(target, predictions)
     if named == "top" and probability.ndim == 1:
         label = probability > 0.5

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +108,7 @@ def flights() -> pa.Table:
     >>> round(sum(table["late"].to_pylist()) / table.num_rows, 4)
     0.2257
     """
-    with as_file(files("miscal.datasets") / "flights.parquet") as path:
+    with as_file(files(__name__) / "flights.parquet") as path:
         return pq.read_table(path)
 
 
@@ -122,10 +123,8 @@ def flights_predictions() -> Predictions:
     >>> predictions.rows
     166668
     """
-    table = flights()
-    return Predictions(
-        table["late"], table["probability"], columns=table.drop_columns(["late", "probability"])
-    )
+    table, compared = flights(), ["late", "probability"]
+    return Predictions(*table.select(compared), columns=table.drop_columns(compared))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,12 +254,12 @@ def calibrated(
         shape = (1.0, (1.0 - rate) / rate)
     y_prob = draw_scores(n, shape, random)
     if step is not None:
-        parts = 1.0 / number("step", step, 0.0, 1.0, above=True)
-        if abs(parts - round(parts)) > 1e-9 * parts:
-            raise refusal(
-                "must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01"
-            )
-        y_prob = np.round(y_prob * round(parts)) / round(parts)
+        exact = 1.0 / number("step", step, 0.0, 1.0, above=True)
+        parts = round(exact)
+        if abs(exact - parts) > 1e-9 * exact:
+            got, hint = f"got {step!r}", "try step=0.1 or step=0.01"
+            raise refusal("must divide 1", where="'step'", got=got, hint=hint)
+        y_prob = np.round(y_prob * parts) / parts
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
 
 
@@ -293,7 +292,8 @@ def calibrated_classes(
     n, n_classes, random = whole("n", n, 1), whole("n_classes", n_classes, 2), generator(random_state)
     if isinstance(concentration, str):
         one_of("concentration", concentration, ("flat", "skewed"))
-        concentration = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
+        first = 10.0 if concentration == "skewed" else 1.0
+        concentration = [first] + [1.0] * (n_classes - 1)
     what = f"must be 'flat', 'skewed' or {n_classes} numbers"
     with refusing(what, where="'concentration'", got=f"got {concentration!r}"):
         alpha = [number("concentration", value, 0.0, above=True) for value in concentration]
@@ -311,17 +311,16 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
         return y_prob.copy()
     mean = float(y_prob.mean())
     if not mean - 1.0 < gap < mean:
-        what = (
-            f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
-        )
-        raise refusal(what, where="'gap'", got=f"got {gap!r}")
+        limits = f"above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
+        raise refusal(f"must leave a rate between 0 and 1: {limits}", where="'gap'", got=f"got {gap!r}")
 
     def moved(shift: float) -> Floats:
         return np.asarray(special.expit(special.logit(y_prob) - shift))
 
-    return moved(
-        optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14)
-    )
+    def off(shift: float) -> Any:
+        return mean - moved(shift).mean() - gap
+
+    return moved(optimize.brentq(off, -700.0, 700.0, xtol=1e-14, rtol=1e-14))
 
 
 def planted(

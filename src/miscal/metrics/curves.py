@@ -20,6 +20,7 @@ from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
 
 FURTHEST = float(np.finfo(np.float64).max)
+CURVES = ("observed", "predicted", "gap")
 
 
 def smooth(
@@ -147,14 +148,12 @@ class VariableCurve:
 
     def frame(self) -> Table:
         """The curves as a table."""
-        names = [f"{name}{end}" for name in ("observed", "predicted", "gap") for end in ("", "_low", "_high")]
+        names = [f"{name}{end}" for name in CURVES for end in ("", "_low", "_high")]
         return Table({"value": self.grid, **{name: getattr(self, name) for name in names}})
 
     def __repr__(self) -> str:
-        worst = (
-            f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}, p = {self.p_value:.2g} of the walk"
-        )
-        return f"VariableCurve: {worst}\n{self.frame()!r}"
+        worst = f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}"
+        return f"VariableCurve: {worst}, p = {self.p_value:.2g} of the walk\n{self.frame()!r}"
 
 
 def variable_calibration_curve(
@@ -201,9 +200,8 @@ def variable_calibration_curve(
     given = Given(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
-        raise refusal(
-            "must be one column of numbers or dates", where="'variable'", hint="use by_field for levels"
-        )
+        what, hint = "must be one column of numbers or dates", "use by_field for levels"
+        raise refusal(what, where="'variable'", hint=hint)
     options = {each.name: asked[each.name] for each in fields(Smoothing)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
@@ -215,15 +213,15 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
-    how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
-    gap = found.fit[:, 2]
+    gap, seed = found.fit[:, 2], int(Smoothing(**options).random_state)
     place = int(np.nanargmax(np.abs(gap)))
-    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state))
+    noise = choose_null(rows, "bernoulli")
+    _, summary = walk_summary(rows, key, noise=noise, random_state=seed)
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])
-        for column, name in enumerate(("observed", "predicted", "gap"))
+        for column, name in enumerate(CURVES)
         for end, values in (("", found.fit), ("_low", found.low), ("_high", found.high))
     }
     return VariableCurve(

@@ -233,7 +233,7 @@ def field_result(
     found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
 ) -> Result:
     """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
-    weight, units = found.sums.weight, found.noise.units
+    field, weight, units = settings["column"], found.sums.weight, found.noise.units
     shrunken, spreads = _shrunken(found, levels, apart)
     shrunken = shrunken * units.scale
     summary = found.summary
@@ -241,7 +241,7 @@ def field_result(
     extra: dict[str, Any] = {
         "tally": found.tally,
         "worst": worst_cell(found),
-        "column": settings["column"],
+        "column": field,
         "noise_share": share,
         "shrunken_value": float(np.where(weight > 0, np.abs(shrunken[0]), 0.0) @ weight / weight.sum()),
         "spread": list(spreads),
