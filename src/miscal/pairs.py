@@ -53,7 +53,7 @@ class Pair:
 
     @cached_property
     def rows(self) -> int:
-        return int(self.predicted.size)
+        return self.predicted.size
 
     @cached_property
     def binary(self) -> bool:
@@ -81,7 +81,7 @@ class Pair:
         if self.plain:
             return None
         if self.weight is None:
-            return locked(np.asarray(self.count, dtype=np.float64))
+            return locked(np.asarray(self.count, float))
         return self.weight if self.count is None else locked(self.weight * self.count)
 
     @cached_property
@@ -148,7 +148,8 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     """Which event is asked for, as a word or as the number of a class."""
     several = predictions.probability.ndim == 2
     usual = "top" if several else "positive"
-    if isinstance(target, str) and target in ("auto", "top", usual):
+    words = ["auto", "top"] if several else ["auto", "positive", "top"]
+    if isinstance(target, str) and target in words:
         return usual if target == "auto" else target
     whole_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
     if whole_number and 0 <= int(target) < predictions.n_classes:
@@ -157,5 +158,5 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     if str(target) in names and not whole_number:
         return names.index(str(target))
     what = f"must be 'auto', 'top', 'positive' of two classes, or a class: 0 to {len(names) - 1} or its name"
-    hint = nearest(str(target), ["auto", "positive", "top", *names])
+    hint = nearest(str(target), [*words, *names])
     raise refusal(what, where="'target'", got=f"it is {target!r}", hint=hint)

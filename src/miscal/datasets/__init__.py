@@ -309,7 +309,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
     if gap == 0.0:
         return y_prob.copy()
-    mean = float(y_prob.mean())
+    mean = y_prob.mean()
     if not mean - 1.0 < gap < mean:
         limits = f"above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
         raise refusal(f"must leave a rate between 0 and 1: {limits}", where="'gap'", got=f"got {gap!r}")

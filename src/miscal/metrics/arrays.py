@@ -30,7 +30,7 @@ class Given:
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
         self.kept: Array | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
-            self.kept = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64) > 0)
+            self.kept = np.flatnonzero(np.asarray(sample_weight, float) > 0)
 
     def pair(self, target: str | int, correct: Any = None) -> Pair:
         """The pair that the target asks for, with other observed values where `correct` has them."""
@@ -41,7 +41,7 @@ class Given:
             raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
         values = self.kept_rows(np.asarray(correct), "'correct'")
         with refusing("must be numbers in [0, 1]", where="'correct'"):
-            values = values.astype(np.float64)
+            values = values.astype(float)
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = values.astype(np.uint8)
         return replace(made, observed=events if np.array_equal(events, values) else values)
@@ -51,7 +51,7 @@ class Given:
         converted = column(where.strip("'"), values, where=where)
         if converted.nominal:
             raise refusal("must hold numbers", where=where, got=f"it holds {converted.kind} values")
-        array = np.ascontiguousarray(self.kept_rows(converted.values, where), dtype=np.float64)
+        array = np.ascontiguousarray(self.kept_rows(converted.values, where), float)
         refuse_rows(np.isnan(array), "must not be missing", where)
         return array
 
@@ -95,7 +95,7 @@ def aggregate(gaps: Array, weight: Array, norm: Norm = "l1") -> Array:
 
 def bins_asked(bins: Bins | None) -> int | list[float] | None:
     """A number of bins, or their edges, as settings record them."""
-    return bins if bins is None or isinstance(bins, int) else np.asarray(bins, dtype=float).tolist()
+    return bins if bins is None or isinstance(bins, int) else np.asarray(bins, float).tolist()
 
 
 def variable_columns(variable: Any) -> list[Column]:

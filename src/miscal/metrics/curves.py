@@ -1,5 +1,6 @@
 """Curves along a variable by local regression (LOESS), with bands, and where both are furthest apart."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -19,7 +20,7 @@ from miscal.pairs import Pair
 from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
 
-FURTHEST = float(np.finfo(np.float64).max)
+FURTHEST = sys.float_info.max
 CURVES = ("observed", "predicted", "gap")
 
 
@@ -101,7 +102,7 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
         points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
         check_lengths({"'grid'": points.size})
         return points
-    whole("grid", grid, 2)
+    size = whole("grid", grid, 2)
     shares = np.array([trim, 1.0 - trim])
     low, high = interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
     if rows.weight.ndim:  # the smallest value that reaches the share of weight
@@ -111,9 +112,9 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
         low, high = rows.x[np.searchsorted(reached, wanted)]
     if low < high:
         # Halved: the two may be as far apart as numbers get.
-        return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))
-    thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
-    return rows.x[thin]
+        return 2.0 * np.linspace(low / 2.0, high / 2.0, size)
+    thin = np.round(np.linspace(0, rows.x.size - 1, min(size, rows.x.size)))
+    return rows.x[np.unique(thin.astype(np.int64))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap, seed = found.fit[:, 2], int(Smoothing(**options).random_state)
-    place = int(np.nanargmax(np.abs(gap)))
+    place = np.nanargmax(np.abs(gap))
     noise = choose_null(rows, "bernoulli")
     _, summary = walk_summary(rows, key, noise=noise, random_state=seed)
     units = pair.units

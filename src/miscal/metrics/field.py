@@ -243,7 +243,7 @@ def field_result(
         "worst": worst_cell(found),
         "column": field,
         "noise_share": share,
-        "shrunken_value": float(np.where(weight > 0, np.abs(shrunken[0]), 0.0) @ weight / weight.sum()),
+        "shrunken_value": np.where(weight > 0, np.abs(shrunken[0]), 0.0) @ weight / weight.sum(),
         "spread": list(spreads),
     }
     differences = [np.full(weight.size, np.nan)] * 3
@@ -305,7 +305,7 @@ def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) ->
 def _common(pair: Pair) -> tuple[float, Callable[..., Array]]:
     """What puts means that are no probabilities right in total, and how: a factor, or a number that is added."""
     both = pair.observed, pair.predicted
-    happened, said = (float(np.average(values, weights=pair.first)) for values in both)
+    happened, said = (np.average(values, weights=pair.first) for values in both)
     if pair.units.low == 0.0 and said > 0.0:
         return happened / said, np.multiply
     return happened - said, np.add

@@ -131,15 +131,15 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         return None
     known = grid.take(filled)
     whole = known.coarsen(np.zeros(filled.size), Numbered(1))
-    sums, first = np.cumsum(-known.events_off), float(cells.edges[filled[0]])
+    sums, first = np.cumsum(-known.events_off), cells.edges[filled[0]]
     made = walk_of(sums, cells.edges[filled + 1], whole, filled.size, first)
     events = made.events
     if not noise.binary:
         events = float(whole.counts[0])
     elif grid.weighted:
-        events = float(effective_events(Sums.of(whole))[0])
+        events = effective_events(Sums.of(whole))[0]
     how = Judging(grid.weighted, noise.null, random_state=random_state)
-    happened, ties = float(whole.residual2[0]), Sums.of(known)
+    happened, ties = whole.residual2[0], Sums.of(known)
     return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
 

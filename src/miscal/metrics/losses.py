@@ -4,6 +4,7 @@ Those are slope, intercept, calibration in the large, the ratio, and the smooth 
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -189,12 +190,12 @@ def abstention_reward(
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.
-SMALLEST = float(np.finfo(np.float64).tiny)
+SMALLEST = sys.float_info.min
 BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
-WIDEST = math.log(np.finfo(np.float64).max)  # an exponent beyond it is infinite
+WIDEST = math.log(sys.float_info.max)  # an exponent beyond it is infinite
 GRID = 2000  # points at which the smooth curve is fitted when there are more distinct scores
 
 
@@ -286,8 +287,8 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
-        groups = max(int(np.unique(pair.cluster).size), 2)
-        reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
+        groups = max(np.unique(pair.cluster).size, 2)
+        reach = -special.stdtrit(groups - 1.0, 0.025) * math.sqrt(groups / (groups - 1.0))
     spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, evaluate(theta)[2], free)), 0.0))
     found = np.stack([theta[:free], theta[:free] - spread, theta[:free] + spread])
     return [Estimate(*each) for each in found.T.tolist()]
@@ -330,7 +331,7 @@ def logistic_loss(
         return np.asarray(score_pass(score[start:stop], observed, weight[start:stop], *arguments))
 
     total = np.sum(over_blocks(len(score), work), axis=0)
-    return float(total[0, 0]), total[1], total[2:]
+    return total[0, 0], total[1], total[2:]
 
 
 def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:

@@ -135,7 +135,7 @@ def by_neighbourhood(
     """
     check_seed(random_state)
     check_kernel(kernel, device)
-    whole("simulations", simulations, 1)
+    draws = whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
@@ -150,7 +150,7 @@ def by_neighbourhood(
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
     residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale)
-    noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
+    noise = neighbourhood_noise(problem.weights, cells, local, residuals, draws, random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, local, noise, described, beyond)
@@ -159,7 +159,7 @@ def by_neighbourhood(
         "bandwidth": float(bandwidth), "bins": bins_asked(bins),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
-        "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),
+        "tested": noise.centres.size, "too_small": (~local.judged).sum(),
         "min_information": min_information, "draws": noise.plain.draws, "random_state": random_state,
     }  # fmt: skip
     return _result(problem, local, noise, table, settings, chosen.reason)
@@ -193,7 +193,7 @@ def _result(
         table=table,
         settings=settings,
         extra={
-            "average": float(np.average(np.abs(gap), weights=weight)),
+            "average": np.average(np.abs(gap), weights=weight),
             "map": LocalMap(
                 problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight
             ),

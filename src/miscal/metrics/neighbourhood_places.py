@@ -77,7 +77,7 @@ def components(matrix: Array, wanted: int, weight: Array | None) -> tuple[Array,
     largest = leading[np.abs(leading).argmax(axis=0), np.arange(leading.shape[1])]
     held = np.maximum(values[::-1], 0.0)
     total = held.sum()
-    share = float(held[:wanted].sum() / total) if total > 0 else 1.0
+    share = held[:wanted].sum() / total if total > 0 else 1.0
     return centre, np.ascontiguousarray(leading * np.where(largest < 0, -1.0, 1.0)), share
 
 
@@ -191,8 +191,8 @@ def worst_table(
             "standard_error": error[place],
             "deviations": z[place],
             "p_adjusted": adjusted[place],
-            "centre": int(centres[place]),
-            "specific": bool(left and adjusted[place] <= REAL),
+            "centre": centres[place],
+            "specific": left and adjusted[place] <= REAL,
         }
         found.append(row)
         if len(found) == LISTED:
@@ -218,7 +218,7 @@ def _row(
     off, left = pair.predicted - pair.observed, expected - pair.observed
     variance = own @ (expected * (1.0 - expected) if pair.binary else left**2)
     return {
-        "rows": int(near.sum() if pair.count is None else pair.count[near].sum()),
+        "rows": near.sum() if pair.count is None else pair.count[near].sum(),
         "effective_rows": mass**2 / own.sum(),
         "predicted": share @ pair.predicted / mass,
         "observed": share @ pair.observed / mass,

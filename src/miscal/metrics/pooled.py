@@ -246,7 +246,7 @@ def walk_summary(
     """The walk along a key and how its range compares with noise."""
     walked, clustered = walk(pair, key), pair.cluster is not None
     residual = pair.observed - pair.predicted
-    happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
+    happened = np.sum((1.0 if pair.second is None else pair.second) * residual * residual)
     events = walked.events if pair.weight is None and pair.binary else effective_events_of(pair)
     crowded, by_model = walked.distinct < DISTINCT, pair.binary and noise.null == "bernoulli"
     needs_rows = clustered or crowded or events < EFFECTIVE_EVENTS
@@ -280,8 +280,8 @@ def worst_cell(found: Pooled) -> dict[str, Any]:
     bound = np.where(low > 0, low, np.where(high < 0, -high, 0.0)) * weight
     if not np.nanmax(bound, initial=0.0) > 0:
         bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
-    place = int(np.nanargmax(bound))
-    return {"where": str(table["label"][place]), "gap": float(table["gap"][place]), "cell": place}
+    place = np.nanargmax(bound)
+    return {"where": table["label"][place], "gap": table["gap"][place], "cell": place}
 
 
 # ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
@@ -342,7 +342,7 @@ def grid_of(found: Pooled, pair: Pair, values: Array, *, scored: bool = False) -
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
     cells: Any = found.tally.cells
     fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
-    return tally(pair, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
+    return tally(pair, BinPooling(np.ascontiguousarray(values, float), fine))
 
 
 def fine_edges(pair: Pair, values: Array, edges: Array, *, scored: bool) -> Array:

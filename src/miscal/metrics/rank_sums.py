@@ -93,14 +93,14 @@ class Measure:
         """Variation over the last axis of an array of any shape."""
         if self.kind != GIVEN:
             return np.asarray(self.function(shares))
-        flat = np.ascontiguousarray(shares, dtype=np.float64).reshape(-1, shares.shape[-1])
+        flat = np.ascontiguousarray(shares, float).reshape(-1, shares.shape[-1])
         values, where = np.asarray(self.function(flat)), "the callable 'variation'"
         if values.shape != (flat.shape[0],) or values.dtype.kind not in "fiu":
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
             raise refusal("must return one number a row", where=where, got=got)
         what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
         refuse_rows(~np.isfinite(values), what, where, values, hint)
-        return values.astype(np.float64).reshape(shares.shape[:-1])
+        return values.astype(float).reshape(shares.shape[:-1])
 
     def slope(self, shares: Array, size: Array) -> Array:
         """First-order effect of each share on the variation, (bins, K); up to a constant over the ranks of a bin.

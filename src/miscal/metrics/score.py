@@ -114,8 +114,8 @@ def _extras(
     deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
     curve = cumulative_curve(scores, weight, events, variance, deviation)
     return made | {
-        "predicted": units.back(float(np.average(compared.predicted, weights=compared.first))),
-        "observed": units.back(float(events.sum() / weight.sum())),
+        "predicted": units.back(np.average(compared.predicted, weights=compared.first)),
+        "observed": units.back(events.sum() / weight.sum()),
         "kuiper": walked.range * units.scale,
         "kuiper_noise": {
             **_noise_of(kuiper, units.scale),
@@ -178,7 +178,7 @@ def _certain(compared: Pair) -> dict[str, int]:
         "one_did_not": one & (compared.observed < 1),
         "without_slope": zero | one,
     }
-    return {name: int(times[rows].sum()) for name, rows in made.items()}
+    return {name: times[rows].sum() for name, rows in made.items()}
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:

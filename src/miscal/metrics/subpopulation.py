@@ -43,7 +43,7 @@ class SubpopulationResult(Result):
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        worst, tested = self.extra["worst"][0], int(self.settings["tested"])
+        worst, tested = self.extra["worst"][0], self.settings["tested"]
         size = f"{self.beside_noise('Multi-calibration error')}."
         parts = [self._opening(worst, tested), self._belief(worst, tested), size, self._missed(worst)]
         return " ".join(part for part in parts if part)
@@ -223,7 +223,7 @@ class Worst:
         named = [self.found.define(k) for k in range(order.size)]
         defined = [named[k] for k in order]
         table = Table({"label": [one.name for one in defined], **self._cells(order, critical, per_unit)})
-        place = int(np.flatnonzero(order == 0)[0])
+        place = np.flatnonzero(order == 0)[0]
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
         return SubpopulationResult(
@@ -280,7 +280,7 @@ class Worst:
         if not count:
             return ""
         words = f" {count:,} more were too small to judge."
-        if largest.size and float(largest.max()) > UNEVEN * float(largest.mean()):
+        if largest.size and largest.max() > UNEVEN * largest.mean():
             words += " Weights are uneven, and the heaviest row sets the floor: "
             words += "a lower min_information judges more of them."
         return words

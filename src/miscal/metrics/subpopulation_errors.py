@@ -245,7 +245,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
         raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
     weight = None if sample_weight is None else weights(sample_weight, "'sample_weight'")
-    prevalence = float(np.average(outcome.astype(np.float64), weights=weight))
+    prevalence = float(np.average(outcome.astype(float), weights=weight))
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 

@@ -78,7 +78,7 @@ def variable_calibration_error(
     first, values = columns[0], columns[0].values
     quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not first.nominal else 0
     if quick and distinct_up_to(values, quick + 1) > quick and not first.missing.any():
-        values = np.ascontiguousarray(values, dtype=np.float64)
+        values = np.ascontiguousarray(values, float)
         return tally_error(quantile_tally(pair, values, quick), norm)
     parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
     return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
@@ -149,7 +149,7 @@ def by_variable(
         words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
-    key = np.ascontiguousarray(values[known], dtype=np.float64)
+    key = np.ascontiguousarray(values[known], float)
     along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
@@ -247,8 +247,8 @@ def _row(each: Column, pair: Pair, bins: int, random_state: int) -> tuple[Any, .
     if each.missing.all() or each.nominal:
         found = pooled(pair, pooling, random_state=random_state)
         gap, summary = found.tally.gap, found.summary
-        place = int(np.nanargmax(np.abs(gap)))
-        return each.name, summary.value, pooling.cells.labels()[place], float(gap[place]), summary.p_value
+        place = np.nanargmax(np.abs(gap))
+        return each.name, summary.value, pooling.cells.labels()[place], gap[place], summary.p_value
     error = tally_error(mean_tally(pair, pooling), "l1")
     curve = curve_of(pair, each.values, random_state=random_state)
     return each.name, error, curve.worst_value, curve.worst_gap, curve.p_value

@@ -216,7 +216,7 @@ def by_variation(
         settings={
             "variation": measure.name,
             "bins": bins_asked(bins),
-            "bins_used": int(np.count_nonzero(filled)),
+            "bins_used": np.count_nonzero(filled),
             "strategy": strategy,
             "range": None if range is None else [float(end) for end in range],
             "norm": norm,
