@@ -26,7 +26,7 @@ from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal, refusing
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Floats
+from miscal.data.vectors import Array, Floats
 
 __all__ = ["Synthetic", "calibrated", "calibrated_classes", "flights", "flights_predictions", "planted"]
 Codes = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ WIDE = (0.8, 1.6)
 REGIONS = np.array(["North", "East", "South", "West", "Coast", "Hills", "Lakes", "Islands"])
 REGION_SHARES = np.array([0.24, 0.20, 0.16, 0.13, 0.11, 0.08, 0.05, 0.03])
 PRODUCTS = np.array(["basic", "plus", "family", "premium"])
-Columns = Mapping[str, np.ndarray]
+Columns = Mapping[str, Array]
 PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
     "field": ("region = South", lambda c: c["region"] == "South"),
     "variable": ("50 <= age < 60", lambda c: (c["age"] >= 50) & (c["age"] < 60)),
@@ -179,7 +179,7 @@ def generator(random_state: object) -> np.random.Generator:
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
 
 
-def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+def draw_columns(n: int, random: np.random.Generator) -> dict[str, Array]:
     """Draw columns that say nothing about the outcome: two fields, two variables, a flag and a place in the plane."""
     return {
         "region": REGIONS[random.choice(len(REGIONS), n, p=REGION_SHARES)],
@@ -205,7 +205,7 @@ def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
     return (random.random(len(truth)) < truth).astype(np.int64)
 
 
-def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray]) -> Synthetic:
+def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, Array]) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
     nothing = np.zeros(len(y_true), bool)
     return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)

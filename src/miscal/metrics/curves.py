@@ -217,8 +217,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap, seed = found.fit[:, 2], int(Smoothing(**options).random_state)
     place = np.nanargmax(np.abs(gap))
-    noise = choose_null(rows, "bernoulli")
-    _, summary = walk_summary(rows, key, noise=noise, random_state=seed)
+    _, summary = walk_summary(rows, key, choose_null(rows, "bernoulli"), seed)
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])

@@ -60,7 +60,7 @@ def recalibrated_scores(grid: Tally) -> Array:
 def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(bins.cells.count, "quantile", "l1", target, random_state)
+    settings = found.settings(bins.cells.count, target)
     along: Any = walked(grid, noise, random_state)
     tested = along_tested(found, grid, along[1].p_value, scored=True)
     filled = grid.take(np.flatnonzero(grid.weight > 0))
@@ -90,7 +90,7 @@ def variable_from_sums(
 ) -> Result:
     """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(bins.cells.count, "quantile", "l1", target, random_state)
+    settings = found.settings(bins.cells.count, target)
     along = walked(grid, noise, random_state) if grid else None
     tested = along_tested(found, grid, along[1].p_value) if grid and along else levels_tested(found)
     return variable_result(found, [name], settings, extra, along, tested)

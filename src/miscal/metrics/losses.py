@@ -255,22 +255,21 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    intercept, slope = _fit(pair, free_slope=True)
+    intercept, slope = _fit(pair, 2)
     return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
 
 
 def in_the_large(pair: Pair) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    return _fit(pair, free_slope=False)[0]
+    return _fit(pair, 1)[0]
 
 
-def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
-    """Newton's method on one or two coefficients, of the rows that have log-odds; the slope starts, or stays, at 1.
+def _fit(pair: Pair, free: int) -> list[Estimate]:
+    """Newton's method on one or two free coefficients, of the rows with log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
-    free = 2 if free_slope else 1
     inside = (pair.predicted > 0.0) & (pair.predicted < 1.0)
     pair = pair if inside.all() else pair.take(inside)
     varied = (pair.observed, pair.predicted)[:free]

@@ -116,7 +116,7 @@ class Pooled:
         return columns if self.noise.binary else self.noise.units.of_cells(columns)
 
     def settings(
-        self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int
+        self, bins: Any, target: str, strategy: str = "quantile", norm: Norm = "l1"
     ) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
@@ -125,7 +125,7 @@ class Pooled:
             "norm": norm,
             "target": target,
             "null": self.noise.null,
-            "random_state": random_state,
+            "random_state": self.how.random_state,
         }
 
     def result(
@@ -241,7 +241,7 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
 
 
 def walk_summary(
-    pair: Pair, key: Array | None, *, noise: Noise, random_state: int = 0
+    pair: Pair, key: Array | None, noise: Noise, random_state: int = 0
 ) -> tuple[Walk, NullSummary]:
     """The walk along a key and how its range compares with noise."""
     walked, clustered = walk(pair, key), pair.cluster is not None

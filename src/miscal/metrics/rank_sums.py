@@ -83,11 +83,15 @@ GIVEN = -1
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of variation: its name, the kernels' code for it (-1: a callable), and the function itself."""
+    """A measure of variation: its name, the kernels' code for it (-1: a callable), and the function itself.
+
+    corrected : whether frequencies are freed of their bias
+    """
 
     name: str
     kind: int
     function: Callable[[Array], Any]
+    corrected: bool = False
 
     def __call__(self, shares: Array) -> Array:
         """Variation over the last axis of an array of any shape."""
@@ -101,6 +105,20 @@ class Measure:
         what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
         refuse_rows(~np.isfinite(values), what, where, values, hint)
         return values.astype(float).reshape(shares.shape[:-1])
+
+    def of_frequencies(self, shares: Array, size: Array) -> Array:
+        """The variation of frequencies; if corrected freed of the bias that comes from estimating them on `size` rows.
+
+        Entropy: Miller and Madow's (m - 1)/(2 n ln K) is added, m the ranks that occurred. Qualitative variation: times
+        n/(n - 1), which is exact. Confidence is linear and has no bias. The others have no known correction.
+        """
+        plain, rows = self(shares), np.maximum(size, 1.0)
+        if self.corrected and self.name == "entropy":
+            occurred = np.count_nonzero(shares > 0.0, axis=-1)
+            return np.asarray(plain + (occurred - 1.0) / (2.0 * rows * np.log(shares.shape[-1])))
+        if self.corrected and self.name == "qualitative_variation":
+            return plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0)
+        return plain
 
     def slope(self, shares: Array, size: Array) -> Array:
         """First-order effect of each share on the variation, (bins, K); up to a constant over the ranks of a bin.
@@ -125,39 +143,22 @@ class Measure:
         return np.asarray(slopes)
 
 
-def measure_of(variation: Any) -> Measure:
-    """The measure that a name or a callable stands for."""
+def measure_of(variation: Any, bias_correction: Any = False) -> Measure:
+    """The measure that a name or a callable stands for; a correction that does not exist is refused."""
     if isinstance(variation, str) and variation in NAMED:
-        return Measure(variation, list(NAMED).index(variation), NAMED[variation])
-    if callable(variation):
-        return Measure(getattr(variation, "__name__", "variation"), GIVEN, variation)
-    what = "must be the name of a measure of variation or a callable"
-    raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=nearest(str(variation), NAMED))
-
-
-def bias_corrected(measure: Measure, plain: Array, shares: Array, size: Array) -> Array:
-    """The variation of frequencies freed of the bias that comes from estimating them on `size` rows.
-
-    Entropy: Miller and Madow's (m - 1)/(2 n ln K) is added, m the ranks that occurred. Qualitative variation: times
-    n/(n - 1), which is exact. Confidence is linear and has no bias. The others have no known correction.
-    """
-    rows = np.maximum(size, 1.0)
-    if measure.name == "entropy":
-        occurred = np.count_nonzero(shares > 0.0, axis=-1)
-        return np.asarray(plain + (occurred - 1.0) / (2.0 * rows * np.log(shares.shape[-1])))
-    if measure.name == "qualitative_variation":
-        return plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0)
-    return plain
-
-
-def check_correction(measure: Measure, bias_correction: Any) -> bool:
-    """Refuse a correction that does not exist."""
+        name, kind, function = variation, list(NAMED).index(variation), NAMED[variation]
+    elif callable(variation):
+        name, kind, function = getattr(variation, "__name__", "variation"), GIVEN, variation
+    else:
+        what = "must be the name of a measure of variation or a callable"
+        hint = nearest(str(variation), NAMED)
+        raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=hint)
     truth("bias_correction", bias_correction)
-    if bias_correction and (measure.kind == GIVEN or measure.name == "variation_ratio"):
+    if bias_correction and (kind == GIVEN or name == "variation_ratio"):
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
-        raise refusal(what, where="'bias_correction'", got=f"'variation' is {measure.name}", hint=hint)
-    return bool(bias_correction)
+        raise refusal(what, where="'bias_correction'", got=f"'variation' is {name}", hint=hint)
+    return Measure(name, kind, function, bool(bias_correction))
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,7 @@ def by_variable(
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
-    settings = found.settings(bins, strategy, norm, compared.target, random_state)
+    settings = found.settings(bins, compared.target, strategy, norm)
     if len(columns) != 1 or columns[0].nominal:
         names = [column.name for column in columns]
         return variable_result(found, names, settings, tested=levels_tested(found))
@@ -150,7 +150,7 @@ def by_variable(
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], float)
-    along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
+    along = walk_summary(rows, key, found.noise, random_state)
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra["curve"] = smooth.frame()

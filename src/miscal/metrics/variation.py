@@ -84,20 +84,17 @@ def variation_calibration_error(
     0.2
     """
     given = Given(y_true, y_prob, sample_weight)
-    measure = ranks.measure_of(variation)
-    corrected = ranks.check_correction(measure, bias_correction)
+    measure = ranks.measure_of(variation, bias_correction)
     sums = ranks.rank_sums(ranks.ranked(given.predictions, measure, bins, strategy, range))
-    return float(aggregate(bin_variations(sums, measure, corrected=corrected)[2], sums.weight, norm))
+    return float(aggregate(bin_variations(sums, measure)[2], sums.weight, norm))
 
 
-def bin_variations(sums: RankSums, measure: Measure, *, corrected: bool) -> tuple[Array, Array, Array]:
+def bin_variations(sums: RankSums, measure: Measure) -> tuple[Array, Array, Array]:
     """Predicted and observed variation of each bin, and their difference; NaN where it is empty."""
     filled = sums.weight > 0
     predicted, observed = np.full((2, filled.size), np.nan)
-    shares = sums.observed[filled]
-    predicted[filled], observed[filled] = measure(sums.predicted[filled]), measure(shares)
-    if corrected:
-        observed[filled] = ranks.bias_corrected(measure, observed[filled], shares, sums.size[filled])
+    predicted[filled] = measure(sums.predicted[filled])
+    observed[filled] = measure.of_frequencies(sums.observed[filled], sums.size[filled])
     exact = measure.function is ranks.confidence
     return predicted, observed, sums.first_rank_gap if exact else predicted - observed
 
@@ -189,8 +186,7 @@ def by_variation(
     (True, [0.78, 0.18, 0.04])
     """
     check_seed(random_state)
-    measure = ranks.measure_of(variation)
-    corrected = ranks.check_correction(measure, bias_correction)
+    measure = ranks.measure_of(variation, bias_correction)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(
@@ -199,13 +195,12 @@ def by_variation(
     rows = ranks.ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = ranks.rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
-    drawn = _draws(rows, sums, noise, random_state, corrected=corrected)
-    table = _table(sums, measure, drawn, corrected=corrected)
+    drawn = _draws(rows, sums, noise, random_state)
+    table = _table(sums, measure, drawn)
     filled = sums.weight > 0
-    value, values = (
-        aggregate(gap, sums.weight[filled], norm)
-        for gap in (table["gap"][filled], table["predicted"][filled] - drawn)
-    )
+    weight = sums.weight[filled]
+    value = aggregate(table["gap"][filled], weight, norm)
+    values = aggregate(table["predicted"][filled] - drawn, weight, norm)
     summary = summary_of_draws(float(value), values, method="simulation")
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
@@ -220,7 +215,7 @@ def by_variation(
             "strategy": strategy,
             "range": None if range is None else [float(end) for end in range],
             "norm": norm,
-            "bias_correction": corrected,
+            "bias_correction": measure.corrected,
             "target": "ranks",
             "null": noise.null,
             "random_state": random_state,
@@ -230,7 +225,7 @@ def by_variation(
     )
 
 
-def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> Array:
+def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Array:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
     shares, size, weight, count = (
@@ -249,8 +244,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
         residual = (apart * slope).sum(axis=2) / weight
 
     def variation(drawn: Array) -> Array:
-        plain = measure(drawn)
-        return ranks.bias_corrected(measure, plain, drawn, size) if corrected else plain
+        return measure.of_frequencies(drawn, size)
 
     if p.cluster is None or not clustered:
         return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
@@ -260,9 +254,9 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 
 
-def _table(sums: RankSums, measure: Measure, drawn: Array, *, corrected: bool) -> Table:
+def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
     filled = sums.weight > 0
-    predicted, observed, gap = bin_variations(sums, measure, corrected=corrected)
+    predicted, observed, gap = bin_variations(sums, measure)
     low, high, p_value = np.full((3, filled.size), np.nan)
     low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
     happened = observed[filled]
