@@ -58,7 +58,7 @@ class Table(dict[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: plain(values) for name, values in self.items()}
+        return dict(plain(self))
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame."""
@@ -179,7 +179,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
         extra = {name: value for name, value in self.extra.items() if isinstance(value, PLAIN)}
-        return {name: plain(value) for name, value in {**vars(self), "extra": extra}.items()}
+        return dict(plain({**vars(self), "extra": extra}))
 
     def __repr__(self) -> str:
         low, high = self.interval

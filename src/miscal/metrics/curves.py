@@ -113,7 +113,8 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     if low < high:
         # Halved: the two may be as far apart as numbers get.
         return 2.0 * np.linspace(low / 2.0, high / 2.0, size)
-    thin = np.round(np.linspace(0, rows.x.size - 1, min(size, rows.x.size)))
+    distinct = rows.x.size
+    thin = np.round(np.linspace(0, distinct - 1, min(size, distinct)))
     return rows.x[np.unique(thin.astype(np.int64))]
 
 

@@ -110,10 +110,11 @@ def grid_rows(grid: Tally) -> Pair:
     """Events and non-events of each cell at its mean score, as aggregated rows."""
     size = np.stack([grid.observed, grid.weight - grid.observed], axis=1)
     cell, other = np.nonzero(size > 0)
-    mean, happened, size = grid.mean_predicted[cell].clip(0.0, 1.0), other == 0, size[cell, other]
+    mean = grid.mean_predicted[cell].clip(0.0, 1.0)
+    observed, size = (other == 0).view(np.uint8), size[cell, other]
     if grid.weighted:
-        return Pair(mean, happened.astype(np.uint8), weight=size)
-    return Pair(mean, happened.astype(np.uint8), count=np.rint(size).astype(np.int64))
+        return Pair(mean, observed, weight=size)
+    return Pair(mean, observed, count=np.rint(size).astype(np.int64))
 
 
 def grid_means(grid: Tally, noise: Noise) -> Pair:

@@ -277,8 +277,9 @@ def _fit(pair: Pair, free: int) -> list[Estimate]:
         return [NOTHING] * free
 
     def step_at(_: Array, state: Any) -> tuple[Array, bool]:
+        _, slope, hessian = state
         step = np.zeros(2)
-        step[:free] = np.linalg.lstsq(state[2][:free, :free], state[1][:free], rcond=None)[0]
+        step[:free] = np.linalg.lstsq(hessian[:free, :free], slope[:free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
     as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
@@ -288,9 +289,11 @@ def _fit(pair: Pair, free: int) -> list[Estimate]:
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(np.unique(pair.cluster).size, 2)
         reach = -special.stdtrit(groups - 1.0, 0.025) * math.sqrt(groups / (groups - 1.0))
-    spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, evaluate(theta)[2], free)), 0.0))
-    found = np.stack([theta[:free], theta[:free] - spread, theta[:free] + spread])
-    return [Estimate(*each) for each in found.T.tolist()]
+    variance = np.diag(_covariance(pair, theta, evaluate(theta)[2], free))
+    spread = reach * np.sqrt(np.maximum(variance, 0.0))
+    found = theta[:free]
+    ends = np.stack([found, found - spread, found + spread], axis=1)
+    return [Estimate(*each) for each in ends.tolist()]
 
 
 def descended(

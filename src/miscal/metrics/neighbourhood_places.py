@@ -261,11 +261,12 @@ def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[
     """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
     values, here, seen = each.values, each.values[inside], ~each.missing
     known = seen[inside]
-    gone_here, gone = 1.0 - share[known].sum() / share.sum(), 1.0 - weight[seen].sum() / weight.sum()
+    everywhere = weight[seen].sum()
+    gone_here = 1.0 - share[known].sum() / share.sum()
+    gone = 1.0 - everywhere / weight.sum()
     if abs(gone_here - gone) >= max(LEAST, 0.5 * max(gone_here, gone)) or not known.any():
         return _often(f"{each.name} missing", gone_here, gone)
     low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
-    everywhere = weight[seen].sum()
     below, above = (weight[beyond].sum() / everywhere for beyond in (values < low, values > high))
     word = "middling"
     if below > 2.0 * above:

@@ -267,8 +267,8 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: Array, kept: bool = 
     outcome, classes = p.outcome[start:stop], p.n_classes
     size = outcome.size
     values = rows.values[start:stop] if rows.values.size else np.zeros(size)
-    shares, rank = np.empty((size * kept, classes)), np.empty(size * kept, np.int64)
-    made = RankedRows(values, shares, rank, np.empty(size, np.int32))
+    shares = np.empty((size * kept, classes))
+    made = RankedRows(values, shares, np.empty(size * kept, np.int64), np.empty(size, np.int32))
     variation.rank_rows(
         p.probability.reshape(p.rows, -1)[start:stop], outcome, rows.measure.kind, variation.sorting_network(classes),
         edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),

@@ -128,10 +128,11 @@ def _extras(
     }
 
 
-def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
-    """Running totals and the scores they are at, in units."""
-    made = curve | {name: (np.array(curve[name]) * units.scale).tolist() for name in ("y", "band")}
-    return made | {"score": units.back(np.array(curve["score"])).tolist()}
+def in_units(curve: dict[str, Array], units: Units) -> dict[str, list[float]]:
+    """Running totals and the scores they are at, in units, as plain lists."""
+    made = curve | {"score": units.back(curve["score"])}
+    made |= {name: curve[name] * units.scale for name in ("y", "band")}
+    return {name: values.tolist() for name, values in made.items()}
 
 
 def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> dict[str, Any]:
@@ -195,7 +196,7 @@ def cumulative_curve(
     variance: Array,
     deviation: float | None = None,
     points: int = POINTS,
-) -> dict[str, Any]:
+) -> dict[str, Array]:
     """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties.
 
     score, weight, events, variance : of rows, or of rows taken together, in the order of the score
@@ -205,7 +206,7 @@ def cumulative_curve(
     half-width of a pointwise band. The extremes are among the points.
     """
     if score.size == 0:
-        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
+        return dict.fromkeys(("x", "y", "score", "band"), np.zeros(1))
     running = np.cumsum(weight * score - events)
     ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
@@ -214,11 +215,9 @@ def cumulative_curve(
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
     total, widest = share[-1], spread[-1]
     end = widest / total if deviation is None else deviation
-    made = {
-        "x": share[some] / total,
-        "y": running[some] / total,
-        "score": score[some],
-        "band": 1.96 * end * spread[some] / max(widest, 1e-300),
+    return {
+        "x": np.append(0.0, share[some] / total),
+        "y": np.append(0.0, running[some] / total),
+        "score": np.append(score[0], score[some]),
+        "band": np.append(0.0, 1.96 * end * spread[some] / max(widest, 1e-300)),
     }
-    starts = {"score": score[0]}
-    return {name: np.append(starts.get(name, 0.0), values).tolist() for name, values in made.items()}

@@ -47,8 +47,8 @@ def score_bins(
     low, high = float(range[0]), float(range[1])
     if own and pair.target in MEANS:
         bins = bins if whole else pair.units.inside(given_edges(bins))
-        low, high = span_of(values) if range == UNIT else pair.units.inside(np.array([low, high])).tolist()
-    elif not own:
+        low, high = pair.units.inside(np.array([low, high])).tolist()
+    if not own or (pair.target in MEANS and range == UNIT):
         low, high = span_of(values)
     weights: Any = {"weight": pair.weight, "count": pair.count, "apart": own}
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)

@@ -256,8 +256,9 @@ class Worst:
         stats, units = self.found.stats[order], self.units
         # The walk goes from one end of its range to the other between two scores.
         ends = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64)
-        low, high = np.abs(self.rows.signed)[np.maximum(np.sort(ends, axis=1), 0)].T
-        off = np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+        low, high = np.abs(self.rows.signed)[np.sort(ends, axis=1).clip(0)].T
+        falls = ends[:, 0] < ends[:, 1]
+        off = np.where(falls, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
         deviation = maxima.deviations(stats)
         made = {
             **_means(stats),
@@ -319,7 +320,7 @@ def _means(stats: Array) -> dict[str, Array]:
     }
 
 
-def subpopulation_curve(rows: Ordered, members: Array, points: int = POINTS) -> dict[str, Any]:
+def subpopulation_curve(rows: Ordered, members: Array, points: int = POINTS) -> dict[str, Array]:
     """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
     score, one = np.abs(signed), np.ones(signed.size)

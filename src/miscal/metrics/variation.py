@@ -261,7 +261,8 @@ def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
     low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
     happened = observed[filled]
     slack = 1e-12 * np.maximum(np.abs(happened), 1.0)
-    below, above = (drawn <= happened + slack).sum(axis=0), (drawn >= happened - slack).sum(axis=0)
+    below = (drawn <= happened + slack).sum(axis=0)
+    above = (drawn >= happened - slack).sum(axis=0)
     rarer = (1.0 + np.minimum(below, above)) / (1.0 + len(drawn))
     p_value[filled] = np.minimum(2.0 * rarer, 1.0)
     return Table(
