@@ -125,8 +125,8 @@ def expected_calibration_error(
 
 def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
     """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
-    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
-    return max(int(bins), 0) if many and numbered(bins) and strategy == "quantile" else 0  # type: ignore[arg-type]
+    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS and numbered(bins)
+    return max(int(bins), 0) if many and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
 def maximum_calibration_error(
