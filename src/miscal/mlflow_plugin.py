@@ -33,9 +33,8 @@ class Evaluator(ModelEvaluator):  # type: ignore[misc]
 
         features = dataset.features_data
         given = dataset.predictions_data if model is None else _probabilities(model, features)
-        options = {
-            name: value for name, value in (evaluator_config or {}).items() if not name.startswith("_")
-        }
+        asked = evaluator_config or {}
+        options = {name: value for name, value in asked.items() if not name.startswith("_")}
         rows = Predictions(np.asarray(dataset.labels_data), np.asarray(given, dtype=float), columns=features)
         found = audit(rows, **options)
         metrics = {f"miscal_{name}": float(found.score[name]) for name in MEASURES if name in found.score}

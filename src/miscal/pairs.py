@@ -13,7 +13,7 @@ import numpy as np
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, locked
 from miscal.kernels.classes import top_label
 
 ARRAYS = ("predicted", "observed", "weight", "count", "cluster")
@@ -36,11 +36,11 @@ class Pair:
     exposed : whether the weight is exposure, in proportion to which the variance of a sum grows
     """
 
-    predicted: np.ndarray
-    observed: np.ndarray
-    weight: np.ndarray | None = None
-    count: np.ndarray | None = None
-    cluster: np.ndarray | None = None
+    predicted: Array
+    observed: Array
+    weight: Array | None = None
+    count: Array | None = None
+    cluster: Array | None = None
     target: str = "positive"
     units: Units = Units()  # noqa: RUF009  # frozen
     exposed: bool = False
@@ -53,7 +53,7 @@ class Pair:
 
     @cached_property
     def rows(self) -> int:
-        return int(self.predicted.size)
+        return self.predicted.size
 
     @cached_property
     def binary(self) -> bool:
@@ -76,22 +76,22 @@ class Pair:
         return self.weight is None and self.count is None
 
     @cached_property
-    def first(self) -> np.ndarray | None:
+    def first(self) -> Array | None:
         """Weight of a row in means: w * count. None when every row counts once."""
         if self.plain:
             return None
         if self.weight is None:
-            return locked(np.asarray(self.count, dtype=np.float64))
+            return locked(np.asarray(self.count, float))
         return self.weight if self.count is None else locked(self.weight * self.count)
 
     @cached_property
-    def second(self) -> np.ndarray | None:
+    def second(self) -> Array | None:
         """Weight of a row in variances: w**2 * count. None when every row counts once."""
         if self.weight is None or self.first is None:
             return self.first
         return locked(self.weight * self.first)
 
-    def take(self, rows: np.ndarray | slice) -> Self:
+    def take(self, rows: Array | slice) -> Self:
         """The pair of some rows (indices, a mask or a slice)."""
         kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
         return replace(self, **kept)
@@ -110,10 +110,10 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
         if target not in ("auto", "positive"):
             raise refusal("needs classes", where="'target'", got=f"the response is {predictions.response!r}")
         units, about = predictions.units, (predictions.cluster, predictions.response)
-        predicted, observed = (locked(units.inside(values)) for values in (probability, outcome))
         if exposure is not None:
-            weight = exposure if weight is None else locked(weight * exposure)
-        return Pair(predicted, observed, weight, None, *about, units, exposure is not None)
+            weight = exposure if weight is None else weight * exposure
+        values = units.inside(probability), units.inside(outcome)
+        return Pair(*values, weight, None, *about, units, exposure is not None)
     named = _target(target, predictions)
     if named == "top" and probability.ndim == 1:
         label = probability > 0.5
@@ -148,7 +148,8 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     """Which event is asked for, as a word or as the number of a class."""
     several = predictions.probability.ndim == 2
     usual = "top" if several else "positive"
-    if isinstance(target, str) and target in ("auto", "top", usual):
+    words = ["auto", "top"] if several else ["auto", "positive", "top"]
+    if isinstance(target, str) and target in words:
         return usual if target == "auto" else target
     whole_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
     if whole_number and 0 <= int(target) < predictions.n_classes:
@@ -157,5 +158,5 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     if str(target) in names and not whole_number:
         return names.index(str(target))
     what = f"must be 'auto', 'top', 'positive' of two classes, or a class: 0 to {len(names) - 1} or its name"
-    hint = nearest(str(target), ["auto", "positive", "top", *names])
+    hint = nearest(str(target), [*words, *names])
     raise refusal(what, where="'target'", got=f"it is {target!r}", hint=hint)

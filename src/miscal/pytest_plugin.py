@@ -26,11 +26,10 @@ def check_calibrated(data: Any, **options: Any) -> None:
 
     gates = gates_of({name: options.pop(name) for name in GATES if name in options}, "'{1}'")
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
-    failed = [
-        each.line for each in judge(audit(data, **options).document, gates, baseline) if not each.passed
-    ]
+    judged = judge(audit(data, **options).document, gates, baseline)
+    failed = [f"\n  {each.line}" for each in judged if not each.passed]
     if failed:
-        pytest.fail("not calibrated:\n" + "\n".join(f"  {line}" for line in failed), pytrace=False)
+        pytest.fail(f"not calibrated:{''.join(failed)}", pytrace=False)
 
 
 @pytest.fixture

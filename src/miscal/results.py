@@ -32,13 +32,11 @@ class Table(dict[str, np.ndarray]):
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        arrays = {name: _column(values) for name, values in columns.items()}
-        lengths = {len(array) for array in arrays.values()}
+        super().__init__({name: _column(values) for name, values in columns.items()})
+        lengths = sorted(set(map(len, self.values())))
         if len(lengths) > 1:
-            raise refusal(
-                "must have equal lengths", where="the columns of a table", got=f"they have {sorted(lengths)}"
-            )
-        super().__init__(arrays)
+            got = f"they have {lengths}"
+            raise refusal("must have equal lengths", where="the columns of a table", got=got)
 
     def __missing__(self, name: str) -> np.ndarray:
         raise refusal(f"has no column '{name}'", where="the table", hint=nearest(name, self))
@@ -60,7 +58,7 @@ class Table(dict[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: plain(values) for name, values in self.items()}
+        return dict(plain(self))
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame."""
@@ -72,13 +70,11 @@ class Table(dict[str, np.ndarray]):
         return [[visible(name), *(_text(value) for value in values)] for name, values in shown.items()]
 
     def __repr__(self) -> str:
-        cells = self._cells()
-        sides = [">" if values.dtype.kind in "fiu" else "<" for values in self.values()]
-        widths = [max(len(text) for text in column) for column in cells]
-        lines = []
-        for row in zip(*cells, strict=True):
-            padded = [f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)]
-            lines.append("  ".join(padded).rstrip())
+        padded = []
+        for values, column in zip(self.values(), self._cells(), strict=True):
+            side, width = ">" if values.dtype.kind in "fiu" else "<", max(map(len, column))
+            padded.append([f"{text:{side}{width}}" for text in column])
+        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         if self.rows > SHOWN:
             lines.append(f"... {self.rows - SHOWN} more rows")
         return "\n".join(lines)
@@ -111,7 +107,8 @@ def _text(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return "" if math.isnan(value) else "0" if -1e-300 < value < 1e-300 else f"{value:.4g}"
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
-        return f"[{' '.join(_text(part) for part in value[:ARRAY_SHOWN])}{' ...' if len(value) > ARRAY_SHOWN else ''}]"
+        more = " ..." if len(value) > ARRAY_SHOWN else ""
+        return f"[{' '.join(map(_text, value[:ARRAY_SHOWN]))}{more}]"
     return visible(value)
 
 
@@ -147,8 +144,7 @@ class Result:
 
     def __post_init__(self) -> None:
         for name in ("settings", "extra"):
-            unboxed = _unboxed(dict(getattr(self, name)))
-            object.__setattr__(self, name, MappingProxyType(unboxed))
+            self.__dict__[name] = MappingProxyType(_unboxed(dict(getattr(self, name))))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "settings": dict(self.settings), "extra": dict(self.extra)}
@@ -183,7 +179,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays become lists and carriers are left out."""
         extra = {name: value for name, value in self.extra.items() if isinstance(value, PLAIN)}
-        return {name: plain(value) for name, value in {**vars(self), "extra": extra}.items()}
+        return dict(plain({**vars(self), "extra": extra}))
 
     def __repr__(self) -> str:
         low, high = self.interval

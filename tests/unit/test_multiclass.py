@@ -85,6 +85,13 @@ def test_results_of_one_class_are_those_of_the_binary_problem(kind, data, predic
     np.testing.assert_array_equal(one.table["gap"], two.table["gap"])
 
 
+def test_no_hint_offers_the_target_that_was_refused(predictions):
+    with pytest.raises(miscal.MiscalError, match="it is 'positive'") as refused:
+        miscal.by_score(predictions, target="positive")
+    assert "did you mean" not in str(refused.value)
+    assert "known names: 'auto', 'top', '0', '1', '2', '3'" in str(refused.value)
+
+
 def test_class_names_are_targets(data):
     words = np.array(["ant", "bee", "cat", "dog"])
     named = miscal.Predictions(words[data.y_true], data.y_prob, classes=list(words))

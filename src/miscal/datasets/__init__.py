@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal, refusing
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Floats
+from miscal.data.vectors import Array, Floats
 
 __all__ = ["Synthetic", "calibrated", "calibrated_classes", "flights", "flights_predictions", "planted"]
 Codes = npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ WIDE = (0.8, 1.6)
 REGIONS = np.array(["North", "East", "South", "West", "Coast", "Hills", "Lakes", "Islands"])
 REGION_SHARES = np.array([0.24, 0.20, 0.16, 0.13, 0.11, 0.08, 0.05, 0.03])
 PRODUCTS = np.array(["basic", "plus", "family", "premium"])
-Columns = Mapping[str, np.ndarray]
+Columns = Mapping[str, Array]
 PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
     "field": ("region = South", lambda c: c["region"] == "South"),
     "variable": ("50 <= age < 60", lambda c: (c["age"] >= 50) & (c["age"] < 60)),
@@ -107,7 +108,7 @@ def flights() -> pa.Table:
     >>> round(sum(table["late"].to_pylist()) / table.num_rows, 4)
     0.2257
     """
-    with as_file(files("miscal.datasets") / "flights.parquet") as path:
+    with as_file(files(__name__) / "flights.parquet") as path:
         return pq.read_table(path)
 
 
@@ -122,10 +123,8 @@ def flights_predictions() -> Predictions:
     >>> predictions.rows
     166668
     """
-    table = flights()
-    return Predictions(
-        table["late"], table["probability"], columns=table.drop_columns(["late", "probability"])
-    )
+    table, compared = flights(), ["late", "probability"]
+    return Predictions(*table.select(compared), columns=table.drop_columns(compared))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,7 +179,7 @@ def generator(random_state: object) -> np.random.Generator:
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
 
 
-def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+def draw_columns(n: int, random: np.random.Generator) -> dict[str, Array]:
     """Draw columns that say nothing about the outcome: two fields, two variables, a flag and a place in the plane."""
     return {
         "region": REGIONS[random.choice(len(REGIONS), n, p=REGION_SHARES)],
@@ -206,7 +205,7 @@ def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
     return (random.random(len(truth)) < truth).astype(np.int64)
 
 
-def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray]) -> Synthetic:
+def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, Array]) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
     nothing = np.zeros(len(y_true), bool)
     return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)
@@ -255,12 +254,12 @@ def calibrated(
         shape = (1.0, (1.0 - rate) / rate)
     y_prob = draw_scores(n, shape, random)
     if step is not None:
-        parts = 1.0 / number("step", step, 0.0, 1.0, above=True)
-        if abs(parts - round(parts)) > 1e-9 * parts:
-            raise refusal(
-                "must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01"
-            )
-        y_prob = np.round(y_prob * round(parts)) / round(parts)
+        exact = 1.0 / number("step", step, 0.0, 1.0, above=True)
+        parts = round(exact)
+        if abs(exact - parts) > 1e-9 * exact:
+            got, hint = f"got {step!r}", "try step=0.1 or step=0.01"
+            raise refusal("must divide 1", where="'step'", got=got, hint=hint)
+        y_prob = np.round(y_prob * parts) / parts
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
 
 
@@ -293,7 +292,8 @@ def calibrated_classes(
     n, n_classes, random = whole("n", n, 1), whole("n_classes", n_classes, 2), generator(random_state)
     if isinstance(concentration, str):
         one_of("concentration", concentration, ("flat", "skewed"))
-        concentration = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
+        first = 10.0 if concentration == "skewed" else 1.0
+        concentration = [first] + [1.0] * (n_classes - 1)
     what = f"must be 'flat', 'skewed' or {n_classes} numbers"
     with refusing(what, where="'concentration'", got=f"got {concentration!r}"):
         alpha = [number("concentration", value, 0.0, above=True) for value in concentration]
@@ -309,19 +309,18 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
     if gap == 0.0:
         return y_prob.copy()
-    mean = float(y_prob.mean())
+    mean = y_prob.mean()
     if not mean - 1.0 < gap < mean:
-        what = (
-            f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
-        )
-        raise refusal(what, where="'gap'", got=f"got {gap!r}")
+        limits = f"above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
+        raise refusal(f"must leave a rate between 0 and 1: {limits}", where="'gap'", got=f"got {gap!r}")
 
     def moved(shift: float) -> Floats:
         return np.asarray(special.expit(special.logit(y_prob) - shift))
 
-    return moved(
-        optimize.brentq(lambda x: mean - moved(x).mean() - gap, -700.0, 700.0, xtol=1e-14, rtol=1e-14)
-    )
+    def off(shift: float) -> Any:
+        return mean - moved(shift).mean() - gap
+
+    return moved(optimize.brentq(off, -700.0, 700.0, xtol=1e-14, rtol=1e-14))
 
 
 def planted(

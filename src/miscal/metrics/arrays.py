@@ -14,7 +14,7 @@ from miscal.data.checks import refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
 from miscal.data.predictions import Predictions, check_arrays
-from miscal.data.vectors import named_columns
+from miscal.data.vectors import Array, named_columns
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import Bins
 from miscal.results import Result
@@ -24,13 +24,13 @@ class Given:
     """Checked arrays of one metric call; rows of weight 0 are left out of everything alike."""
 
     def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
-        self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight, response)
+        self.predictions = check_arrays(y_true, y_prob, sample_weight, response)
         # What an error is multiplied by to be in the units of the response.
         self.scale = self.predictions.units.scale
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
-        self.kept: np.ndarray | None = None  # the rows of positive weight, where not all are
+        self.kept: Array | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
-            self.kept = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64) > 0)
+            self.kept = np.flatnonzero(np.asarray(sample_weight, float) > 0)
 
     def pair(self, target: str | int, correct: Any = None) -> Pair:
         """The pair that the target asks for, with other observed values where `correct` has them."""
@@ -41,17 +41,17 @@ class Given:
             raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
         values = self.kept_rows(np.asarray(correct), "'correct'")
         with refusing("must be numbers in [0, 1]", where="'correct'"):
-            values = values.astype(np.float64)
+            values = values.astype(float)
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
-        events = bool(np.all((values == 0) | (values == 1)))
-        return replace(made, observed=values.astype(np.uint8) if events else values)
+        events = values.astype(np.uint8)
+        return replace(made, observed=events if np.array_equal(events, values) else values)
 
-    def numbers(self, values: Any, where: str) -> np.ndarray:
+    def numbers(self, values: Any, where: str) -> Array:
         """A finite number a row."""
         converted = column(where.strip("'"), values, where=where)
         if converted.nominal:
             raise refusal("must hold numbers", where=where, got=f"it holds {converted.kind} values")
-        array = np.ascontiguousarray(self.kept_rows(converted.values, where), dtype=np.float64)
+        array = np.ascontiguousarray(self.kept_rows(converted.values, where), float)
         refuse_rows(np.isnan(array), "must not be missing", where)
         return array
 
@@ -59,12 +59,11 @@ class Given:
         """A column of the same rows."""
         return replace(each, values=self.kept_rows(each.values, f"column '{each.name}'"))
 
-    def kept_rows(self, values: np.ndarray, where: str) -> np.ndarray:
+    def kept_rows(self, values: Array, where: str) -> Array:
         """Those of the rows given that have a weight."""
         if values.shape[:1] != (self.rows,):
-            raise refusal(
-                f"must have one value a row ({self.rows})", where=where, got=f"its shape is {values.shape}"
-            )
+            what = f"must have one value a row ({self.rows})"
+            raise refusal(what, where=where, got=f"its shape is {values.shape}")
         return values if self.kept is None else values[self.kept]
 
 
@@ -76,12 +75,11 @@ def norm_power(norm: Norm) -> float:
     power = {"l1": 1.0, "l2": 2.0, "max": np.inf}.get(norm) if isinstance(norm, str) else norm
     if isinstance(power, (int, float, np.number)) and not isinstance(power, bool) and power >= 1:
         return float(power)
-    raise refusal(
-        "must be 'l1', 'l2', 'max' or a number of at least 1", where="'norm'", got=f"it is {norm!r}"
-    )
+    what = "must be 'l1', 'l2', 'max' or a number of at least 1"
+    raise refusal(what, where="'norm'", got=f"it is {norm!r}")
 
 
-def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.ndarray:
+def aggregate(gaps: Array, weight: Array, norm: Norm = "l1") -> Array:
     """(Σ share·|gap|^p)^(1/p) over the last axis, share = weight / Σ weight; cells without weight do not count.
 
     >>> float(aggregate(np.array([0.1, -0.3]), np.array([3.0, 1.0])))
@@ -97,7 +95,7 @@ def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.nda
 
 def bins_asked(bins: Bins | None) -> int | list[float] | None:
     """A number of bins, or their edges, as settings record them."""
-    return bins if bins is None or isinstance(bins, int) else np.asarray(bins, dtype=float).tolist()
+    return bins if bins is None or isinstance(bins, int) else np.asarray(bins, float).tolist()
 
 
 def variable_columns(variable: Any) -> list[Column]:
@@ -105,9 +103,8 @@ def variable_columns(variable: Any) -> list[Column]:
     if not isinstance(variable, dict) and len(getattr(variable, "shape", ())) != 2:
         return [column("variable", variable, where="'variable'")]
     start = "variable " if isinstance(variable, np.ndarray) else ""
-    return [
-        column(f"{start}{name}", values) for name, values in named_columns(variable, "'variable'").items()
-    ]
+    named = named_columns(variable, "'variable'")
+    return [column(f"{start}{name}", values) for name, values in named.items()]
 
 
 Asked = ParamSpec("Asked")

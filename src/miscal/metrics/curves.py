@@ -1,5 +1,6 @@
 """Curves along a variable by local regression (LOESS), with bands, and where both are furthest apart."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -19,7 +20,8 @@ from miscal.pairs import Pair
 from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
 
-FURTHEST = float(np.finfo(np.float64).max)
+FURTHEST = sys.float_info.max
+CURVES = ("observed", "predicted", "gap")
 
 
 def smooth(
@@ -100,7 +102,7 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
         points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
         check_lengths({"'grid'": points.size})
         return points
-    whole("grid", grid, 2)
+    size = whole("grid", grid, 2)
     shares = np.array([trim, 1.0 - trim])
     low, high = interpolated(rows.at(quantile_ranks(shares, rows.total)), shares, rows.total)
     if rows.weight.ndim:  # the smallest value that reaches the share of weight
@@ -110,9 +112,10 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
         low, high = rows.x[np.searchsorted(reached, wanted)]
     if low < high:
         # Halved: the two may be as far apart as numbers get.
-        return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))
-    thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
-    return rows.x[thin]
+        return 2.0 * np.linspace(low / 2.0, high / 2.0, size)
+    distinct = rows.x.size
+    thin = np.round(np.linspace(0, distinct - 1, min(size, distinct)))
+    return rows.x[np.unique(thin.astype(np.int64))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +150,12 @@ class VariableCurve:
 
     def frame(self) -> Table:
         """The curves as a table."""
-        names = [f"{name}{end}" for name in ("observed", "predicted", "gap") for end in ("", "_low", "_high")]
+        names = [f"{name}{end}" for name in CURVES for end in ("", "_low", "_high")]
         return Table({"value": self.grid, **{name: getattr(self, name) for name in names}})
 
     def __repr__(self) -> str:
-        worst = (
-            f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}, p = {self.p_value:.2g} of the walk"
-        )
-        return f"VariableCurve: {worst}\n{self.frame()!r}"
+        worst = f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}"
+        return f"VariableCurve: {worst}, p = {self.p_value:.2g} of the walk\n{self.frame()!r}"
 
 
 def variable_calibration_curve(
@@ -201,9 +202,8 @@ def variable_calibration_curve(
     given = Given(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
-        raise refusal(
-            "must be one column of numbers or dates", where="'variable'", hint="use by_field for levels"
-        )
+        what, hint = "must be one column of numbers or dates", "use by_field for levels"
+        raise refusal(what, where="'variable'", hint=hint)
     options = {each.name: asked[each.name] for each in fields(Smoothing)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
@@ -215,15 +215,14 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
-    how, noise = Smoothing(**options), choose_null(rows, "bernoulli")
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
-    gap = found.fit[:, 2]
-    place = int(np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0)))  # values that no fit tells apart have no gap
-    _, summary = walk_summary(rows, key, noise=noise, random_state=int(how.random_state))
+    gap, seed = found.fit[:, 2], int(Smoothing(**options).random_state)
+    place = np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0))  # values that no fit tells apart have no gap
+    _, summary = walk_summary(rows, key, choose_null(rows, "bernoulli"), seed)
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])
-        for column, name in enumerate(("observed", "predicted", "gap"))
+        for column, name in enumerate(CURVES)
         for end, values in (("", found.fit), ("_low", found.low), ("_high", found.high))
     }
     return VariableCurve(

@@ -15,6 +15,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed, number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.adjust import shrink
 from miscal.inference.residual import cluster_blocks
@@ -112,24 +113,18 @@ def field_relative_calibration_error(
     0.25
     """
     one_of("zero", zero, ("epsilon", "drop"))
-    number(
-        "epsilon",
-        epsilon,
-        0.0,
-        above=True,
-        hint="zero='drop' leaves out the levels without events, and needs none",
-    )
+    hint = "zero='drop' leaves out the levels without events, and needs none"
+    number("epsilon", epsilon, 0.0, above=True, hint=hint)
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
-        raise refusal(
-            "must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error"
-        )
+        hint = "use field_calibration_error"
+        raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint=hint)
     levels = _level_tally(given, field, bins, target)
     below = levels.observed + (epsilon / given.scale if zero == "epsilon" else 0.0) * levels.weight
     counted = below > 0
     if not counted.any():
         warn("no level of the field has an event, so that zero='drop' leaves nothing to average")
-        return float("nan")
+        return math.nan
     relative = np.abs(levels.events_off)[counted] / below[counted]
     return float(aggregate(relative, levels.weight[counted], norm))
 
@@ -241,21 +236,23 @@ def field_result(
     field, weight, units = settings["column"], found.sums.weight, found.noise.units
     shrunken, spreads = _shrunken(found, levels, apart)
     shrunken = shrunken * units.scale
-    share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
+    sizes = np.where(weight > 0, np.abs(shrunken[0]), 0.0)
+    summary = found.summary
+    share = min(1.0, summary.noise_floor / summary.value) if summary.value > 0 else math.nan
     extra: dict[str, Any] = {
         "tally": found.tally,
         "worst": worst_cell(found),
         "column": field,
         "noise_share": share,
-        "shrunken_value": float(np.where(weight > 0, np.abs(shrunken[0]), 0.0) @ weight / weight.sum()),
+        "shrunken_value": sizes @ weight / weight.sum(),
         "spread": list(spreads),
     }
     differences = [np.full(weight.size, np.nan)] * 3
     if apart is not None:
         shift, moved = apart
         differences = [moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted]
-        noise = {name: getattr(moved.summary, name) * units.scale for name in ("value", "noise_floor")}
-        extra["differences"] = {"shift": shift, **noise, "p_value": moved.summary.p_value}
+        extra["differences"] = {"shift": shift, **moved.summary.numbers(units.scale)}
+        del extra["differences"]["interval"]
     if levels.parts:
         extra["parts"] = [list(part) for part in levels.parts]
     columns = dict(found.columns)
@@ -287,9 +284,8 @@ def _levels(
     above = [] if parent is None else named_columns(p.columns, parent)
     names = [column.name for column in [*above, *own]]
     if len(set(names)) < len(names):
-        raise refusal(
-            "must name different columns", where="'field' and 'parent'", got=f"they name {', '.join(names)}"
-        )
+        got = f"they name {', '.join(names)}"
+        raise refusal("must name different columns", where="'field' and 'parent'", got=got)
     return nested_levels(own, above, bins)
 
 
@@ -307,42 +303,40 @@ def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) ->
     return shift, pooled_of(moved, found.noise, rows, **options)
 
 
-def _common(pair: Pair) -> tuple[float, Callable[..., np.ndarray]]:
+def _common(pair: Pair) -> tuple[float, Callable[..., Array]]:
     """What puts means that are no probabilities right in total, and how: a factor, or a number that is added."""
-    happened, said = (
-        float(np.average(values, weights=pair.first)) for values in (pair.observed, pair.predicted)
-    )
+    both = pair.observed, pair.predicted
+    happened, said = (np.average(values, weights=pair.first) for values in both)
     if pair.units.low == 0.0 and said > 0.0:
         return happened / said, np.multiply
     return happened - said, np.add
 
 
-def shifted(probability: np.ndarray, shift: float) -> np.ndarray:
+def shifted(probability: Array, shift: float) -> Array:
     """Add a number to the log-odds: p·e^δ/(1 + p(e^δ - 1)).
 
     >>> shifted(np.array([0.0, 0.5, 1.0]), np.log(3)).round(6).tolist()
     [0.0, 0.75, 1.0]
     """
-    factor = math.exp(-abs(shift))  # of the side on which nothing overflows
-    if shift >= 0:
-        return np.asarray(probability / (probability + (1.0 - probability) * factor))
-    less = probability * factor
-    return np.asarray(less / ((1.0 - probability) + less))
+    factor, other = math.exp(-abs(shift)), 1.0 - probability  # of the side on which nothing overflows
+    own, other = (probability, other * factor) if shift >= 0 else (probability * factor, other)
+    return np.asarray(own / (own + other))
 
 
 def _shrunken(
     found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None
-) -> tuple[np.ndarray, tuple[float, ...]]:
+) -> tuple[Array, tuple[float, ...]]:
     """As `shrink`: what all levels share is taken off first, so that the rest is small."""
     moved = found if apart is None else apart[1]
-    noise, sums = moved.sums.residual2, moved.sums
+    sums, rows = moved.sums, moved.rows
+    noise = sums.residual2
     # Relative errors are alike, or where some values are negative errors themselves.
     if not found.noise.binary:
+        noise = np.maximum(noise, sums.variance)
         alike = sums.predicted * sums.weight2 / np.maximum(sums.weight, 1e-300)
         sums = replace(sums, variance=alike if found.noise.units.low == 0.0 else sums.weight2)
-        noise = np.maximum(noise, moved.sums.variance)
-    if moved.rows is not None and moved.rows.cluster is not None:
-        noise = cluster_blocks(moved.rows).squares()
+    if rows is not None and rows.cluster is not None:
+        noise = cluster_blocks(rows).squares()
     made, spreads = shrink(sums, noise, levels.ancestors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = (found.sums.predicted - moved.sums.predicted) / found.sums.weight

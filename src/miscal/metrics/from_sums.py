@@ -14,6 +14,7 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.engines.adding import add_up
 from miscal.engines.memory import Walk, walk_of
 from miscal.engines.requests import SCORE, LevelCells, RangeCells
@@ -49,7 +50,7 @@ def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: Noise | None 
     return by_kept_outcomes(Sums.of(cells)) if outcome_weights else BY_THE_MODEL
 
 
-def recalibrated_scores(grid: Tally) -> np.ndarray:
+def recalibrated_scores(grid: Tally) -> Array:
     """The score of each cell of a grid after isotonic recalibration; empty cells lie between their neighbours."""
     filled = np.flatnonzero(grid.weight > 0)
     rates = isotonic_rates(grid.weight[filled], grid.observed[filled])
@@ -59,21 +60,21 @@ def recalibrated_scores(grid: Tally) -> np.ndarray:
 def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
+    settings = found.settings(bins.cells.count, target)
     along: Any = walked(grid, noise, random_state)
     tested = along_tested(found, grid, along[1].p_value, scored=True)
-    rows = grid_rows(grid) if noise.binary else grid_means(grid, noise)
+    filled = grid.take(np.flatnonzero(grid.weight > 0))
+    rows = grid_rows(filled) if noise.binary else grid_means(filled, noise)
     made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
-    if not noise.binary and extra["ratio"]:
-        reach = 1.96 * math.sqrt(float(grid.residual2.sum())) / float(grid.observed.sum())
-        ends = [extra["ratio"]["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
-        extra["ratio"] = {**extra["ratio"], "interval": ends}
+    ratio = extra["ratio"]
+    if not noise.binary and ratio:
+        reach = 1.96 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
+        ratio["interval"] = [ratio["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
-        unknown = [math.nan, math.nan]
-        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED}
+        extra |= {name: {**extra[name], "interval": [math.nan, math.nan]} for name in FITTED}
         extra |= {"smooth_noise": {}, "certain": {}}
-    extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
+    extra["from_grid"] = filled.cells.count
     return replace(made, extra=extra)
 
 
@@ -89,46 +90,37 @@ def variable_from_sums(
 ) -> Result:
     """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
-    along = None if grid is None else walked(grid, noise, random_state)
-    tested = (
-        levels_tested(found) if grid is None or along is None else along_tested(found, grid, along[1].p_value)
-    )
+    settings = found.settings(bins.cells.count, target)
+    along = walked(grid, noise, random_state) if grid else None
+    tested = along_tested(found, grid, along[1].p_value) if grid and along else levels_tested(found)
     return variable_result(found, [name], settings, extra, along, tested)
 
 
 def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
     """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
-    draws = draws_for(levels.counts.size)
-    found = pooled_of(levels, noise, random_state=random_state, draws=draws, levels=True)
+    cells: Any = levels.cells
+    found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(cells.count), levels=True)
     settings = {
         "column": name, "parent": None, "bins": None, "norm": "l1", "target": target, "random_state": random_state,
     }  # fmt: skip
-    cells: Any = levels.cells
     return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), cells)), settings)
 
 
 def grid_rows(grid: Tally) -> Pair:
     """Events and non-events of each cell at its mean score, as aggregated rows."""
-    filled = np.flatnonzero(grid.weight > 0)
-    mean = np.clip(np.repeat(grid.mean_predicted[filled], 2), 0.0, 1.0)
-    observed = np.tile(np.array([1, 0], np.uint8), filled.size)
-    size = np.stack([grid.observed[filled], grid.weight[filled] - grid.observed[filled]], axis=1).reshape(-1)
-    kept = size > 0
+    size = np.stack([grid.observed, grid.weight - grid.observed], axis=1)
+    cell, other = np.nonzero(size > 0)
+    mean = grid.mean_predicted[cell].clip(0.0, 1.0)
+    observed, size = (other == 0).view(np.uint8), size[cell, other]
     if grid.weighted:
-        return Pair(mean[kept], observed[kept], weight=size[kept])
-    return Pair(mean[kept], observed[kept], count=np.rint(size[kept]).astype(np.int64))
+        return Pair(mean, observed, weight=size)
+    return Pair(mean, observed, count=np.rint(size).astype(np.int64))
 
 
 def grid_means(grid: Tally, noise: Noise) -> Pair:
     """Predicted and observed mean of each cell, as one row; its weight squared is that of its rows."""
-    filled = np.flatnonzero(grid.weight > 0)
-    predicted, observed, weight = (
-        np.asarray(values[filled], np.float64)
-        for values in (grid.mean_predicted, grid.mean_observed, grid.weight)
-    )
-    made = Pair(predicted, observed, weight, units=noise.units)
-    made.__dict__["second"] = np.asarray(grid.weight2[filled], np.float64)
+    made = Pair(grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units)
+    made.__dict__["second"] = grid.weight2
     return made
 
 
@@ -138,32 +130,30 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
     if not filled.size:
         return None
-    sums = np.cumsum(-grid.events_off[filled])
-    whole = grid.take(filled).coarsen(np.zeros(filled.size, np.int64), Numbered(1))
-    made = walk_of(sums, cells.edges[filled + 1], whole, int(filled.size), float(cells.edges[filled[0]]))
+    known = grid.take(filled)
+    whole = known.coarsen(np.zeros(filled.size), Numbered(1))
+    sums, first = np.cumsum(-known.events_off), cells.edges[filled[0]]
+    made = walk_of(sums, cells.edges[filled + 1], whole, filled.size, first)
     events = made.events
     if not noise.binary:
         events = float(whole.counts[0])
     elif grid.weighted:
-        events = float(effective_events(Sums.of(whole))[0])
+        events = effective_events(Sums.of(whole))[0]
     how = Judging(grid.weighted, noise.null, random_state=random_state)
-    ties, happened = Sums.of(grid).map(lambda values: values[filled]), float(whole.residual2[0])
+    happened, ties = whole.residual2[0], Sums.of(known)
     return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:
     """A result of a sample of rows, measured on all of them in its own cells; None where that needs the rows."""
-    settings, cells = made.settings, getattr(made.extra.get("tally"), "cells", None)
+    settings, binary = made.settings, predictions.response == "binary"
     name = settings.get("column", "")
-    if (
-        made.kind not in ("score", "variable", "field")
-        or settings.get("norm") != "l1"
-        or not isinstance(name, str)
-    ):
+    by_sums = (
+        made.kind in ("score", "variable", "field") and settings["norm"] == "l1" and isinstance(name, str)
+    )
+    if not by_sums or settings.get("parent") is not None or (binary and settings["null"] == "residual"):
         return None
-    compared, binary = pair(predictions), predictions.response == "binary"
-    if settings.get("parent") is not None or (binary and settings.get("null") == "residual"):
-        return None
+    compared, cells = pair(predictions), made.extra["tally"].cells
     requests: list[Any] = [LevelCells(name)]
     if isinstance(cells, Ranges):
         scored = made.kind == "score"

@@ -4,6 +4,7 @@ Those are slope, intercept, calibration in the large, the ratio, and the smooth 
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -102,18 +103,19 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
     >>> round(log_loss([1, 0], [0.5, 0.5]), 6)
     0.693147
     """
-    truth, weight = _of_the_truth(Given(y_true, y_prob, sample_weight), target)
+    given = Given(y_true, y_prob, sample_weight)
     with np.errstate(divide="ignore"):
-        return float(0.0 - np.average(np.log(truth), weights=weight))
+        losses = np.log(_of_the_truth(given, target))
+    return float(0.0 - np.average(losses, weights=given.predictions.weight))
 
 
-def _of_the_truth(given: Given, target: str | int) -> tuple[Array, Array | None]:
-    """The probability that each row gave to what happened, and weights."""
+def _of_the_truth(given: Given, target: str | int) -> Array:
+    """The probability that each row gave to what happened."""
     p = given.predictions
     if p.probability.ndim == 2 and target == "auto":
-        return np.take_along_axis(p.probability, p.outcome[:, None].astype(int), 1)[:, 0], p.weight
+        return np.take_along_axis(p.probability, p.outcome[:, None].astype(int), 1)[:, 0]
     pair = given.pair(target)
-    return np.where(pair.observed, pair.predicted, 1.0 - pair.predicted), p.weight
+    return np.where(pair.observed, pair.predicted, 1.0 - pair.predicted)
 
 
 def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
@@ -126,11 +128,11 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
     0.25
     """
     given = Given(y_true, y_prob, sample_weight)
-    truth, weight = _of_the_truth(given, target)
-    every = given.predictions.probability
-    if every.ndim == 1 or target != "auto":
-        return float(np.average((1.0 - truth) ** 2, weights=weight))
-    return float(np.average(np.einsum("ij,ij->i", every, every) - 2 * truth + 1, weights=weight))
+    truth, every = _of_the_truth(given, target), given.predictions.probability
+    losses = (1.0 - truth) ** 2
+    if every.ndim == 2 and target == "auto":
+        losses = np.einsum("ij,ij->i", every, every) - 2 * truth + 1
+    return float(np.average(losses, weights=given.predictions.weight))
 
 
 def prediction_rejection_ratio(
@@ -147,7 +149,8 @@ def prediction_rejection_ratio(
     >>> prediction_rejection_ratio([1, 1, 0, 1], [0.9, 0.8, 0.6, 0.7])
     1.0
     """
-    return 2.0 * area_under_curve(*pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))[1:]) - 1.0
+    _, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
+    return 2.0 * area_under_curve(weight, events) - 1.0
 
 
 def area_under_curve(weight: Array, events: Array) -> float:
@@ -155,7 +158,7 @@ def area_under_curve(weight: Array, events: Array) -> float:
     others = weight - events
     below = np.cumsum(others) - 0.5 * others
     pairs = events.sum() * others.sum()
-    return float((events * below).sum() / pairs) if pairs > 0 else float("nan")
+    return float((events * below).sum() / pairs) if pairs > 0 else math.nan
 
 
 def abstention_reward(
@@ -183,16 +186,16 @@ def abstention_reward(
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     answers = pair.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
-    weight = 1.0 if pair.first is None else pair.first
-    return -float(np.sum(cost_of_row * weight))
+    return -float(np.sum(cost_of_row if pair.first is None else cost_of_row * pair.first))
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.
-SMALLEST = float(np.finfo(np.float64).tiny)
+SMALLEST = sys.float_info.min
 BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
+WIDEST = math.log(sys.float_info.max)  # an exponent beyond it is infinite
 GRID = 2000  # points at which the smooth curve is fitted when there are more distinct scores
 
 
@@ -252,36 +255,31 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    intercept, slope = _fit(pair, free_slope=True)
+    intercept, slope = _fit(pair, 2)
     return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
 
 
 def in_the_large(pair: Pair) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    return _fit(pair, free_slope=False)[0]
+    return _fit(pair, 1)[0]
 
 
-def has_log_odds(pair: Pair) -> Array:
-    """Which rows were not said to be certain."""
-    return (pair.predicted > 0.0) & (pair.predicted < 1.0)
-
-
-def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
-    """Newton's method on one or two coefficients, of the rows that have log-odds; the slope starts, or stays, at 1.
+def _fit(pair: Pair, free: int) -> list[Estimate]:
+    """Newton's method on one or two free coefficients, of the rows with log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
-    free = 2 if free_slope else 1
-    inside = has_log_odds(pair)
+    inside = (pair.predicted > 0.0) & (pair.predicted < 1.0)
     pair = pair if inside.all() else pair.take(inside)
     varied = (pair.observed, pair.predicted)[:free]
-    if not pair.rows or any(values.min() == values.max() for values in varied):
+    if not pair.rows or not all(map(np.ptp, varied)):
         return [NOTHING] * free
 
     def step_at(_: Array, state: Any) -> tuple[Array, bool]:
+        _, slope, hessian = state
         step = np.zeros(2)
-        step[:free] = np.linalg.lstsq(state[2][:free, :free], state[1][:free], rcond=None)[0]
+        step[:free] = np.linalg.lstsq(hessian[:free, :free], slope[:free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
 
     as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
@@ -289,13 +287,13 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
-        groups = max(int(np.unique(pair.cluster).size), 2)
-        reach = float(-special.stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = reach * np.sqrt(np.maximum(np.diag(_covariance(pair, theta, evaluate(theta)[2], free)), 0.0))
-    return [
-        Estimate(float(a), float(a - off), float(a + off))
-        for a, off in zip(theta[:free], spread, strict=True)
-    ]
+        groups = max(np.unique(pair.cluster).size, 2)
+        reach = -special.stdtrit(groups - 1.0, 0.025) * math.sqrt(groups / (groups - 1.0))
+    variance = np.diag(_covariance(pair, theta, evaluate(theta)[2], free))
+    spread = reach * np.sqrt(np.maximum(variance, 0.0))
+    found = theta[:free]
+    ends = np.stack([found, found - spread, found + spread], axis=1)
+    return [Estimate(*each) for each in ends.tolist()]
 
 
 def descended(
@@ -335,7 +333,7 @@ def logistic_loss(
         return np.asarray(score_pass(score[start:stop], observed, weight[start:stop], *arguments))
 
     total = np.sum(over_blocks(len(score), work), axis=0)
-    return float(total[0, 0]), total[1], total[2:]
+    return total[0, 0], total[1], total[2:]
 
 
 def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
@@ -357,17 +355,14 @@ def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
 def ratio_of(pair: Pair) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
     weight = 1.0 if pair.first is None else pair.first
-    predicted = float(np.sum(pair.predicted * weight))
-    observed = float(np.sum(pair.observed * weight))
+    predicted, observed = (float(np.sum(each * weight)) for each in (pair.predicted, pair.observed))
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
     expected = pair.predicted / ratio
     spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
-    widest = math.log(np.finfo(np.float64).max)
-    return Estimate(
-        ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf
-    )
+    high = ratio * math.exp(spread) if spread < WIDEST else math.inf
+    return Estimate(ratio, ratio * math.exp(-spread), high)
 
 
 def integrated_calibration_index(

@@ -8,6 +8,7 @@ import numpy as np
 
 from miscal.data.checks import check_seed, number, whole
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps, beyond_score
 from miscal.inference.residual import Noise, choose_null
@@ -25,13 +26,13 @@ from miscal.results import Result, Table, p_text
 class LocalMap:
     """What a map of the local error is drawn from, one entry a row."""
 
-    features: np.ndarray  # (n, d)
-    gap: np.ndarray  # signed local error
-    error: np.ndarray  # its standard error under calibration
-    cells: np.ndarray  # bins of the score
-    edges: np.ndarray
-    residual: np.ndarray  # predicted - observed
-    weight: np.ndarray
+    features: Array  # (n, d)
+    gap: Array  # signed local error
+    error: Array  # its standard error under calibration
+    cells: Array  # bins of the score
+    edges: Array
+    residual: Array  # predicted - observed
+    weight: Array
 
 
 class NeighbourhoodResult(Result):
@@ -134,7 +135,7 @@ def by_neighbourhood(
     """
     check_seed(random_state)
     check_kernel(kernel, device)
-    whole("simulations", simulations, 1)
+    draws = whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
     compared = pair(p, target)
@@ -148,8 +149,8 @@ def by_neighbourhood(
     )
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale())
-    noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
+    residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale)
+    noise = neighbourhood_noise(problem.weights, cells, local, residuals, draws, random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, local, noise, described, beyond)
@@ -158,7 +159,7 @@ def by_neighbourhood(
         "bandwidth": float(bandwidth), "bins": bins_asked(bins),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
-        "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),
+        "tested": noise.centres.size, "too_small": (~local.judged).sum(),
         "min_information": min_information, "draws": noise.plain.draws, "random_state": random_state,
     }  # fmt: skip
     return _result(problem, local, noise, table, settings, chosen.reason)
@@ -172,16 +173,17 @@ def _result(
     settings: dict[str, Any],
     reason: str,
 ) -> NeighbourhoodResult:
-    units, weight, tested = problem.pair.units, problem.weight(), noise.tested
-    gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
-    words = f"{reason} Features: {settings['features']}. "
-    if settings["tested"]:
+    units, weight, tested = problem.pair.units, problem.weight, noise.tested
+    gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual))
+    words, rows = f"{reason} Features: {settings['features']}. ", problem.pair.rows
+    centres, too_small = settings["tested"], settings["too_small"]
+    if centres:
         words += (
-            f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {tested.draws} "
+            f"The largest studentised gap of {centres:,} neighbourhoods was simulated {tested.draws} "
             f"times: p = (1 + {tested.exceedances}) / (1 + {tested.draws}). "
         )
-    words += f"{settings['too_small']:,} of {problem.pair.rows:,} neighbourhoods were too small to judge."
-    if settings["tested"] + settings["too_small"] < problem.pair.rows:
+    words += f"{too_small:,} of {rows:,} neighbourhoods were too small to judge."
+    if centres + too_small < rows:
         words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
     return NeighbourhoodResult(
         name="Calibration by neighbourhood",
@@ -191,7 +193,7 @@ def _result(
         table=table,
         settings=settings,
         extra={
-            "average": float(np.average(np.abs(local.gap), weights=weight)) * units.scale,
+            "average": np.average(np.abs(gap), weights=weight),
             "map": LocalMap(
                 problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight
             ),
@@ -207,11 +209,11 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
 
     Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.
     """
-    compared, weight, flips = problem.pair, problem.weight(), chosen.null == "residual"
-    own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
+    compared, predicted = problem.pair, problem.pair.predicted
+    own = (np.ones(compared.rows) if compared.weight is None else compared.weight) / problem.scale
     times = 1.0 if compared.count is None else compared.count
-    noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
-    mass, off = problem.sums((weight, weight * problem.residual()))[0].T
+    noise = times * (problem.residual**2 if chosen.null == "residual" else predicted * (1.0 - predicted))
+    mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)
     squares = squared.sums((noise * own**2,))[0, :, 0]
     usual = stretch = None
@@ -219,12 +221,12 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
         first, second = (
             np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second)
         )
-        usual = chosen.spread.at(compared.predicted, first, second) / problem.scale() ** 2
+        usual = chosen.spread.at(compared.predicted, first, second) / problem.scale**2
         usual = np.maximum(squares, squared.sums((usual,))[0, :, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     fourth, masses = noise * own**4, squares
     if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
-        even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
+        even = 0.25 * own**2
         fourth, masses = 4.0 * even**2, squared.sums((even,))[0, :, 0]
     powers = _squared(squared).sums((fourth,))[0, :, 0]
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -5,6 +5,7 @@ Two rows are neighbours when their scores fall in the same bin and their feature
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,19 +30,18 @@ Kernel = str | Callable[[Array, Array], Any]
 def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> Array:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
     columns = _columns(features, where, width)
+    remedies = {
+        "category": "one-hot encode it, or use kernel='group'",
+        "date": "turn it into a number of days",
+    }
     for words, each in columns.items():
-        if each.kind in {"category", "date"}:
-            hint = (
-                "one-hot encode it, or use kernel='group'"
-                if each.nominal
-                else "turn it into a number of days"
-            )
-            raise refusal("must hold numbers", where=words, got=f"its kind is {each.kind}", hint=hint)
+        if each.kind in remedies:
+            got, hint = f"its kind is {each.kind}", remedies[each.kind]
+            raise refusal("must hold numbers", where=words, got=got, hint=hint)
         hint = "fill in the missing values, or leave these rows out"
         refuse_rows(each.missing, "must not be missing", words, hint=hint)
         refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)
-    made = np.column_stack([each.values for each in columns.values()])
-    return np.ascontiguousarray(made, float)
+    return np.ascontiguousarray(np.column_stack([each.values for each in columns.values()]), float)
 
 
 def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
@@ -121,18 +121,25 @@ class Neighbourhoods:
     queries: tuple[Array, Array] | None
     device: str
 
+    @cached_property
     def weight(self) -> Array:
         """Weight of each row, of mean 1 so that no scale of weights matters."""
         first = self.pair.first
-        return np.ones(self.pair.rows) if first is None else first / self.scale()
+        return np.ones(self.pair.rows) if first is None else first / self.scale
 
+    @cached_property
     def scale(self) -> float:
         """The mean weight of a row."""
         return 1.0 if self.pair.first is None else float(self.pair.first.mean())
 
+    @cached_property
     def residual(self) -> Array:
         """Predicted minus observed."""
         return np.asarray(self.pair.predicted - self.pair.observed)
+
+    def gaps(self) -> Array:
+        """Kernel-weighted sums of the weight and of the residual around each query, (2, bandwidths, queries)."""
+        return np.moveaxis(self.sums((self.weight, self.weight * self.residual)), -1, 0)
 
     def weights(self, centres: Array, rows: Array) -> Array:
         """Weights of some rows around others by the kernel alone, (centres, rows)."""
@@ -229,21 +236,18 @@ def local_calibration_error(
         got = f"got a {type(queries).__name__}"
         with refusing("must be (probabilities, features)", where="'queries'", got=got):
             asked_prob, asked_features = queries
-    given = Given(y_true, y_prob, sample_weight, response)
-    target = target if response == "binary" else "auto"
+    given, binary = Given(y_true, y_prob, sample_weight, response), response == "binary"
     if kernel == "group":
         matrix, asked = group_matrix(features, asked_features)
     else:
-        matrix = feature_matrix(features)
-        asked = (
-            None if queries is None else feature_matrix(asked_features, "'queries' features", matrix.shape[1])
-        )
+        matrix, asked = feature_matrix(features), None
+        if queries is not None:
+            asked = feature_matrix(asked_features, "'queries' features", matrix.shape[1])
     matrix = given.kept_rows(matrix, "'features'")
-    pair = given.pair(target)
-    pooling = score_bins(pair, bins, strategy)
-    where = None
+    pair = given.pair(target if binary else "auto")
+    pooling, where = score_bins(pair, bins, strategy), None
     if asked is not None:
-        if response == "binary":
+        if binary:
             predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         else:
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
@@ -251,7 +255,7 @@ def local_calibration_error(
         where = (asked, bin_index(predicted, pooling.cells.edges))
     rows = pair, matrix, pooling.codes(), pooling.cells.edges
     problem = Neighbourhoods(*rows, bandwidths, kernel, not leave_one_out, where, device)
-    mass, gap = np.moveaxis(problem.sums((problem.weight(), problem.weight() * problem.residual())), -1, 0)
+    mass, gap = problem.gaps()
     error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
     error = error if signed else np.abs(error)
     if queries is None and given.kept is not None:  # rows of weight 0 have their place, as NaN
@@ -304,11 +308,9 @@ def average_local_calibration_error(
     0.5
     """
     error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
-    weighted = sample_weight is not None and options.get("queries") is None
-    known = np.ma.masked_invalid(error)
-    return _plain(
-        np.ma.filled(np.ma.average(known, axis=-1, weights=sample_weight if weighted else None), np.nan)
-    )
+    weight = sample_weight if options.get("queries") is None else None
+    average = np.ma.average(np.ma.masked_invalid(error), axis=-1, weights=weight)
+    return _plain(np.ma.filled(average, np.nan))
 
 
 def _plain(values: Array) -> float | Array:

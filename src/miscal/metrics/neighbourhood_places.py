@@ -44,16 +44,13 @@ def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool =
     """
     parts: list[Array] = []
     for each in encodings:
-        values = each.read(columns)
+        values, levels = each.read(columns), len(each.levels)
         if not each.nominal:
-            scaled, absent = each.scaled(values)
-            parts += [scaled, absent.astype(float)] if each.missing else [scaled]
-        elif (
-            len(each.levels) <= 2
-        ):  # one column of 0 and 1; an unseen level lies between, half a level from both
+            parts += each.scaled(values)[: 1 + each.missing]
+        elif levels <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
             parts.append(np.where(values < 0, 0.5, values))
         else:
-            parts += [0.5 * (values == level) for level in range(len(each.levels))]
+            parts += [0.5 * (values == level) for level in range(levels)]
     made = np.column_stack(parts)
     factor = made.shape[1] / len(encodings) if even else 1.0
     return made if factor == 1.0 else made * factor
@@ -77,9 +74,10 @@ def components(matrix: Array, wanted: int, weight: Array | None) -> tuple[Array,
     scaled = off if weight is None else off * weight[:, None]
     values, vectors = np.linalg.eigh(scaled.T @ off)
     leading = vectors[:, ::-1][:, :wanted]
-    largest = np.take_along_axis(leading, np.abs(leading).argmax(axis=0)[None, :], axis=0)
+    largest = leading[np.abs(leading).argmax(axis=0), np.arange(leading.shape[1])]
     held = np.maximum(values[::-1], 0.0)
-    share = float(held[:wanted].sum() / held.sum()) if held.sum() > 0 else 1.0
+    total = held.sum()
+    share = held[:wanted].sum() / total if total > 0 else 1.0
     return centre, np.ascontiguousarray(leading * np.where(largest < 0, -1.0, 1.0)), share
 
 
@@ -89,9 +87,8 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
         hint = "to use another map, give its coordinates as numbers"
         raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
     if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
-        raise refusal(
-            "needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'"
-        )
+        got, hint = "'reduce' is None", "use reduce='pca'"
+        raise refusal("needs a reduction", where="'dimensions'", got=got, hint=hint)
 
 
 def feature_map(
@@ -122,8 +119,8 @@ def feature_map(
         check_lengths({"the predictions": p.rows, "'columns'": len(made)})
         words = f"{made.shape[1]} given features"
         if scale == "standard":
-            mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T
-            made, words = (made - mean) / spread, words + ", standardised"
+            mean, spread = np.transpose([mean_and_spread(each.clip(*ENDS), weight) for each in made.T])
+            made, words = (made - mean) / spread, f"{words}, standardised"
     if reduce is not None:
         wanted = min(dimensions or TABULAR, made.shape[1])
         centre, directions, share = components(made, wanted, None)
@@ -136,11 +133,8 @@ def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, 
     """The columns, of categories the levels beyond the commonest taken together, and what is said of them."""
     common, rare = dict(columns), []
     for name, each in columns.items():
-        counts = (
-            np.bincount(each.values[each.values >= 0], minlength=len(each.levels))
-            if each.nominal
-            else np.empty(0)
-        )
+        known = each.values[each.values >= 0] if each.nominal else np.empty(0, np.int64)
+        counts = np.bincount(known, minlength=len(each.levels))
         if np.count_nonzero(counts) > MOST_LEVELS:
             kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
             place = np.full(len(each.levels) + 1, MOST_LEVELS)
@@ -148,9 +142,7 @@ def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, 
             levels = (*(each.levels[code] for code in kept), "the others")
             common[name] = replace(each, values=place[each.values], levels=levels)
             rare.append(name)
-    words = (
-        f"{len(columns)} columns ({', '.join(columns)})" if len(columns) <= 6 else f"{len(columns)} columns"
-    )
+    words = f"{len(columns)} columns" + (f" ({', '.join(columns)})" if len(columns) <= 6 else "")
     words += ", numbers standardised" if scale == "standard" else ", numbers as they are"
     if rare:
         words += f", levels of {', '.join(rare)} beyond the {MOST_LEVELS} commonest taken together"
@@ -175,46 +167,43 @@ def worst_table(
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
-    z, error, weight = local.z[centres], local.error[centres], problem.weight()
+    z, error = local.z[centres], local.error[centres]
+    weight, units = problem.weight, problem.pair.units
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
-        centre = int(centres[place])
-        cell = int(problem.cells[centre])
+        cell = problem.cells[centres[place]]
         inside = np.flatnonzero(problem.cells == cell)
         weights = problem.weights(centres[place : place + 1], inside)[0]
-        core = _core(weights, weight[inside])
+        share = weights * weight[inside]
+        core = _core(weights, share)
         if taken[inside[core]].any():
             continue
         taken[inside[core]] = True
         row = _row(problem, inside, weights, core, beyond)
         left, reach = abs(row.pop("deviations_beyond")) >= critical, critical * error[place]
         row |= {
-            "label": described(columns, inside, weights * weight[inside], weight),
-            "score_low": float(problem.edges[cell]),
-            "score_high": float(problem.edges[cell + 1]),
+            "label": described(columns, inside, share, weight),
+            "score_low": units.back(problem.edges[cell]),
+            "score_high": units.back(problem.edges[cell + 1]),
             "gap_low": row["gap"] - reach,
             "gap_high": row["gap"] + reach,
             "standard_error": error[place],
             "deviations": z[place],
             "p_adjusted": adjusted[place],
-            "centre": centre,
-            "specific": bool(left and adjusted[place] <= REAL),
+            "centre": centres[place],
+            "specific": left and adjusted[place] <= REAL,
         }
         found.append(row)
         if len(found) == LISTED:
             break
-    units = problem.pair.units
-    made = units.of_cells({name: [each[name] for each in found] for name in COLUMNS})
-    return Table(
-        made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")}
-    )
+    return Table(units.of_cells({name: [each[name] for each in found] for name in COLUMNS}))
 
 
-def _core(weights: Array, weight: Array) -> Array:
+def _core(weights: Array, share: Array) -> Array:
     """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
     order = np.argsort(-weights, kind="stable")
-    held = np.cumsum((weights * weight)[order])
+    held = np.cumsum(share[order])
     last = order[min(int(np.searchsorted(held, CORE * held[-1])), order.size - 1)]
     return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
@@ -225,12 +214,11 @@ def _row(
     pair = problem.pair.take(inside)
     first, second = (1.0 if each is None else each for each in (pair.first, pair.second))
     share, own = weights * first, weights**2 * second
-    mass = share.sum()
-    off, left = pair.predicted - pair.observed, beyond[inside] - pair.observed
-    noise = beyond[inside] * (1.0 - beyond[inside]) if pair.binary else left**2
-    variance = own @ noise
+    mass, expected = share.sum(), beyond[inside]
+    off, left = pair.predicted - pair.observed, expected - pair.observed
+    variance = own @ (expected * (1.0 - expected) if pair.binary else left**2)
     return {
-        "rows": int(near.sum() if pair.count is None else pair.count[near].sum()),
+        "rows": near.sum() if pair.count is None else pair.count[near].sum(),
         "effective_rows": mass**2 / own.sum(),
         "predicted": share @ pair.predicted / mass,
         "observed": share @ pair.observed / mass,
@@ -258,13 +246,13 @@ def _often(what: str, there: float, everywhere: float) -> tuple[float, str]:
 
 def _levels(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """By how much the share of the level that differs most does, and that in words."""
-    size = len(each.levels) + 1
-    codes = np.where(each.values < 0, size - 1, each.values)
-    there = np.bincount(codes[inside], share, size) / share.sum()
-    everywhere = np.bincount(codes, weight, size) / weight.sum()
+    missing = len(each.levels)
+    codes = np.where(each.values < 0, missing, each.values)
+    there = np.bincount(codes[inside], share, missing + 1) / share.sum()
+    everywhere = np.bincount(codes, weight, missing + 1) / weight.sum()
     # Of two levels that mirror each other the first.
     place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))
-    level = f"{each.name} {each.show(place if place < size - 1 else -1)}"
+    level = f"{each.name} {each.show(place if place < missing else -1)}"
     apart, words = _often(level, there[place], everywhere[place])
     return apart, level if there[place] >= 0.995 else words
 
@@ -273,13 +261,13 @@ def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[
     """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
     values, here, seen = each.values, each.values[inside], ~each.missing
     known = seen[inside]
-    gone_here, gone = (float(1.0 - w[there].sum() / w.sum()) for w, there in ((share, known), (weight, seen)))
+    everywhere = weight[seen].sum()
+    gone_here = 1.0 - share[known].sum() / share.sum()
+    gone = 1.0 - everywhere / weight.sum()
     if abs(gone_here - gone) >= max(LEAST, 0.5 * max(gone_here, gone)) or not known.any():
         return _often(f"{each.name} missing", gone_here, gone)
     low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
-    below, above = (
-        float(weight[beyond].sum() / weight[seen].sum()) for beyond in (values < low, values > high)
-    )
+    below, above = (weight[beyond].sum() / everywhere for beyond in (values < low, values > high))
     word = "middling"
     if below > 2.0 * above:
         word = "high"

@@ -13,6 +13,7 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.memory import DISTINCT, Walk, tally, walk
 from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
@@ -67,11 +68,11 @@ class Pooled:
     noise: Noise
     how: Judging
     tests: CellPValues
-    adjusted: np.ndarray
+    adjusted: Array
     summary: NullSummary
     level: float
     error: PooledError
-    drawn: np.ndarray | None = None
+    drawn: Array | None = None
 
     @property
     def rows(self) -> CellRows | None:
@@ -85,38 +86,37 @@ class Pooled:
 
     def cells(self, *, band: bool) -> Mapping[str, Any]:
         """What is said of the cells, by name; where rates of calibrated cells fall, their `band`, is simulated."""
-        sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
-        low, high = cell_gap_intervals(sums, self.how, judged, self.level)
-        low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
-        error, band_low, band_high = (
-            consistency_band(sums, self.how) if band else np.full((3, low.size), np.nan)
-        )
-        detectable = minimum_detectable_gap(error, judged, self.level)
+        sums, made, level = self.sums, self.tally, self.level
+        judged = max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
+        low, high = cell_gap_intervals(sums, self.how, judged, level)
+        low, high = agreeing(low, high, made.gap, self.adjusted, level)
+        unknown = np.full((3, low.size), np.nan)
+        error, band_low, band_high = consistency_band(sums, self.how) if band else unknown
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = sums.predicted / sums.observed
-        made = {
-            **_places(self.tally.cells, self.noise.units),
-            "rows": self.tally.counts,
+        columns = {
+            **_places(made.cells, self.noise.units),
+            "rows": made.counts,
             "weight": sums.weight,
-            "predicted": self.tally.mean_predicted,
-            "observed": self.tally.mean_observed,
+            "predicted": made.mean_predicted,
+            "observed": made.mean_observed,
             "ratio": ratio,
-            "gap": self.tally.gap,
+            "gap": made.gap,
             "gap_low": low,
             "gap_high": high,
             "error": error,
             "band_low": band_low,
             "band_high": band_high,
-            "events_off": self.tally.events_off,
-            "detectable": detectable,
+            "events_off": made.events_off,
+            "detectable": minimum_detectable_gap(error, judged, level),
             "p_value": self.tests.p_value,
             "p_adjusted": self.adjusted,
             "method": self.tests.method.tolist(),
         }
-        return made if self.noise.binary else self.noise.units.of_cells(made)
+        return columns if self.noise.binary else self.noise.units.of_cells(columns)
 
     def settings(
-        self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int
+        self, bins: Any, target: str, strategy: str = "quantile", norm: Norm = "l1"
     ) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
@@ -125,7 +125,7 @@ class Pooled:
             "norm": norm,
             "target": target,
             "null": self.noise.null,
-            "random_state": random_state,
+            "random_state": self.how.random_state,
         }
 
     def result(
@@ -145,12 +145,11 @@ class Pooled:
         A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
         summary, units = self.summary, self.noise.units
-        numbers = summary.numbers(units.scale)
-        more = dict(extra)
-        made = f"{self.noise.reason} {summary.draws} draws."
+        numbers, more, draws = summary.numbers(units.scale), dict(extra), summary.draws
+        made = f"{self.noise.reason} {draws} draws."
         if "few events" in summary.method:
             made += " Cells of few events are drawn from the predictions."
-        draws, bound = summary.draws, summary.draws and summary.exceedances == 0
+        bound = draws > 0 == summary.exceedances
         if tested is not None:
             draws, bound = tested.draws, tested.bound
             numbers["p_value"] = tested.p_value
@@ -203,11 +202,11 @@ def pooled_of(
     sums = noise.sums(made)
     stretch = None if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
-    drawn = (
-        drawn_tests(sums, of_levels(sums, error, binary=noise.spread is None), how, draws) if levels else None
-    )
-    # The first of the tests is the error itself.
-    summary = aggregate_null(sums, error, how, draws, None if drawn is None else drawn[:-1, 0])
+    drawn = first = None
+    if levels:
+        drawn = drawn_tests(sums, of_levels(sums, error, binary=noise.spread is None), how, draws)
+        first = drawn[:-1, 0]  # of the tests is the error itself
+    summary = aggregate_null(sums, error, how, draws, first)
     tests = cell_p_values(sums, how)
     return Pooled(made, sums, noise, how, tests, holm(tests.p_value), summary, level, error, drawn)
 
@@ -215,7 +214,7 @@ def pooled_of(
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
     """The rows sorted by cell, where small cells, clusters or flipped signs need them."""
     flips = noise.null == "residual"
-    if flips and pair.cluster is None and pair.count is not None and int(pair.count.sum()) > MOST_TRIALS:
+    if flips and pair.cluster is None and pair.count is not None and pair.count.sum() > MOST_TRIALS:
         return None
     needed = sums.counts <= EXACT_ROWS
     if sums.weighted:
@@ -236,36 +235,37 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
     places: dict[str, Any] = {"label": cells.labels()}
     if isinstance(cells, Ranges):
         missing = [np.nan] * cells.missing
-        places["low"] = np.concatenate([cells.edges[:-1], missing])
-        places["high"] = np.concatenate([cells.edges[1:], missing])
+        places["low"] = np.append(cells.edges[:-1], missing)
+        places["high"] = np.append(cells.edges[1:], missing)
     return places
 
 
 def walk_summary(
-    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0
+    pair: Pair, key: Array | None, noise: Noise, random_state: int = 0
 ) -> tuple[Walk, NullSummary]:
     """The walk along a key and how its range compares with noise."""
-    walked = walk(pair, key)
+    walked, clustered = walk(pair, key), pair.cluster is not None
     residual = pair.observed - pair.predicted
-    happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
+    happened = np.sum((1.0 if pair.second is None else pair.second) * residual * residual)
     events = walked.events if pair.weight is None and pair.binary else effective_events_of(pair)
-    needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
+    crowded, by_model = walked.distinct < DISTINCT, pair.binary and noise.null == "bernoulli"
+    needs_rows = clustered or crowded or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None
     # Few keys and many rows: the sums of each key are drawn, in place of every row.
-    few = walked.distinct < DISTINCT and pair.rows > MANY_ROWS and pair.binary and noise.null == "bernoulli"
-    if needs_rows and not few and (pair.count is None or pair.cluster is not None):
+    few = crowded and pair.rows > MANY_ROWS and by_model
+    if needs_rows and not few and (clustered or pair.count is None):
         # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
         keys, codes = np.unique(along, return_inverse=True)
         rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
-    elif needs_rows and pair.binary and noise.null == "bernoulli":
+    elif needs_rows and by_model:
         ties = _tied(pair, along)
     how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
     how = how if pair.count is None else replace(how, model_variance=False)
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
-def _tied(pair: Pair, key: np.ndarray) -> Sums | None:
+def _tied(pair: Pair, key: Array) -> Sums | None:
     """Sums per distinct key, in order: aggregated rows are drawn key by key in place of trial by trial."""
     values, codes = np.unique(key, return_inverse=True)
     if values.size > MOST_TRIALS // 10:
@@ -280,18 +280,19 @@ def worst_cell(found: Pooled) -> dict[str, Any]:
     bound = np.where(low > 0, low, np.where(high < 0, -high, 0.0)) * weight
     if not np.nanmax(bound, initial=0.0) > 0:
         bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
-    place = int(np.nanargmax(bound))
-    return {"where": str(table["label"][place]), "gap": float(table["gap"][place]), "cell": place}
+    place = np.nanargmax(bound)
+    return {"where": table["label"][place], "gap": table["gap"][place], "cell": place}
 
 
 # ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
 def levels_tested(found: Pooled) -> Omnibus:
     """Of cells that have no order."""
-    exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
+    sums, noise, drawn = found.sums, found.noise, found.drawn
+    exact = noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
-    tests, drawn = of_levels(found.sums, found.error, binary=found.noise.spread is None), found.drawn
+    tests = of_levels(sums, found.error, binary=noise.spread is None)
     if drawn is None:
-        drawn = drawn_tests(found.sums, tests, found.how, draws_for(found.sums.rows.size))
+        drawn = drawn_tests(sums, tests, found.how, draws_for(sums.rows.size))
     return omnibus([*tests], drawn, known)
 
 
@@ -299,7 +300,7 @@ def along_tested(
     found: Pooled,
     grid: Tally,
     kuiper: float,
-    rows: tuple[Pair, np.ndarray] | None = None,
+    rows: tuple[Pair, Array] | None = None,
     *,
     scored: bool = False,
 ) -> Omnibus:
@@ -313,45 +314,43 @@ def along_tested(
     cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
     filled = np.flatnonzero(grid.weight > 0)
     pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
+    sums = pieces.sums
     if scored:
         tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
-        tests = of_variable(
-            pieces, missing=bool(fine.missing and grid.counts[-1]), binary=found.noise.spread is None
-        )
+        missing = bool(fine.missing and grid.counts[-1])
+        tests = of_variable(pieces, missing=missing, binary=found.noise.spread is None)
     how = replace(found.how, rows=None)
     if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes()]
-        how = replace(how, rows=rows_of_cells(codes, pieces.sums.rows.size, pair))
+        how = replace(how, rows=rows_of_cells(codes, sums.rows.size, pair))
     if how.stretch is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
-        size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
+        size = np.diff(np.append(pieces.starts, sums.rows.size))
         how = replace(how, stretch=np.repeat(how.stretch[found.sums.weight > 0.0], size))
     known = []
-    total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
+    total = effective_events(sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
-        known = [
-            kuiper,
-            *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic)),
-        ]
-    return omnibus([*tests], drawn_tests(pieces.sums, tests, how, DRAWS), known)
+        known = [test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic)]
+        known.insert(0, kuiper)
+    return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
 
 
-def grid_of(found: Pooled, pair: Pair, values: np.ndarray, *, scored: bool = False) -> Tally:
+def grid_of(found: Pooled, pair: Pair, values: Array, *, scored: bool = False) -> Tally:
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
     cells: Any = found.tally.cells
     fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
-    return tally(pair, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
+    return tally(pair, BinPooling(np.ascontiguousarray(values, float), fine))
 
 
-def fine_edges(pair: Pair, values: np.ndarray, edges: np.ndarray, *, scored: bool) -> np.ndarray:
+def fine_edges(pair: Pair, values: Array, edges: Array, *, scored: bool) -> Array:
     """Edges of a fine grid: of probabilities always the same and those of the bins, else by rank."""
     return np.unique(np.append(GRID, edges)) if scored and pair.binary else grid_edges(values, edges)
 
 
-def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def grid_edges(values: Array, edges: Array) -> Array:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_GRIDDED)]

@@ -14,9 +14,11 @@ from miscal.data.checks import number, refuse_rows, truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels import variation
 from miscal.kernels.threads import over_blocks
+from miscal.metrics.score_errors import span_of
 from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import Bins, edges_for
 
@@ -27,18 +29,18 @@ CALL_VALUES = 1 << 22  # probabilities handed to a callable at a time: 32 MiB
 Variation = str | Callable[[np.ndarray], Any]
 
 
-def entropy(shares: np.ndarray) -> np.ndarray:
+def entropy(shares: Array) -> Array:
     """-Σ p log_K p over the last axis, in [0, 1]; 0 log 0 = 0.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
     [0.0, 1.0]
     """
     positive = np.where(shares > 0.0, shares, 1.0)
-    total = -(shares * np.log(positive)).sum(axis=-1) / np.log(shares.shape[-1])
-    return np.asarray(np.clip(total, 0.0, 1.0))
+    total: Array = -(shares * np.log(positive)).sum(axis=-1) / np.log(shares.shape[-1])
+    return np.clip(total, 0.0, 1.0)
 
 
-def confidence(shares: np.ndarray) -> np.ndarray:
+def confidence(shares: Array) -> Array:
     """The first rank's share; for a prediction that is its largest probability.
 
     >>> confidence(np.array([[0.3, 0.7]])).tolist()
@@ -47,29 +49,30 @@ def confidence(shares: np.ndarray) -> np.ndarray:
     return shares[..., 0]
 
 
-def variation_ratio(shares: np.ndarray) -> np.ndarray:
+def variation_ratio(shares: Array) -> Array:
     """Wilcox's variation ratio K/(K-1)·(1 - max p), in [0, 1].
 
     >>> variation_ratio(np.array([[0.6, 0.25, 0.1, 0.05]])).round(7).tolist()
     [0.5333333]
     """
     classes = shares.shape[-1]
-    return np.asarray(np.minimum(classes / (classes - 1.0) * (1.0 - shares.max(axis=-1)), 1.0))
+    scaled: Array = classes / (classes - 1.0) * (1.0 - shares.max(axis=-1))
+    return np.clip(scaled, None, 1.0)
 
 
-def qualitative_variation(shares: np.ndarray) -> np.ndarray:
+def qualitative_variation(shares: Array) -> Array:
     """Index of qualitative variation K/(K-1)·(1 - Σ p²), in [0, 1].
 
     >>> qualitative_variation(np.array([[0.6, 0.25, 0.1, 0.05]])).round(7).tolist()
     [0.7533333]
     """
     classes = shares.shape[-1]
-    scaled = classes / (classes - 1.0) * (1.0 - (shares * shares).sum(axis=-1))
-    return np.asarray(np.clip(scaled, 0.0, 1.0))
+    scaled: Array = classes / (classes - 1.0) * (1.0 - (shares * shares).sum(axis=-1))
+    return np.clip(scaled, 0.0, 1.0)
 
 
 # In the order of the kernels' codes 0, 1, 2, 3.
-NAMED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+NAMED: dict[str, Callable[[Array], Array]] = {
     "entropy": entropy,
     "confidence": confidence,
     "variation_ratio": variation_ratio,
@@ -80,79 +83,82 @@ GIVEN = -1
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of variation: its name, the kernels' code for it (-1: a callable), and the function itself."""
+    """A measure of variation: its name, the kernels' code for it (-1: a callable), and the function itself.
+
+    corrected : whether frequencies are freed of their bias
+    """
 
     name: str
     kind: int
-    function: Callable[[np.ndarray], Any]
+    function: Callable[[Array], Any]
+    corrected: bool = False
 
-    def __call__(self, shares: np.ndarray) -> np.ndarray:
+    def __call__(self, shares: Array) -> Array:
         """Variation over the last axis of an array of any shape."""
         if self.kind != GIVEN:
             return np.asarray(self.function(shares))
-        flat = np.ascontiguousarray(shares, dtype=np.float64).reshape(-1, shares.shape[-1])
+        flat = np.ascontiguousarray(shares, float).reshape(-1, shares.shape[-1])
         values, where = np.asarray(self.function(flat)), "the callable 'variation'"
         if values.shape != (flat.shape[0],) or values.dtype.kind not in "fiu":
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
             raise refusal("must return one number a row", where=where, got=got)
         what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
         refuse_rows(~np.isfinite(values), what, where, values, hint)
-        return values.astype(np.float64).reshape(shares.shape[:-1])
+        return values.astype(float).reshape(shares.shape[:-1])
 
-    def slope(self, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
+    def of_frequencies(self, shares: Array, size: Array) -> Array:
+        """The variation of frequencies; if corrected freed of the bias that comes from estimating them on `size` rows.
+
+        Entropy: Miller and Madow's (m - 1)/(2 n ln K) is added, m the ranks that occurred. Qualitative variation: times
+        n/(n - 1), which is exact. Confidence is linear and has no bias. The others have no known correction.
+        """
+        plain, rows = self(shares), np.maximum(size, 1.0)
+        if self.corrected and self.name == "entropy":
+            occurred = np.count_nonzero(shares > 0.0, axis=-1)
+            return np.asarray(plain + (occurred - 1.0) / (2.0 * rows * np.log(shares.shape[-1])))
+        if self.corrected and self.name == "qualitative_variation":
+            return plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0)
+        return plain
+
+    def slope(self, shares: Array, size: Array) -> Array:
         """First-order effect of each share on the variation, (bins, K); up to a constant over the ranks of a bin.
 
         The entropy's slope is infinite at 0: a share is taken as at least half a row of `size`.
         """
         classes = shares.shape[-1]
+        unit, scale = np.eye(classes), -classes / (classes - 1.0)
         if self.kind == GIVEN:
-            step = 1e-6 * np.eye(classes)
+            step = 1e-6 * unit
             rise = [self(each + step) - self(np.maximum(each - step, 0.0)) for each in shares]
-            reach = 1e-6 + np.minimum(shares, 1e-6)
-            return np.asarray(np.stack(rise) / reach)
-        if self.name == "entropy":
-            return np.asarray(-np.log(np.maximum(shares, 0.5 / size[:, np.newaxis])) / np.log(classes))
-        if self.name == "confidence":
-            return np.eye(classes)[np.zeros(len(shares), np.int64)]
-        scale = -classes / (classes - 1.0)
-        if self.name == "variation_ratio":
-            return np.asarray(scale * np.eye(classes)[shares.argmax(axis=1)])
-        return np.asarray(2.0 * scale * shares)
+            slopes = rise / (1e-6 + np.minimum(shares, 1e-6))
+        elif self.name == "entropy":
+            least = 0.5 / size[:, np.newaxis]
+            slopes = -np.log(np.maximum(shares, least)) / np.log(classes)
+        elif self.name == "confidence":
+            slopes = np.broadcast_to(unit[0], shares.shape)
+        elif self.name == "variation_ratio":
+            slopes = scale * unit[shares.argmax(axis=1)]
+        else:
+            slopes = 2.0 * scale * shares
+        return np.asarray(slopes)
 
 
-def measure_of(variation: Any) -> Measure:
-    """The measure that a name or a callable stands for."""
+def measure_of(variation: Any, bias_correction: Any = False) -> Measure:
+    """The measure that a name or a callable stands for; a correction that does not exist is refused."""
     if isinstance(variation, str) and variation in NAMED:
-        return Measure(variation, list(NAMED).index(variation), NAMED[variation])
-    if callable(variation):
-        return Measure(getattr(variation, "__name__", "variation"), GIVEN, variation)
-    what = "must be the name of a measure of variation or a callable"
-    raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=nearest(str(variation), NAMED))
-
-
-def bias_corrected(measure: Measure, plain: np.ndarray, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The variation of frequencies freed of the bias that comes from estimating them on `size` rows.
-
-    Entropy: Miller and Madow's (m - 1)/(2 n ln K) is added, m the ranks that occurred. Qualitative variation: times
-    n/(n - 1), which is exact. Confidence is linear and has no bias. The others have no known correction.
-    """
-    rows = np.maximum(size, 1.0)
-    if measure.name == "entropy":
-        occurred = (shares > 0.0).sum(axis=-1)
-        return np.asarray(plain + (occurred - 1.0) / (2.0 * rows * np.log(shares.shape[-1])))
-    if measure.name == "qualitative_variation":
-        return plain * np.where(rows > 1.0, rows / np.maximum(rows - 1.0, 1e-9), 1.0)
-    return plain
-
-
-def check_correction(measure: Measure, bias_correction: Any) -> bool:
-    """Refuse a correction that does not exist."""
+        name, kind, function = variation, list(NAMED).index(variation), NAMED[variation]
+    elif callable(variation):
+        name, kind, function = getattr(variation, "__name__", "variation"), GIVEN, variation
+    else:
+        what = "must be the name of a measure of variation or a callable"
+        hint = nearest(str(variation), NAMED)
+        raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=hint)
     truth("bias_correction", bias_correction)
-    if bias_correction and (measure.kind == GIVEN or measure.name == "variation_ratio"):
+    if bias_correction and (kind == GIVEN or name == "variation_ratio"):
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
-        raise refusal(what, where="'bias_correction'", got=f"'variation' is {measure.name}", hint=hint)
-    return bool(bias_correction)
+        raise refusal(what, where="'bias_correction'", got=f"'variation' is {name}", hint=hint)
+    return Measure(name, kind, function, bool(bias_correction))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +177,14 @@ class RankSums:
     first_rank_gap : (bins,), mean first probability minus frequency of the first rank
     """
 
-    edges: np.ndarray
-    rows: np.ndarray
-    weight: np.ndarray
-    size: np.ndarray
-    predicted: np.ndarray
-    observed: np.ndarray
-    mean_variation: np.ndarray
-    first_rank_gap: np.ndarray
+    edges: Array
+    rows: Array
+    weight: Array
+    size: Array
+    predicted: Array
+    observed: Array
+    mean_variation: Array
+    first_rank_gap: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +193,8 @@ class Ranked:
 
     predictions: Predictions
     measure: Measure
-    edges: np.ndarray
-    values: np.ndarray  # variations of all rows where they had to be computed first, else empty
+    edges: Array
+    values: Array  # variations of all rows where they had to be computed first, else empty
 
 
 def ranked(
@@ -202,9 +208,8 @@ def ranked(
     given = measure.kind == GIVEN
     bare = Ranked(predictions, measure, np.array([0.0, 1.0]), NO_VALUES)
     values = row_variations(bare) if given or strategy == "quantile" else NO_VALUES
-    low, high = (1.0 / predictions.n_classes if measure.function is confidence else 0.0), 1.0
-    if given:
-        low, high = float(values.min()), float(values.max())
+    low = 1.0 / predictions.n_classes if measure.function is confidence else 0.0
+    low, high = span_of(values) if given else (low, 1.0)
     if range is not None:
         if np.shape(range) != (2,):
             raise refusal("must be (low, high)", where="'range'", got=f"it is {range!r}")
@@ -214,7 +219,7 @@ def ranked(
     return replace(bare, edges=edges, values=values if given else NO_VALUES)
 
 
-def row_variations(rows: Ranked) -> np.ndarray:
+def row_variations(rows: Ranked) -> Array:
     """The variation of every row."""
     many = rows.predictions.rows
     if rows.measure.kind != GIVEN:
@@ -225,7 +230,7 @@ def row_variations(rows: Ranked) -> np.ndarray:
     return np.concatenate([rows.measure(block.shares) for block in blocks])
 
 
-def group_residuals(rows: Ranked) -> np.ndarray:
+def group_residuals(rows: Ranked) -> Array:
     """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
     p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_pair(rows.predictions)
     group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
@@ -238,20 +243,20 @@ def group_residuals(rows: Ranked) -> np.ndarray:
         apart[number, each.rank] += 1.0
         times = weight[start : start + step] if weight.size else np.ones(number.size)
         place = group[start : start + step] * bins + each.place
-        total += sparse.csr_array((times, (place, number)), (total.shape[0], number.size)) @ apart
+        total += sparse.csr_array((times, (place, number)), (len(total), number.size)) @ apart
     return total.reshape(-1, bins, p.n_classes)
 
 
 class RankedRows(NamedTuple):
     """Some rows: their variation, probabilities from the largest to the smallest (n, K), rank of what occurred, bin."""
 
-    values: np.ndarray
-    shares: np.ndarray
-    rank: np.ndarray
-    place: np.ndarray
+    values: Array
+    shares: Array
+    rank: Array
+    place: Array
 
 
-def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, kept: bool = True) -> RankedRows:
+def ranked_rows(rows: Ranked, start: int, stop: int, *sums: Array, kept: bool = True) -> RankedRows:
     """Rows from start to stop, without shares and ranks where these are not kept.
 
     sums : weights, and the counts, limbs and sums that the kernel adds to
@@ -262,9 +267,8 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: np.ndarray, kept: bo
     outcome, classes = p.outcome[start:stop], p.n_classes
     size = outcome.size
     values = rows.values[start:stop] if rows.values.size else np.zeros(size)
-    made = RankedRows(
-        values, np.empty((size * kept, classes)), np.empty(size * kept, np.int64), np.empty(size, np.int32)
-    )
+    shares = np.empty((size * kept, classes))
+    made = RankedRows(values, shares, np.empty(size * kept, np.int64), np.empty(size, np.int32))
     variation.rank_rows(
         p.probability.reshape(p.rows, -1)[start:stop], outcome, rows.measure.kind, variation.sorting_network(classes),
         edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
@@ -294,7 +298,7 @@ def rank_sums(rows: Ranked) -> RankSums:
     return RankSums(rows.edges, count, weight[:, 0], size, predicted, observed, variations, gap)
 
 
-def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> tuple[np.ndarray, ...]:
+def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> tuple[Array, ...]:
     """Weight of each rank, sums, rows, and sum of squared weights."""
     bins, columns = rows.edges.size - 1, rows.predictions.n_classes + 1
     counts, whole = np.zeros((bins, columns - 1)), weights.whole

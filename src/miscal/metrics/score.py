@@ -9,6 +9,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.memory import Walk
 from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
 from miscal.inference.omnibus import Omnibus
@@ -66,11 +67,10 @@ def by_score(
     """
     check_seed(random_state)
     compared = pair(p, target)
-    found = pooled(
-        compared, score_bins(compared, bins, strategy), norm=norm, null=null, random_state=random_state
-    )
-    settings = found.settings(bins, strategy, norm, compared.target, random_state)
-    walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
+    pooling = score_bins(compared, bins, strategy)
+    found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
+    settings = found.settings(bins, compared.target, strategy, norm)
+    walked = walk_summary(compared, None, found.noise, random_state)
     grid = grid_of(found, compared, compared.predicted, scored=True)
     tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), scored=True)
     return score_result(found, compared, walked, tested, settings)
@@ -88,7 +88,7 @@ def score_result(
     compared : the rows, or as many aggregated ones as tell their scores apart
     walked : the walk along the score, and how its range compares with noise
     """
-    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
+    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, settings["random_state"])}
     used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
@@ -97,26 +97,25 @@ def _extras(
     compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int
 ) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
-    walked, kuiper = along
-    units = noise.units
+    (walked, kuiper), units = along, noise.units
     scores, weight, events = losses.pooled_scores(compared)
     second = weight
-    if compared.second is not None and compared.weight is not None:
+    if compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
     variance = second * scores * (1.0 - scores)
-    if not noise.binary and noise.spread is not None:
-        variance = noise.spread.at(scores, weight, second)
     if noise.binary:
         made = _of_events(compared, noise, (scores, weight, events), random_state)
     else:
+        assert noise.spread is not None
+        variance = noise.spread.at(scores, weight, second)
         made = {"ratio": _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}}
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
     deviation = kuiper.noise_floor / RANGE_MEAN
     deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
     curve = cumulative_curve(scores, weight, events, variance, deviation)
     return made | {
-        "predicted": units.back(float(np.average(compared.predicted, weights=compared.first))),
-        "observed": units.back(float(events.sum() / weight.sum())),
+        "predicted": units.back(np.average(compared.predicted, weights=compared.first)),
+        "observed": units.back(events.sum() / weight.sum()),
         "kuiper": walked.range * units.scale,
         "kuiper_noise": {
             **_noise_of(kuiper, units.scale),
@@ -129,15 +128,14 @@ def _extras(
     }
 
 
-def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
-    """Running totals and the scores they are at, in units."""
-    made = curve | {name: (np.array(curve[name]) * units.scale).tolist() for name in ("y", "band")}
-    return made | {"score": units.back(np.array(curve["score"])).tolist()}
+def in_units(curve: dict[str, Array], units: Units) -> dict[str, list[float]]:
+    """Running totals and the scores they are at, in units, as plain lists."""
+    made = curve | {"score": units.back(curve["score"])}
+    made |= {name: curve[name] * units.scale for name in ("y", "band")}
+    return {name: values.tolist() for name, values in made.items()}
 
 
-def _of_events(
-    compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int
-) -> dict[str, Any]:
+def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> dict[str, Any]:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
     fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)
@@ -174,25 +172,31 @@ def _certain(compared: Pair) -> dict[str, int]:
     """
     times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
-    made = {"zero": zero, "zero_happened": zero & (compared.observed > 0), "one": one}
-    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~losses.has_log_odds(compared)}
-    return {name: int(times[rows].sum()) for name, rows in made.items()}
+    made = {
+        "zero": zero,
+        "zero_happened": zero & (compared.observed > 0),
+        "one": one,
+        "one_did_not": one & (compared.observed < 1),
+        "without_slope": zero | one,
+    }
+    return {name: times[rows].sum() for name, rows in made.items()}
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:
-    edges = np.linspace(*((0.0, 1.0) if compared.binary else span_of(compared.predicted)), HISTOGRAM + 1)
+    low, high = (0.0, 1.0) if compared.binary else span_of(compared.predicted)
+    edges = np.linspace(low, high, HISTOGRAM + 1)
     rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
     return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
 
 
 def cumulative_curve(
-    score: np.ndarray,
-    weight: np.ndarray,
-    events: np.ndarray,
-    variance: np.ndarray,
+    score: Array,
+    weight: Array,
+    events: Array,
+    variance: Array,
     deviation: float | None = None,
     points: int = POINTS,
-) -> dict[str, Any]:
+) -> dict[str, Array]:
     """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties.
 
     score, weight, events, variance : of rows, or of rows taken together, in the order of the score
@@ -202,18 +206,18 @@ def cumulative_curve(
     half-width of a pointwise band. The extremes are among the points.
     """
     if score.size == 0:
-        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
+        return dict.fromkeys(("x", "y", "score", "band"), np.zeros(1))
     running = np.cumsum(weight * score - events)
     ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
-    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
-    some = ends[np.unique(np.concatenate([some, extremes]))]
+    extremes = np.argmax(running[ends]), np.argmin(running[ends])
+    some = ends[np.unique(np.append(some, extremes))]
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
-    total = float(share[-1])
-    end = float(spread[-1]) / total if deviation is None else deviation
+    total, widest = share[-1], spread[-1]
+    end = widest / total if deviation is None else deviation
     return {
-        "x": [0.0, *(share[some] / total).tolist()],
-        "y": [0.0, *(running[some] / total).tolist()],
-        "score": [float(score[0]), *score[some].tolist()],
-        "band": [0.0, *(1.96 * end * spread[some] / max(float(spread[-1]), 1e-300)).tolist()],
+        "x": np.append(0.0, share[some] / total),
+        "y": np.append(0.0, running[some] / total),
+        "score": np.append(score[0], score[some]),
+        "band": np.append(0.0, 1.96 * end * spread[some] / max(widest, 1e-300)),
     }

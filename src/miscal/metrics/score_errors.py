@@ -12,6 +12,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import number
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
+from miscal.data.vectors import Array
 from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
 from miscal.engines.sums import NO_WEIGHT
 from miscal.kernels.classes import class_means
@@ -34,28 +35,33 @@ def score_bins(
     bins: Bins,
     strategy: str,
     range: tuple[float, float] = UNIT,  # noqa: A002
-    on: np.ndarray | None = None,
+    on: Array | None = None,
 ) -> BinPooling:
     """Rows pooled by bins of the prediction, or of other values given as `on`.
 
     Means that are no probabilities have no range of their own: bins of equal width are those of their smallest to
     their largest, and edges are in their units.
     """
-    values = pair.predicted if on is None else on
-    whole = isinstance(bins, (int, np.integer))
-    if pair.target in MEANS and on is None:
-        bins = bins if whole else pair.units.inside(given_edges(bins))
-        range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
-    low, high = (float(range[0]), float(range[1])) if on is None else span_of(on)
     own = on is None  # other values are cut as the paper cuts them
-    edges = edges_for(
-        values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own
-    )
+    values, whole = pair.predicted if on is None else on, numbered(bins)
+    low, high = float(range[0]), float(range[1])
+    if own and pair.target in MEANS:
+        bins = bins if whole else pair.units.inside(given_edges(bins))
+        low, high = pair.units.inside(np.array([low, high])).tolist()
+    if not own or (pair.target in MEANS and range == UNIT):
+        low, high = span_of(values)
+    weights: Any = {"weight": pair.weight, "count": pair.count, "apart": own}
+    edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), equal_width)
 
 
-def span_of(values: np.ndarray) -> tuple[float, float]:
+def numbered(bins: Bins) -> bool:
+    """Whether bins are given by their number, and not by their edges."""
+    return isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+
+
+def span_of(values: Array) -> tuple[float, float]:
     """Smallest and largest value."""
     return float(values.min()), float(values.max())
 
@@ -119,9 +125,8 @@ def expected_calibration_error(
 
 def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
     """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
-    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
-    whole = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
-    return max(int(bins), 0) if many and whole and strategy == "quantile" else 0  # type: ignore[arg-type]
+    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS and numbered(bins)
+    return max(int(bins), 0) if many and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
 def maximum_calibration_error(
@@ -160,7 +165,7 @@ def classwise_calibration_error(
     0.0
     """
     given = Given(y_true, y_prob, sample_weight)
-    p, whole = given.predictions, isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    p, whole = given.predictions, numbered(bins)
     if p.probability.ndim == 2 and p.weight is None and (strategy == "uniform" or not whole):
         low, high = (float(end) for end in range)
         edges = edges_for(np.empty(0), bins, strategy, low=low, high=high)
@@ -172,14 +177,14 @@ def classwise_calibration_error(
     return float(np.mean(errors))
 
 
-def _class_tally(p: Predictions, edges: np.ndarray, equal_width: bool) -> Tally:
+def _class_tally(p: Predictions, edges: Array, equal_width: bool) -> Tally:
     """Means of every class in the same bins, a class after the other; every row counts once.
 
     Memory is that of K times the bins for each block of rows, whatever their number.
     """
     bins = edges.size - 1
 
-    def work(start: int, stop: int) -> np.ndarray:
+    def work(start: int, stop: int) -> Array:
         result = np.zeros((p.n_classes, bins, 4), np.int64)
         class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
         return result
@@ -214,8 +219,9 @@ def groupwise_maximum_calibration_error(
     ... )
     0.15
     """
-    gaps, _ = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
-    return float(np.nanmax(np.abs(gaps))) if np.isfinite(gaps).any() else float("nan")
+    given = Given(y_true, y_prob, sample_weight)
+    gaps, _ = _group_gaps(given, groups, bins, strategy, min_count, target)
+    return float(np.fmax.reduce(np.abs(gaps), axis=None, initial=np.nan))
 
 
 def groupwise_expected_calibration_error(
@@ -242,24 +248,25 @@ def groupwise_expected_calibration_error(
     ... )
     0.15
     """
-    gaps, weight = _group_gaps(
-        Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target
-    )
+    given = Given(y_true, y_prob, sample_weight)
+    gaps, weight = _group_gaps(given, groups, bins, strategy, min_count, target)
     with np.errstate(invalid="ignore"):  # of groups without a row
         errors = aggregate(gaps, np.where(np.isfinite(gaps), weight, 0.0))
-    return float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
+    return float(np.nanmean(errors)) if np.isfinite(errors).any() else math.nan
 
 
 def _group_gaps(
     given: Given, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Array, Array]:
     """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
     pair = given.pair(target)
     levels, scores = field_pooling(groups, where="'groups'"), score_bins(pair, bins, strategy)
-    codes, shape = given.kept_rows(levels.level_codes, "'groups'"), (levels.cells.count, scores.cells.count)
-    tally = mean_tally(pair, LevelPooling(codes * shape[1] + scores.codes(), Numbered(shape[0] * shape[1])))
+    codes = given.kept_rows(levels.level_codes, "'groups'")
+    width = scores.cells.count
+    cells = Numbered(levels.cells.count * width)
+    tally = mean_tally(pair, LevelPooling(codes * width + scores.codes(), cells))
     gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
-    return gaps.reshape(shape), tally.weight.reshape(shape)
+    return gaps.reshape(-1, width), tally.weight.reshape(-1, width)
 
 
 def smooth_calibration_error(
@@ -299,11 +306,11 @@ def smooth_error(pair: Pair) -> float:
         steps = min(FINEST, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
 
 
-def residual_mass(pair: Pair, steps: int) -> np.ndarray:
+def residual_mass(pair: Pair, steps: int) -> Array:
     """The residual mass on a grid, per unit of weight."""
     weight = NO_WEIGHT if pair.first is None else pair.first
 
-    def work(start: int, stop: int) -> np.ndarray:
+    def work(start: int, stop: int) -> Array:
         result = np.zeros((steps + 1, 2))
         on_grid(pair.predicted[start:stop], pair.observed[start:stop], weight[start:stop], result)
         return result
@@ -339,10 +346,9 @@ def mean_kernel_calibration_error(
     number("bandwidth", bandwidth, 0.0, above=True)
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     residual = pair.predicted - pair.observed
-    total = float(pair.rows)
     if pair.first is not None:
         residual *= pair.first
-        total = float(pair.first.sum())
+    total = pair.rows if pair.first is None else float(pair.first.sum())
     energy = laplacian_energy(pair.predicted, residual, float(bandwidth))
     return math.sqrt(max(energy, 0.0)) / total
 

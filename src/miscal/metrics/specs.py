@@ -15,6 +15,7 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
+from miscal.data.vectors import Array
 from miscal.engines.memory import mean_tally, walk_range
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import step_down
@@ -25,7 +26,7 @@ from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
 from miscal.kernels.classes import class_residuals, draw_classes
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.arrays import Norm, aggregate, also_of_tables
+from miscal.metrics.arrays import aggregate, also_of_tables
 from miscal.metrics.field import by_field
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.pooled import DRAWS
@@ -34,7 +35,7 @@ from miscal.metrics.score_errors import score_bins
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
-from miscal.pairs import checked_events, outcome_pair, pair
+from miscal.pairs import Pair, checked_events, outcome_pair, pair
 from miscal.results import Result, Table
 
 
@@ -113,7 +114,6 @@ def _opened(
     from miscal.engines.roles import Roles
     from miscal.engines.source import opened
 
-    path = isinstance(data, (str, PathLike))
     named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
     missing = [name for name, column in named.items() if column is None]
     if missing:
@@ -126,7 +126,7 @@ def _opened(
     probability = one_prediction(options.get("probability"), prediction, options.get("response", "binary"))
     roles = Roles(**options | {"probability": probability})
     source = opened(data, memory)
-    in_memory = memory is None and source.rows is not None and not path
+    in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
     limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
     return source, roles, gather(source, roles, columns, limit=limit)
 
@@ -140,8 +140,9 @@ def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, row
     found = of_all_rows(made, rows.predictions, source, rows.roles or roles)
     if found is not None:
         return found
-    words = f" Of a sample of {rows.predictions.rows:,} of {rows.rows:,} rows, drawn with equal chance."
-    sizes = {"sample_rows": rows.predictions.rows, "table_rows": rows.rows}
+    sample, every = rows.predictions.rows, rows.rows
+    words = f" Of a sample of {sample:,} of {every:,} rows, drawn with equal chance."
+    sizes = {"sample_rows": sample, "table_rows": every}
     return replace(made, method=made.method + words, settings={**made.settings, **sizes})
 
 
@@ -186,8 +187,8 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
         raise refusal("must be Score(...)", where="'spec'", got=repr(spec), hint=hint)
     pools = _pools(checked_events(p, "by_class"), spec)
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
-    errors = pools.errors(pools.apart, spec.norm)
-    drawn = _drawn_errors(pools, noise, spec)
+    errors = pools.errors(pools.apart)
+    drawn = pools.drawn_errors(noise)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
@@ -210,30 +211,61 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """How rows are pooled for every class: what the cells are, and the cell of each row and class (n, K).
+    """How rows are pooled for every class by a spec: what the cells are, and the cell of each row and class (n, K).
 
     weight, predicted, observed, apart : Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells
         have weight 0
     """
 
     predictions: Predictions
+    spec: Any
     cells: list[Any]
-    codes: np.ndarray
-    weight: np.ndarray
-    predicted: np.ndarray
-    observed: np.ndarray
-    apart: np.ndarray
+    codes: Array
+    weight: Array
+    predicted: Array
+    observed: Array
+    apart: Array
 
-    def errors(self, apart: np.ndarray, norm: Norm) -> np.ndarray:
+    def errors(self, apart: Array) -> Array:
         """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
-        return aggregate(apart / np.where(self.weight > 0, self.weight, 1.0), self.weight, norm)
+        gaps = apart / np.where(self.weight > 0, self.weight, 1.0)
+        return aggregate(gaps, self.weight, self.spec.norm)
 
-    @property
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The probabilities (n, K) and outcomes."""
+    def matrix(self) -> Array:
+        """The probabilities, (n, K)."""
         probability = self.predictions.probability
-        matrix = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
-        return matrix, self.predictions.outcome
+        return probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
+
+    def drawn_errors(self, noise: Noise) -> Array:
+        """Errors of all classes in draws under the null, (draws, K)."""
+        matrix, weights = self.matrix(), outcome_pair(self.predictions)
+        draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // weights.rows)))
+        if noise.null == "residual":
+            return self._flipped_errors(matrix, weights, draws)
+        seed = seed_of(self.spec.random_state)
+        weight = NO_WEIGHT if weights.first is None else weights.first
+
+        def work(start: int, stop: int) -> Array:
+            out = np.zeros((stop - start, *self.weight.shape))
+            draw_classes(matrix, weight, self.codes, start, seed, out)
+            return self.errors(self.predicted - out)
+
+        return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
+
+    def _flipped_errors(self, matrix: Array, weights: Pair, draws: int) -> Array:
+        """Errors of residuals with random signs, one a cluster and the same for all classes."""
+        shape = self.weight.shape
+        group = flip_groups(weights.rows, weights.cluster, self.weight.size)
+        residual = np.zeros((int(group.max()) + 1, *shape))
+        outcome, weight = weights.observed, flipped_weight(weights)
+        class_residuals(matrix, outcome, weight, self.codes, group, residual)
+        flat = residual.reshape(len(residual), -1)
+        random = np.random.default_rng(self.spec.random_state)
+        parts = []
+        for first in range(0, draws, DRAWS_A_BLOCK):
+            signs = random.integers(0, 2, size=(min(DRAWS_A_BLOCK, draws - first), len(flat))) * 2.0 - 1.0
+            parts.append(self.errors((signs @ flat).reshape(-1, *shape)))
+        return np.concatenate(parts)
 
 
 def _pools(p: Predictions, spec: Any) -> Pools:
@@ -244,57 +276,27 @@ def _pools(p: Predictions, spec: Any) -> Pools:
         pools.append(score_bins(compared, spec.bins, spec.strategy))
         codes[:, k] = pools[k].codes()
         tallies.append(mean_tally(compared, pools[k]))
-    sums = np.zeros((4, p.n_classes, max(each.counts.size for each in tallies)))
+    sums = np.zeros((4, p.n_classes, max(each.cells.count for each in pools)))
     for k, each in enumerate(tallies):
-        sums[:, k, : each.counts.size] = each.weight, each.predicted, each.observed, each.events_off
-    return Pools(p, [each.cells for each in pools], codes, *sums)
+        sums[:, k, : each.cells.count] = each.weight, each.predicted, each.observed, each.events_off
+    return Pools(p, spec, [each.cells for each in pools], codes, *sums)
 
 
-def _drawn_errors(pools: Pools, noise: Noise, spec: Any) -> np.ndarray:
-    """Errors of all classes in draws under the null, (draws, K)."""
-    p, (matrix, _) = pools.predictions, pools.rows
-    draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
-    if noise.null == "residual":
-        return _flipped_errors(pools, spec, draws)
-    seed, first = seed_of(spec.random_state), outcome_pair(p).first
-    weight = NO_WEIGHT if first is None else first
-
-    def work(start: int, stop: int) -> np.ndarray:
-        out = np.zeros((stop - start, *pools.weight.shape))
-        draw_classes(matrix, weight, pools.codes, start, seed, out)
-        return pools.errors(pools.predicted - out, spec.norm)
-
-    return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
-
-
-def _flipped_errors(pools: Pools, spec: Any, draws: int) -> np.ndarray:
-    """Errors of residuals with random signs, one a cluster and the same for all classes."""
-    p, shape = pools.predictions, pools.weight.shape
-    group = flip_groups(p.rows, p.cluster, pools.weight.size)
-    residual = np.zeros((int(group.max()) + 1, *shape))
-    class_residuals(*pools.rows, flipped_weight(outcome_pair(p)), pools.codes, group, residual)
-    flat = residual.reshape(residual.shape[0], -1)
-    random = np.random.default_rng(spec.random_state)
-    parts = []
-    for first in range(0, draws, DRAWS_A_BLOCK):
-        signs = random.integers(0, 2, size=(min(DRAWS_A_BLOCK, draws - first), flat.shape[0])) * 2.0 - 1.0
-        parts.append(pools.errors((signs @ flat).reshape(-1, *shape), spec.norm))
-    return np.concatenate(parts)
-
-
-def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise) -> Table:
-    p, classes, judged = pools.predictions, np.arange(len(errors)), np.ones(len(errors), bool)
+def _table(pools: Pools, errors: Array, drawn: Array, noise: Noise) -> Table:
+    p, classes = pools.predictions, np.arange(len(errors))
     weight, outcomes = pools.weight.sum(axis=1), pools.observed.sum(axis=1)
     predicted, observed = pools.predicted.sum(axis=1) / weight, outcomes / weight
+    judged = classes >= 0
     if noise.null == "residual":  # random signs say nothing of a class with fewer than 25 expected outcomes
-        size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
+        size = p.rows if p.weight is None else p.weight.sum() ** 2 / (p.weight**2).sum()
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(pools.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
     p_value = np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan)
     adjusted = np.full(len(errors), np.nan)
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
-    columns: dict[str, Any] = {
+    worst_off, worst_weight = pools.apart[classes, worst], pools.weight[classes, worst]
+    columns = {
         "class": [str(name) for name in p.classes],
         "outcomes": outcomes,
         "predicted": predicted,
@@ -305,7 +307,7 @@ def _table(pools: Pools, errors: np.ndarray, drawn: np.ndarray, noise: Noise) ->
         "p_value": p_value,
         "p_adjusted": adjusted,
         "worst": [cells.labels()[place] for cells, place in zip(pools.cells, worst, strict=True)],
-        "worst_gap": pools.apart[classes, worst] / np.maximum(pools.weight[classes, worst], math.ulp(0.0)),
+        "worst_gap": worst_off / np.maximum(worst_weight, math.ulp(0.0)),
         "kuiper": [walk_range(pair(p, k)) for k in range(p.n_classes)],
     }
     return Table(columns)

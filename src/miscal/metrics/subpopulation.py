@@ -10,6 +10,7 @@ import numpy as np
 from miscal.data.checks import check_seed, whole
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference import maxima
 from miscal.inference.aggregates import RANGE_MEAN
@@ -42,7 +43,7 @@ class SubpopulationResult(Result):
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        worst, tested = self.extra["worst"][0], int(self.settings["tested"])
+        worst, tested = self.extra["worst"][0], self.settings["tested"]
         size = f"{self.beside_noise('Multi-calibration error')}."
         parts = [self._opening(worst, tested), self._belief(worst, tested), size, self._missed(worst)]
         return " ".join(part for part in parts if part)
@@ -53,25 +54,25 @@ class SubpopulationResult(Result):
         where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
         if tested == 1:
             return f"Only the full population could be judged: {excess(worst)} ({means})."
-        if not math.isnan(self.p_value) and self.p_value > REAL:
+        if self.p_value > REAL:
             return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
         return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
 
     def _missed(self, worst: dict[str, Any]) -> str:
         """What a search that found nothing could have found."""
         least = worst["detectable"]
-        if math.isnan(self.p_value) or self.p_value <= REAL or math.isnan(least):
+        if not self.p_value > REAL or math.isnan(least):
             return ""
         return f"In a subpopulation like the worst a Kuiper error of {least:.3g} would be found 4 times in 5."
 
     def _belief(self, worst: dict[str, Any], tested: int) -> str:
-        text = f"Its range is {worst['deviations']:.1f} standard deviations"
-        if math.isnan(self.extra["null_mean"]):
-            return f"{text}; {self.extra['no_p_value']}."
+        text, extra = f"Its range is {worst['deviations']:.1f} standard deviations", self.extra
+        if math.isnan(extra["null_mean"]):
+            return f"{text}; {extra['no_p_value']}."
         what = f"the largest of all {tested:,}" if tested > 1 else "it"
         compared = (
-            f", where {what} would be {self.extra['null_mean']:.1f} on average for calibrated predictions and pass "
-            f"{self.extra['null_critical']:.1f} once in 20 times"
+            f", where {what} would be {extra['null_mean']:.1f} on average for calibrated predictions and pass "
+            f"{extra['null_critical']:.1f} once in 20 times"
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
         return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
@@ -179,22 +180,20 @@ def by_subpopulation(
         found = replace(found, stats=stats)
     values = maxima.scaled_errors(found.stats)
     warn_of_infinite(values)
+    why = "" if draws else "no simulations were asked for"
     if emphasis == "low_prevalence":
         why = "no p-value, because low-prevalence weights depend on the outcomes"
+    if why:
         noise = maxima.MaximumNoise.unknown(values, why)
-    elif draws == 0:
-        noise = maxima.MaximumNoise.unknown(values, "no simulations were asked for")
     else:
         how = chosen.judging(stretch=stretch, random_state=random_state)
         noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws)
     settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
     settings["subpopulations"] = _asked_words(subpopulations)
-    reason = f"{chosen.reason} " if chosen.null == "residual" else ""
+    method = f"{chosen.reason} {noise.method}" if chosen.null == "residual" else noise.method
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
-    return Worst(rows, found, values, noise, p.units).result(
-        settings, reason + noise.method, weighted=weighted
-    )
+    return Worst(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
 
 
 def _asked_words(subpopulations: Any) -> Any:
@@ -209,29 +208,28 @@ class Worst:
 
     rows: Ordered
     found: Search
-    values: np.ndarray
+    values: Array
     noise: maxima.MaximumNoise
     units: Units
 
     def result(self, settings: dict[str, Any], method: str, *, weighted: bool) -> SubpopulationResult:
         """The record of the search."""
-        values, summary, scale, rows = self.values, self.noise.summary, self.units.scale, self.rows
+        values, summary, scale = self.values, self.noise.summary, self.units.scale
         order = np.argsort(-values, kind="stable")
         unit = float(maxima.deviations(self.found.stats)[0])
-        critical, average = (each / (unit or math.nan) for each in (summary.quantile, summary.noise_floor))
+        per_unit = unit or math.nan
+        critical, largest, expectation = summary.quantile / per_unit, float(values.max()), RANGE_MEAN * unit
         # In the search's order: it keeps what it named last.
         named = [self.found.define(k) for k in range(order.size)]
         defined = [named[k] for k in order]
-        table = Table({"label": [one.name for one in defined], **self._table(order)})
-        full = _described(
-            table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size)
-        )
+        table = Table({"label": [one.name for one in defined], **self._cells(order, critical, per_unit)})
+        place = np.flatnonzero(order == 0)[0]
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
         return SubpopulationResult(
             name=f"Multi-calibration error over {values.size:,} subpopulations",
             kind="subpopulation",
-            **summary.numbers(scale) | {"value": float(values.max()) * scale},
+            **summary.numbers(scale) | {"value": largest * scale},
             method=method + self._too_small_words(),
             table=table,
             settings={**settings, "tested": values.size, "too_small": len(self.found.too_small)},
@@ -239,11 +237,11 @@ class Worst:
                 "worst": [
                     _described(table, k, one.words(), weighted) for k, one in enumerate(defined[:NAMED])
                 ],
-                "full": full,
+                "full": _described(table, place, "full population", bool(self.rows.weight.size)),
                 "deviation": unit * scale,
-                "expectation": RANGE_MEAN * unit * scale,
-                "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
-                "null_mean": average,
+                "expectation": expectation * scale,
+                "ratio": largest / expectation if unit > 0 else math.nan,
+                "null_mean": summary.noise_floor / per_unit,
                 "null_critical": critical,
                 "no_p_value": summary.method if math.isnan(summary.p_value) else "",
                 "detectable": (critical + POWER) * unit * scale,
@@ -253,14 +251,15 @@ class Worst:
             },
         )
 
-    def _table(self, order: np.ndarray) -> Table:
+    def _cells(self, order: Array, critical: float, unit: float) -> dict[str, Any]:
+        """Columns of the table: the subpopulations in order."""
         stats, units = self.found.stats[order], self.units
         # The walk goes from one end of its range to the other between two scores.
-        ends, scores = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64), np.abs(self.rows.signed)
-        low, high = scores[np.maximum(ends.min(axis=1), 0)], scores[np.maximum(ends.max(axis=1), 0)]
-        off = np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
-        deviation, unit = maxima.deviations(stats), float(maxima.deviations(self.found.stats)[0]) or math.nan
-        critical = self.noise.summary.quantile / unit
+        ends = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64)
+        low, high = np.abs(self.rows.signed)[np.sort(ends, axis=1).clip(0)].T
+        falls = ends[:, 0] < ends[:, 1]
+        off = np.where(falls, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+        deviation = maxima.deviations(stats)
         made = {
             **_means(stats),
             "kuiper": maxima.kuiper_errors(stats),
@@ -275,29 +274,29 @@ class Worst:
             "information": information(stats),
             "p_adjusted": self.noise.adjusted[order],
         }
-        return Table(units.of_cells(made))
+        return units.of_cells(made)
 
     def _too_small_words(self) -> str:
         count, largest = len(self.found.too_small), self.rows.largest
         if not count:
             return ""
         words = f" {count:,} more were too small to judge."
-        if largest.size and float(largest.max()) > UNEVEN * float(largest.mean()):
+        if largest.size and largest.max() > UNEVEN * largest.mean():
             words += " Weights are uneven, and the heaviest row sets the floor: "
             words += "a lower min_information judges more of them."
         return words
 
     def _small_table(self) -> Table:
-        stats, means = self.found.too_small, _means(self.found.too_small)
-        labels = [self.found.define(len(self.values) + k).name for k in range(len(stats))]
+        stats, first = self.found.too_small, len(self.values)
+        means = _means(stats)
         shown = {name: means[name] for name in ("rows", "predicted", "observed")}
+        labels = [self.found.define(k).name for k in range(first, first + len(stats))]
         return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
 
-    def _curves(self, worst: np.ndarray) -> list[dict[str, Any]]:
+    def _curves(self, worst: Array) -> list[dict[str, Any]]:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
-        wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
         curves = []
-        for k in wanted:
+        for k in np.append(0, worst[worst != 0])[: max(worst.size, 1)]:
             curve = subpopulation_curve(self.rows, self.found.members(k))
             curves.append({"label": self.found.define(k).name, **in_units(curve, self.units)})
         return curves
@@ -308,25 +307,24 @@ def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, 
     return {**cells, "definition": words, "weighted": weighted}
 
 
-def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
-    weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
+def _means(stats: Array) -> dict[str, Array]:
+    rows, weight, predicted, total = stats[:, [ROWS, WEIGHT, PREDICTED, TOTAL]].T
+    known = np.where(weight > 0, weight, np.nan)
     return {
-        "rows": stats[:, ROWS].astype(np.int64),
-        "weight": stats[:, WEIGHT],
-        "predicted": stats[:, PREDICTED] / weight,
-        "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
-        "gap": -stats[:, TOTAL] / weight,
-        "events_off": -stats[:, TOTAL],
+        "rows": rows.astype(np.int64),
+        "weight": weight,
+        "predicted": predicted / known,
+        "observed": (predicted + total) / known,
+        "gap": -total / known,
+        "events_off": -total,
     }
 
 
-def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
+def subpopulation_curve(rows: Ordered, members: Array, points: int = POINTS) -> dict[str, Array]:
     """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
-    score = np.abs(signed)
-    weight, second = (
-        values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second)
-    )
+    score, one = np.abs(signed), np.ones(signed.size)
+    weight, second = (values[members] if values.size else one for values in (rows.weight, rows.second))
     if rows.observed.size:  # the noise of outcomes that are no events is what they show
         happened = rows.observed[members]
         variance = second * (happened - score) ** 2

@@ -13,6 +13,7 @@ import numpy as np
 from miscal.data.checks import number, one_of, probability_matrix, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
+from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
 from miscal.kernels.subpopulation import CORRECTED, PAPER
@@ -46,7 +47,7 @@ class Asked:
     columns: Columns | None
     names: list[str]
     given: int
-    kept: np.ndarray | None = None
+    kept: Array | None = None
     nominal: Any = None
     least: int = 10
     information: float = 0.0
@@ -58,15 +59,13 @@ class Asked:
             return self._paths(rows, whole("subpopulations", subpopulations, 0))
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
-        items = self._items(subpopulations)
-        lists = [
-            np.flatnonzero(self._belong(item, key)[rows.order]).astype(np.int32)
-            for key, item in items.items()
-        ]
-        names = [
-            next((word for word in each if isinstance(word, str)), f"#{each[0]}") for each in items.items()
-        ]
-        return search_lists(rows, lists, [pools.Definition(given=name) for name in names], self.information)
+        lists, definitions = [], []
+        for key, item in self._items(subpopulations).items():
+            inside = self._belong(item, key)[rows.order]
+            lists.append(np.flatnonzero(inside).astype(np.int32))
+            name = next((word for word in (key, item) if isinstance(word, str)), f"#{key}")
+            definitions.append(pools.Definition(given=name))
+        return search_lists(rows, lists, definitions, self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
         """The columns to generate from as codes in the order of the score, made on several threads."""
@@ -99,21 +98,20 @@ class Asked:
         """Subpopulations that the user brought, by name or by number."""
         if isinstance(subpopulations, str):
             subpopulations = [subpopulations]
-        known = isinstance(subpopulations, (list, tuple, Mapping))
+        if isinstance(subpopulations, Mapping):
+            return dict(subpopulations)
+        known = isinstance(subpopulations, (list, tuple))
         if isinstance(subpopulations, np.ndarray):
-            known = subpopulations.dtype == object or (
-                subpopulations.dtype == np.bool_ and subpopulations.ndim == 2
-            )
+            masks = subpopulations.dtype == np.bool_ and subpopulations.ndim == 2
+            known = masks or subpopulations.dtype == object
         if not known:
             lists = "a list of truth values, row numbers or expressions"
             what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
             got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
             raise refusal(what, where="'subpopulations'", got=got)
-        return (
-            dict(subpopulations) if isinstance(subpopulations, Mapping) else dict(enumerate(subpopulations))
-        )
+        return dict(enumerate(subpopulations))
 
-    def _belong(self, item: Any, key: Any) -> np.ndarray:
+    def _belong(self, item: Any, key: Any) -> Array:
         """Which of the rows that are measured belong to one subpopulation."""
         if isinstance(item, str):
             if self.columns is None:
@@ -191,30 +189,26 @@ def multicalibration_error(
     least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
     given = Given(y_true, y_prob, sample_weight, response)
     p, columns = given.predictions, None
-    if response != "binary":
-        rows = ordered_real(
-            p.probability, p.outcome, p.weight, CORRECTED if variance == "corrected" else PAPER
-        )
-    else:
+    if response == "binary":
         rows = ordered(given.pair(target))
+    else:
+        formula = CORRECTED if variance == "corrected" else PAPER
+        rows = ordered_real(p.probability, p.outcome, p.weight, formula)
     if features is not None:
         columns = columns_given(features, "'features'", given.rows, "must have one value a row")
         columns = columns if given.kept is None else columns.take(given.kept)
-    asked = Asked(
-        columns, list(columns or ()), given.rows, given.kept, nominal, least, min_information, random_state
-    )
-    found = asked.search(rows, subpopulations)
+    among = columns, list(columns or ()), given.rows, given.kept
+    found = Asked(*among, nominal, least, min_information, random_state).search(rows, subpopulations)
     values = scaled_errors(found.stats, normalise=bool(normalise))
     warn_of_infinite(values)
     return float(values.max())
 
 
-def warn_of_infinite(values: np.ndarray) -> None:
+def warn_of_infinite(values: Array) -> None:
     """Say so where an error is infinite."""
     if np.isinf(values).any():
-        warn(
-            "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite"
-        )
+        certain = "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them"
+        warn(f"{certain}: its error is infinite")
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> np.ndarray:
@@ -231,9 +225,9 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     """
     number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
     one_of("regularise", regularise, ("max", "sum"))
-    probability = probability_matrix(y_prob, "'y_prob'")[0]
-    probability = probability[:, 1] if probability.ndim == 2 else probability
-    return np.asarray(1.0 / (np.maximum(probability, rho) if regularise == "max" else probability + rho))
+    score = probability_matrix(y_prob, "'y_prob'")[0]
+    score = score[:, 1] if score.ndim == 2 else score
+    return np.asarray(1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho))
 
 
 def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray:
@@ -251,7 +245,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
         raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
     weight = None if sample_weight is None else weights(sample_weight, "'sample_weight'")
-    prevalence = float(np.average(outcome.astype(np.float64), weights=weight))
+    prevalence = float(np.average(outcome.astype(float), weights=weight))
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.engines.memory import Walk, mean_tally, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
@@ -26,7 +27,7 @@ from miscal.metrics.pooled import (
     walk_summary,
     worst_cell,
 )
-from miscal.metrics.score_errors import quick_bins, tally_error
+from miscal.metrics.score_errors import numbered, quick_bins, tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import Bins, uniform_edges
 from miscal.pooling.cells import Pooling
@@ -74,28 +75,24 @@ def variable_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     columns = [given.column(each) for each in variable_columns(variable)]
-    quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not columns[0].nominal else 0
-    if (
-        quick
-        and distinct_up_to(columns[0].values, quick + 1) > quick
-        and not np.isnan(columns[0].values).any()
-    ):
-        values = np.ascontiguousarray(columns[0].values, dtype=np.float64)
+    first, values = columns[0], columns[0].values
+    quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not first.nominal else 0
+    if quick and distinct_up_to(values, quick + 1) > quick and not first.missing.any():
+        values = np.ascontiguousarray(values, float)
         return tally_error(quantile_tally(pair, values, quick), norm)
     parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
     return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
 
 
 def _pooling(
-    each: Column, pair: Pair, bins: Bins, strategy: str, span: tuple[float, float] | None
+    each: Column,
+    pair: Pair,
+    bins: Bins,
+    strategy: str = "quantile",
+    span: tuple[float, float] | None = None,
 ) -> Pooling:
-    if (
-        span is not None
-        and strategy == "uniform"
-        and isinstance(bins, (int, np.integer))
-        and not each.nominal
-    ):
-        bins = uniform_edges(int(bins), float(span[0]), float(span[1]))
+    if span is not None and strategy == "uniform" and numbered(bins) and not each.nominal:
+        bins = uniform_edges(int(bins), float(span[0]), float(span[1]))  # type: ignore[arg-type]
     return range_pooling(each, bins, strategy, weight=pair.weight, count=pair.count, separate_common=False)
 
 
@@ -140,28 +137,26 @@ def by_variable(
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
-    settings = found.settings(bins, strategy, norm, compared.target, random_state)
+    settings = found.settings(bins, compared.target, strategy, norm)
     if len(columns) != 1 or columns[0].nominal:
         names = [column.name for column in columns]
         return variable_result(found, names, settings, tested=levels_tested(found))
-    extra: dict[str, Any] = {"column_kind": columns[0].kind, "integer": columns[0].integer}
-    values = columns[0].values
+    one, values = columns[0], columns[0].values
+    extra: dict[str, Any] = {"column_kind": one.kind, "integer": one.integer}
     known = ~np.isnan(values)
     if not known.any():
-        made = variable_result(found, [columns[0].name], settings, extra)
+        made = variable_result(found, [one.name], settings, extra)
         words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
-    key = np.ascontiguousarray(values[known], dtype=np.float64)
-    along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
+    key = np.ascontiguousarray(values[known], float)
+    along = walk_summary(rows, key, found.noise, random_state)
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
-        extra |= {
-            "curve": smooth.frame(),
-            "density": density_of(values, compared, integer=columns[0].integer),
-        }
+        extra["curve"] = smooth.frame()
+        extra["density"] = density_of(values, compared, integer=one.integer)
     tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
-    return variable_result(found, [columns[0].name], settings, extra, along, tested)
+    return variable_result(found, [one.name], settings, extra, along, tested)
 
 
 def variable_result(
@@ -178,22 +173,19 @@ def variable_result(
     words = ""
     if along is not None:
         walked, summary = along
-        ends = sorted(
-            walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at)
-        )
-        scale = found.noise.units.scale
+        ends, scale = (walked.highest_at, walked.lowest_at), found.noise.units.scale
         more |= {
             "kuiper": walked.range * scale,
             "kuiper_noise_floor": summary.noise_floor * scale,
-            "range": ends,
+            "range": sorted(walked.first if math.isnan(end) else end for end in ends),
+            "kuiper_p_value": summary.p_value,
         }
-        more["kuiper_p_value"] = summary.p_value
         words = f"Walk along the variable: {summary.method}."
     name = f"Calibration by {' and '.join(names)}"
     return found.result(name, "variable", {"column": column, **settings}, more, tested=tested, words=words)
 
 
-def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
+def density_of(values: Array, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
     weight, values = None if compared.first is None else compared.first[known], values[known]
@@ -245,18 +237,18 @@ def rank_variables(
     pair = given.pair(target)
     found = [_row(given.column(each), pair, bins, random_state) for each in variable_columns(frame)]
     names = ("name", "error", "worst_value", "worst_gap", "p_value")
-    table = {name: [row[place] for row in found] for place, name in enumerate(names)}
-    table["p_value"] = holm(np.array(table["p_value"], dtype=float)).tolist()
-    return Table(table).sort("error", descending=True)
+    table = Table({name: [row[place] for row in found] for place, name in enumerate(names)})
+    table["p_value"] = holm(table["p_value"])
+    return table.sort("error", descending=True)
 
 
 def _row(each: Column, pair: Pair, bins: int, random_state: int) -> tuple[Any, ...]:
-    pooling = range_pooling(each, bins, weight=pair.weight, count=pair.count, separate_common=False)
-    if each.nominal or np.isnan(each.values).all():
+    pooling = _pooling(each, pair, bins)
+    if each.missing.all() or each.nominal:
         found = pooled(pair, pooling, random_state=random_state)
-        place = int(np.nanargmax(np.abs(found.tally.gap)))
-        label = pooling.cells.labels()[place]
-        return each.name, found.summary.value, label, float(found.tally.gap[place]), found.summary.p_value
+        gap, summary = found.tally.gap, found.summary
+        place = np.nanargmax(np.abs(gap))
+        return each.name, summary.value, pooling.cells.labels()[place], gap[place], summary.p_value
     error = tally_error(mean_tally(pair, pooling), "l1")
     curve = curve_of(pair, each.values, random_state=random_state)
     return each.name, error, curve.worst_value, curve.worst_gap, curve.p_value

@@ -7,6 +7,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Array
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.clusters import (
@@ -83,22 +84,17 @@ def variation_calibration_error(
     0.2
     """
     given = Given(y_true, y_prob, sample_weight)
-    measure = ranks.measure_of(variation)
-    corrected = ranks.check_correction(measure, bias_correction)
+    measure = ranks.measure_of(variation, bias_correction)
     sums = ranks.rank_sums(ranks.ranked(given.predictions, measure, bins, strategy, range))
-    return float(aggregate(bin_variations(sums, measure, corrected=corrected)[2], sums.weight, norm))
+    return float(aggregate(bin_variations(sums, measure)[2], sums.weight, norm))
 
 
-def bin_variations(
-    sums: RankSums, measure: Measure, *, corrected: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def bin_variations(sums: RankSums, measure: Measure) -> tuple[Array, Array, Array]:
     """Predicted and observed variation of each bin, and their difference; NaN where it is empty."""
     filled = sums.weight > 0
     predicted, observed = np.full((2, filled.size), np.nan)
-    shares = sums.observed[filled]
-    predicted[filled], observed[filled] = measure(sums.predicted[filled]), measure(shares)
-    if corrected:
-        observed[filled] = ranks.bias_corrected(measure, observed[filled], shares, sums.size[filled])
+    predicted[filled] = measure(sums.predicted[filled])
+    observed[filled] = measure.of_frequencies(sums.observed[filled], sums.size[filled])
     exact = measure.function is ranks.confidence
     return predicted, observed, sums.first_rank_gap if exact else predicted - observed
 
@@ -134,12 +130,12 @@ def uncertainty_calibration_error(
     """
     given = Given(y_true, y_prob, sample_weight)
     sums = ranks.rank_sums(ranks.ranked(given.predictions, ranks.measure_of("entropy"), bins, strategy, None))
-    return float(aggregate(uncertainty_gaps(sums), sums.weight, "l1"))
+    return _uncertainty_error(sums)
 
 
-def uncertainty_gaps(sums: RankSums) -> np.ndarray:
-    """Mean entropy minus error rate of each bin."""
-    return sums.mean_variation - (1.0 - sums.observed[:, 0])
+def _uncertainty_error(sums: RankSums) -> float:
+    """The size of mean entropy minus error rate over the bins."""
+    return float(aggregate(sums.mean_variation - (1.0 - sums.observed[:, 0]), sums.weight))
 
 
 @also_of_tables
@@ -190,8 +186,7 @@ def by_variation(
     (True, [0.78, 0.18, 0.04])
     """
     check_seed(random_state)
-    measure = ranks.measure_of(variation)
-    corrected = ranks.check_correction(measure, bias_correction)
+    measure = ranks.measure_of(variation, bias_correction)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(
@@ -200,13 +195,12 @@ def by_variation(
     rows = ranks.ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = ranks.rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
-    drawn = _draws(rows, sums, noise, random_state, corrected=corrected)
-    table = _table(sums, measure, drawn, corrected=corrected)
+    drawn = _draws(rows, sums, noise, random_state)
+    table = _table(sums, measure, drawn)
     filled = sums.weight > 0
-    value, values = (
-        aggregate(gap, sums.weight[filled], norm)
-        for gap in (table["gap"][filled], table["predicted"][filled] - drawn)
-    )
+    weight = sums.weight[filled]
+    value = aggregate(table["gap"][filled], weight, norm)
+    values = aggregate(table["predicted"][filled] - drawn, weight, norm)
     summary = summary_of_draws(float(value), values, method="simulation")
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
@@ -217,11 +211,11 @@ def by_variation(
         settings={
             "variation": measure.name,
             "bins": bins_asked(bins),
-            "bins_used": int(np.count_nonzero(filled)),
+            "bins_used": np.count_nonzero(filled),
             "strategy": strategy,
             "range": None if range is None else [float(end) for end in range],
             "norm": norm,
-            "bias_correction": corrected,
+            "bias_correction": measure.corrected,
             "target": "ranks",
             "null": noise.null,
             "random_state": random_state,
@@ -231,7 +225,7 @@ def by_variation(
     )
 
 
-def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
+def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Array:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
     shares, size, weight, count = (
@@ -249,9 +243,8 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
         slope = measure.slope(shares, size)
         residual = (apart * slope).sum(axis=2) / weight
 
-    def variation(drawn: np.ndarray) -> np.ndarray:
-        plain = measure(drawn)
-        return ranks.bias_corrected(measure, plain, drawn, size) if corrected else plain
+    def variation(drawn: Array) -> Array:
+        return measure.of_frequencies(drawn, size)
 
     if p.cluster is None or not clustered:
         return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
@@ -261,14 +254,16 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 
 
-def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:
+def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
     filled = sums.weight > 0
-    predicted, observed, gap = bin_variations(sums, measure, corrected=corrected)
+    predicted, observed, gap = bin_variations(sums, measure)
     low, high, p_value = np.full((3, filled.size), np.nan)
     low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
-    slack = 1e-12 * np.maximum(np.abs(observed[filled]), 1.0)
-    tails = [(drawn <= observed[filled] + slack), (drawn >= observed[filled] - slack)]
-    rarer = np.minimum(*[(1.0 + tail.sum(axis=0)) / (1.0 + drawn.shape[0]) for tail in tails])
+    happened = observed[filled]
+    slack = 1e-12 * np.maximum(np.abs(happened), 1.0)
+    below = (drawn <= happened + slack).sum(axis=0)
+    above = (drawn >= happened - slack).sum(axis=0)
+    rarer = (1.0 + np.minimum(below, above)) / (1.0 + len(drawn))
     p_value[filled] = np.minimum(2.0 * rarer, 1.0)
     return Table(
         {
@@ -292,8 +287,8 @@ def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bo
 
 def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
     """Rank distributions of all rows together, and for the entropy what the uncertainty calibration error compares."""
-    weight, filled = sums.weight, sums.weight > 0
-    share = weight[filled] / weight.sum()
+    filled = sums.weight > 0
+    share = sums.weight[filled] / sums.weight.sum()
     extra: dict[str, Any] = {
         "predicted_ranks": share @ sums.predicted[filled],
         "observed_ranks": share @ sums.observed[filled],
@@ -301,7 +296,7 @@ def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
     if measure.function is ranks.entropy:
         error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
         noise = 1.96 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
-        extra["uncertainty_error"] = float(aggregate(uncertainty_gaps(sums), weight, "l1"))
+        extra["uncertainty_error"] = _uncertainty_error(sums)
         extra["uncertainty"] = Table(
             {
                 "rows": sums.rows,
