@@ -216,3 +216,17 @@ def test_a_column_of_one_value_that_is_asked_for_is_one_range(held, tmp_path, mo
         cells = found.carriers[f"variable:{name}"]
         assert cells["rows"].tolist() == cells["fine"]["rows"].tolist() == rows
         assert cells["edges"].tolist() == cells["fine"]["edges"].tolist() == [3.5, 3.5]
+
+
+@pytest.mark.parametrize("response", ["real", "count"])
+def test_amounts_beyond_memory_of_which_none_happened(response, tmp_path, monkeypatch):
+    rng = np.random.default_rng(7)
+    columns = {"y": np.zeros(3_000), "m": rng.gamma(2.0, 10.0, 3_000), "a": rng.normal(size=3_000)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    options = {"outcome": "y", "prediction": "m", "response": response, "effort": "quick"}
+    whole = miscal.audit(tmp_path / "t.parquet", **options).score
+    _held(monkeypatch, 800)
+    found = miscal.audit(tmp_path / "t.parquet", **options).score
+    assert found["ratio"] == whole["ratio"] == np.inf
+    assert np.isnan(found["details"]["ratio"]["interval"]).all()
+    assert found["predicted"] == pytest.approx(whole["predicted"], rel=1e-9)
