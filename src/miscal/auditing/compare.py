@@ -15,7 +15,7 @@ from miscal.data.errors import refusal, visible
 from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.page import words
-from miscal.page.json import floats, parts
+from miscal.page.json import Floats, floats, parts
 from miscal.page.records import Document, read_document
 from miscal.page.words import span
 from miscal.pooling.cells import Ranges
@@ -198,9 +198,7 @@ def read_cells(value: Mapping[str, Any]) -> Cells:
     return made | ({"fine": read_cells(value["fine"])} if "fine" in value else {})
 
 
-def _matched(
-    before: Mapping[str, Cells], after: Mapping[str, Cells]
-) -> tuple[list[tuple[str, str]], np.ndarray]:
+def _matched(before: Mapping[str, Cells], after: Mapping[str, Cells]) -> tuple[list[tuple[str, str]], Floats]:
     """The cells that both audits have, as column and label, and their sums, (sums, audits, cells)."""
     both = [(name, cells, after[name]) for name, cells in before.items() if name in after]
     matched = [("", _joined(old), _joined(now)) for name, old, now in both if name == "score"]  # all rows
@@ -243,7 +241,7 @@ def _alike(one: Cells, two: Cells) -> tuple[Cells, Cells]:
     return (_cut(one, inner), _cut(two, inner)) if inner.size else (one, two)
 
 
-def _useful(rows: np.ndarray) -> list[int]:
+def _useful(rows: Floats) -> list[int]:
     """Which borders between neighbouring cells leave ranges with enough rows of both, about a tenth of all rows.
 
     >>> _useful(np.array([[5, 40, 3, 60, 80], [40, 40, 40, 40, 40]]))
@@ -259,7 +257,7 @@ def _useful(rows: np.ndarray) -> list[int]:
     return kept
 
 
-def _cut(cells: Cells, inner: np.ndarray) -> Cells:
+def _cut(cells: Cells, inner: Floats) -> Cells:
     """Ranges joined to those between some of their own edges; missing values stay apart."""
     ends = [math.nan, *inner.tolist(), math.nan]
     missing = cells["label"][cells["edges"].size - 1 :]
@@ -269,7 +267,7 @@ def _cut(cells: Cells, inner: np.ndarray) -> Cells:
     return _joined(cells, place, [*labels, *missing], inner)
 
 
-def paired_p(predicted: np.ndarray, observed: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def paired_p(predicted: Floats, observed: Floats, variance: Floats) -> Floats:
     """P-values that two models are equally far from the truth on the same rows.
 
     The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.
@@ -281,7 +279,7 @@ def paired_p(predicted: np.ndarray, observed: np.ndarray, variance: np.ndarray) 
     return np.where(predicted[0] == predicted[1], 1.0, found)
 
 
-def _normal_p(value: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def _normal_p(value: Floats, variance: Floats) -> Floats:
     """Two-sided p-values of normal values; 1 where there is no noise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

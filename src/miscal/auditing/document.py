@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.auditing.column_choice import left_out
+from miscal.auditing.column_choice import Plain, left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group
@@ -41,9 +41,7 @@ ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
-def document_of(
-    seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any
-) -> dict[str, Any]:
+def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any) -> Plain:
     """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
     first = seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
@@ -78,8 +76,8 @@ def document_of(
 
 
 def _quiet(
-    looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[dict[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+    looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[Plain]
+) -> dict[str, list[Plain]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
     mean, rows, noise = (
         looked.score.extra["predicted"],
@@ -141,7 +139,7 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, li
     return {name: values[kept].tolist() for name, values in columns.items()}
 
 
-def _too_small(group: Group) -> list[dict[str, Any]]:
+def _too_small(group: Group) -> list[Plain]:
     """Levels of a column that no outcome could have made significant."""
     if group.ordered:
         return []
@@ -151,11 +149,11 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
         where = f"{group.parts[0].name}: {cells.size:,} of {group.count:,} levels"
         return [left_out(where, int(rows.sum()), "each has too few rows or events to be judged alone")]
     reason = "too few rows or events for any outcome to be beyond noise"
-    places = [group.words(group.box(cell)) for cell in cells]
+    places = [group.words(group.box(cell)) for cell in cells.tolist()]
     return [left_out(where, many, reason) for where, many in zip(places, rows.tolist(), strict=True)]
 
 
-def score_numbers(score: Result) -> dict[str, Any]:
+def score_numbers(score: Result) -> Plain:
     """The numbers by score, and under `details` what is known of their noise."""
     extra, cells = score.extra, score.extra["tally"]
     total, scale = cells.weight.sum(), extra.get("scale", 1.0)
@@ -259,7 +257,8 @@ def notes_of(looked: Looked, level: float) -> list[str]:
                 f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
                 "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
             )
-        made += _dated(looked, column) if column.kind == "date" else []
+        if column.kind == "date":
+            made += _dated(looked, column)
     return made
 
 

@@ -204,8 +204,11 @@ class Finding:
         """How many events it is off, less the luck of having been picked; as counted, and at least."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
         counted = words.count(abs(self.events_off))
-        beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
-        beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
+        beside = []
+        if words.count(abs(shown)) != counted:
+            beside.append(f"{counted} counted")
+        if self.at_least >= 1:
+            beside.append(f"at least {words.count(self.at_least)}")
         bound = f" ({'; '.join(beside)})" if beside else ""
         return f"{words.events_off(shown, self.noun)}{bound}"
 
@@ -213,7 +216,7 @@ class Finding:
     def judged(self) -> str:
         """Whether it is beyond noise."""
         if self.decided:
-            said, was = (words.number(value) for value in self.decided)
+            said, was = map(words.number, self.decided)
             return (
                 f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
             )

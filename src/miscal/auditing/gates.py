@@ -135,12 +135,8 @@ def gate_value(key: str, value: Any, where: str, most: float) -> Any:
 
 def _number(value: Any, where: str, most: float) -> float:
     """A limit; one of an error between probabilities that is above 1 would hold whatever the model does."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or value < 0
-    ):
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (known and 0 <= value < math.inf):
         raise refusal("must be a number that is not negative", where=where, got=f"it is {value!r}")
     if value > most:
         hint = f"percent? {value:g}% is {value / 100:g}"
@@ -178,9 +174,7 @@ def judge(
     check_named(gates.max_field, errors, "the audit", errors)
     for name, limit in gates.max_field.items():
         outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
-    heads = [
-        head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore
-    ]
+    heads = [head for head in audit.findings if not {head.code, head.where}.intersection(gates.ignore)]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
@@ -214,9 +208,8 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Docum
     name = "no-new-findings"
     # Of smaller places the baseline does not say.
     least = words.finite(baseline.settings.get("suppress_below"))
-    old = baseline.real
-    shares = audit.rows, baseline.rows
-    unknown = [head for head in heads if not head.rows < least and not known(head, old, shares)]
+    old, shares = baseline.real, (audit.rows, baseline.rows)
+    unknown = [head for head in heads if not (head.rows < least or known(head, old, shares))]
     fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
         seen = (
@@ -298,9 +291,8 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
     else:
         inside = one.slots([str(label) for label in table["label"]])
     weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
-    if not inside.any() or np.isnan(weight).any() or np.isnan(error).any():
+    if not inside.any() or np.isnan(weight + error).any():
         return None
-    total = float(weight.sum())
-    return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(
-        float(np.sum((weight * error) ** 2))
-    ) / total
+    total = weight.sum()
+    off, noise = np.sum(weight * np.nan_to_num(gap)), np.sum((weight * error) ** 2)
+    return float(off / total), float(np.sqrt(noise) / total)

@@ -162,11 +162,12 @@ def _periods(daily: Tally, days: np.ndarray, column: str, rows: Any, wanted: Wan
 
     rows : the rows and the day of each; or the noise of the sums, where they are not at hand
     """
-    full = (daily.counts > 0) & ~np.isnan(days)
+    filled, undated = daily.counts > 0, np.isnan(days)
+    full = filled & ~undated
     word = chosen_every(days[full], wanted.every)
     names, period = np.unique(period_names(days[full], word), return_inverse=True)
-    missing = bool((daily.counts[np.isnan(days)] > 0).any())
-    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
+    missing = bool(filled[undated].any())
+    groups = np.where(undated & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
     judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
