@@ -19,6 +19,7 @@ from miscal.pairs import Pair
 
 # A column with more distinct levels than this share of the rows names rows, not groups.
 IDENTIFIER_SHARE = 0.5
+Names = Sequence[str]  # of columns
 Plain = dict[str, Any]  # a part of the document, as JSON has it
 MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
@@ -49,7 +50,7 @@ def asked_for(reason: str) -> str:
 
 
 def asked_columns(
-    by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
+    by: Names | str | None, ignore: Names | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:
     """The columns to look at and to leave out, as lists; one name alone counts as a list of it.
 
@@ -77,7 +78,7 @@ def named(columns: Any) -> list[str]:
     return [str(name) for name in (columns.values() if isinstance(columns, Mapping) else columns)]
 
 
-def usable_columns(source: Source, roles: Any, by: Sequence[str] | None, ignore: Sequence[str]) -> list[str]:
+def usable_columns(source: Source, roles: Any, by: Names | None, ignore: Names) -> list[str]:
     """The columns of a table to look at: those asked for, or all that can be; refuses names that it does not have."""
     known = [name for name in source.kinds if name not in roles.names]
     source.check([name for name, _ in source.aside if name in (by or ())])
@@ -88,8 +89,8 @@ def usable_columns(source: Source, roles: Any, by: Sequence[str] | None, ignore:
 
 def chosen_columns(
     predictions: Predictions,
-    by: Sequence[str] | None,
-    ignore: Sequence[str],
+    by: Names | None,
+    ignore: Names,
     max_levels: int,
     *,
     constants: bool = False,

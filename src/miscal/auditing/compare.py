@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import known
+from miscal.auditing.findings import Described, known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.data.libraries import special
@@ -119,17 +119,11 @@ def compare(before: Any, after: Any) -> Comparison:
     moved = np.where(change < 0, "better", "worse")
     verdict = np.where(adjusted <= two.level, moved, "same").astype(object)
     where = np.array([f"{column} {label}".strip() for column, label in told], object)
+    counts = rows.astype(np.int64)
     values = {
-        "where": where,
-        "rows_before": rows[0].astype(np.int64),
-        "rows": rows[1].astype(np.int64),
-        "gap_before": gap[0],
-        "gap_after": gap[1],
-        "p_value": p_value,
-        "change": change,
-        "p_adjusted": adjusted,
-        "verdict": verdict,
-    }
+        "where": where, "rows_before": counts[0], "rows": counts[1], "gap_before": gap[0], "gap_after": gap[1],
+        "p_value": p_value, "change": change, "p_adjusted": adjusted, "verdict": verdict,
+    }  # fmt: skip
     summed = bool(before.carriers and after.carriers)
     asked = {*_asked(two)}.difference(dict(told)) if summed else ()
     left = [name for name in dict.fromkeys(_asked(one)) if name in asked]
@@ -189,7 +183,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
     return {"edges": floats(edges), "label": cells.labels(), **sums}
 
 
-def read_cells(value: Mapping[str, Any]) -> Cells:
+def read_cells(value: Described) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
     made: Cells = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
     made |= {name: floats(value[name]) for name in SUMS}
@@ -206,12 +200,9 @@ def _matched(before: Mapping[str, Cells], after: Mapping[str, Cells]) -> tuple[l
     told, sums = [], [np.empty((len(SUMS), 2, 0))]
     for column, one, two in matched:
         if _same_edges(one, two):
-            place = {label: index for index, label in enumerate(two["label"]) if two["weight"][index] > 0}
-            own = [
-                index
-                for index, label in enumerate(one["label"])
-                if label in place and one["weight"][index] > 0
-            ]
+            place = {two["label"][index]: index for index in np.flatnonzero(two["weight"] > 0)}
+            filled = np.flatnonzero(one["weight"] > 0)
+            own = [index for index in filled if one["label"][index] in place]
             named = [one["label"][index] for index in own]
             other = [place[label] for label in named]
             told += [(column, label) for label in named]

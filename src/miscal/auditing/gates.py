@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.findings import Finding, known
+from miscal.auditing.findings import Described, Finding, known
 from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
@@ -80,7 +80,7 @@ class Outcome:
         self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
-def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, most: float = 1.0) -> Gates:
+def gates_of(given: Described, where: str, path: Path | None = None, most: float = 1.0) -> Gates:
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
     known = read_gates(path, most)
@@ -150,8 +150,8 @@ def _number(value: Any, where: str, most: float) -> float:
 def judge(
     audit: Document,
     gates: Gates,
-    baseline: Mapping[str, Any] | None = None,
-    shown: Mapping[str, Any] | None = None,
+    baseline: Described | None = None,
+    shown: Described | None = None,
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places that are not in `shown` stay unnamed.
 
@@ -184,9 +184,8 @@ def judge(
 
 
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
-    return Outcome(
-        name, value <= limit, f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
-    )
+    text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
+    return Outcome(name, value <= limit, text)
 
 
 def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
@@ -212,9 +211,8 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Docum
     unknown = [head for head in heads if not (head.rows < least or known(head, old, shares))]
     fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
-        seen = (
-            f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
-        )
+        others = words.plural(len(unknown), "other is", "others are")
+        seen = f"; {others} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
     return [

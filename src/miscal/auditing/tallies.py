@@ -1,7 +1,6 @@
 """Tables of which a file keeps sums alone: how one is made, added to others, and looked at."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.all_rows import AllRows, column_like, cuts_like, cuts_of, look_at_sums, score_edges
-from miscal.auditing.column_choice import MAX_LEVELS, Plain, chosen_columns, left_out, named, usable_columns
+from miscal.auditing.column_choice import (
+    MAX_LEVELS,
+    Names,
+    Plain,
+    chosen_columns,
+    left_out,
+    named,
+    usable_columns,
+)
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort
 from miscal.auditing.search.parts import fine_part
@@ -41,7 +48,8 @@ def look_at_tally(path: Path, wanted: Wanted, options: Plain) -> Seen:
     several = {
         name: in_order(name, each) for name, each in summary.fields.items() if each.tally.cells.count > 1
     }
-    looked = Looked(str(summary.about["target"]), "", rows, None, Sums.of(summary.grid))
+    target = str(summary.about["target"])
+    looked = Looked(target, "", rows, None, Sums.of(summary.grid))
     look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
     # Less the average that all rows have left: the score was put right on the first table.
     for group in looked.groups:
@@ -52,7 +60,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Plain) -> Seen:
     leave_out_by_effort(looked, "tally", [], 0)
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
-    settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
+    settings = {"effort": "quick", "target": target, "tables": summary.parts}
     return Seen([looked], about, aside, settings)
 
 
@@ -91,8 +99,8 @@ def tally_of(
     data: Any,
     roles: Roles,
     *,
-    by: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
+    by: Names | None = None,
+    ignore: Names = (),
     like: Summary | None = None,
     memory: Any = None,
     max_levels: int = MAX_LEVELS,
