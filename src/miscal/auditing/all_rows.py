@@ -5,10 +5,9 @@ cells, pairs and places are then added up over all rows in one pass and tested o
 is told from the sample, each row of which stands for as many as it was taken from.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from miscal.engines.gathering import Gathered
 from miscal.engines.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
 from miscal.inference.residual import LEAST_EVENTS, sums_depend_on_outcome
-from miscal.inference.sums import Sums
+from miscal.inference.sums import Floats, Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.pairs import Pair
@@ -45,17 +44,17 @@ class Cuts(NamedTuple):
 
     name: str
     kind: str
-    bins: np.ndarray
-    fine: np.ndarray
-    grid: np.ndarray | None
+    bins: Floats
+    fine: Floats
+    grid: Floats | None
 
 
-def score_edges(compared: Pair) -> np.ndarray:
+def score_edges(compared: Pair) -> Floats:
     """The edges of the bins of the score that are shown: fifteen, of about equal weight."""
     return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
 
 
-def cuts_of(column: Column, compared: Pair, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
+def cuts_of(column: Column, compared: Pair, fine: Floats | None, *, alone: bool = False) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
     kind = "integer" if column.integer else column.kind
     if column.nominal or (alone and reason_aside(column) == "constant"):
@@ -98,12 +97,12 @@ class AllRows:
 
     def add(
         self,
-        score_edges: np.ndarray,
+        score_edges: Floats,
         cuts: Sequence[Cuts],
         further: Sequence[Request] = (),
-        ranks: np.ndarray | None = None,
-    ) -> tuple[Summary, adding.Added]:
-        """Add all rows up: the score, the columns and, in the end of what was added, `further` cells.
+        ranks: Floats | None = None,
+    ) -> tuple[Summary, list[tuple[Any, Any]]]:
+        """Add all rows up: the score, the columns and, each with its sums beyond the score, `further` cells.
 
         ranks : a fine grid of predicted means, with their edges; one of probabilities would hold all of them in a few
             cells where one outcome is far out
@@ -122,8 +121,9 @@ class AllRows:
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
-        columns: tuple[dict[str, ColumnSums], dict[str, ColumnSums]] = {}, {}  # variables and fields
-        for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
+        both = [*zip(added.tallies, added.recalibrated, strict=True)]
+        columns: tuple[Any, Any] = {}, {}  # variables and fields
+        for one, (tally, beyond) in zip(cuts, both[1:], strict=False):
             if tally is not None and beyond is not None:
                 columns[one.grid is None][one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
         about = {
@@ -135,7 +135,7 @@ class AllRows:
             about, int(score.counts.sum()), added.ignored, score, scores, *columns,
             (*self.aside, *unread), sums_depend_on_outcome(added.weights),
         )  # fmt: skip
-        return made, added
+        return made, both[1 + len(cuts) :]
 
 
 def measured_on_all(
@@ -146,7 +146,8 @@ def measured_on_all(
     further : cells whose sums are wanted as well, given in the end
     """
     sampled, groups = looked.rows, [*looked.groups, *looked.pairs]
-    compared, scale = sampled.raw, every.gathered.rows / max(sampled.raw.rows, 1)
+    compared = sampled.raw
+    scale = every.gathered.rows / max(compared.rows, 1)
     cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     chosen = [
@@ -158,9 +159,7 @@ def measured_on_all(
     edges = score_edges(compared)
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
     summary, added = every.add(edges, cuts, chosen, ranks)
-    sums: Iterator[tuple[Any, Any]] = islice(
-        zip(added.tallies, added.recalibrated, strict=True), 1 + len(cuts), None
-    )
+    sums = iter(added)
     noise = from_sums.noise_of_sums(
         summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise
     )
@@ -172,7 +171,7 @@ def measured_on_all(
     along = {group.names: next(sums) for group in groups}
     # A column may have too many levels among all rows, and be gone.
     for group in [*looked.groups, *looked.pairs]:
-        see_sums(group, *along[group.names], rows)
+        see_sums(group, along[group.names], rows)
     leave_out_shapes(looked)
     of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
     looked.further = [replace(result, method=result.method + of) for result in looked.further]
@@ -183,13 +182,13 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     """Score and columns from sums of all rows, in the place of what a sample of them, if there is one, says."""
     rows, sums = looked.rows, summary.variables | summary.fields
     common: Any = {"target": str(summary.about["target"]), "random_state": random_state}
-    looked.score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    looked.scores = Sums.of(summary.grid)
+    grid = summary.grid
+    looked.score = from_sums.score_from_sums(summary.score, grid, rows.noise, **common)
+    looked.scores = Sums.of(grid)
     seen = [(column, result) for column, result, _ in looked.columns]
     # A tally: values that are all missing stand in for the rows.
     for name, each in {} if seen else sums.items():
-        kind: Any = "date" if each.kind == "date" else "numeric"
-        column = Column(name, kind, np.full(rows.raw.rows, np.nan), integer=each.kind == "integer")
+        column = column_like(name, each, np.full(rows.raw.rows, np.nan))
         if not each.bins.size:  # a field
             column = Column(name, "category", np.full(rows.raw.rows, -1, np.int32))
         seen.append((column, None))
@@ -198,27 +197,35 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
         if column.name in sums:
             look = _field if column.nominal else _variable
             looked.columns.append(look(column, sums[column.name], rows, sampled, common))
-    whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
-    beyond = (
-        looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if looked.columns else whole
-    )
+    whole = beyond = Sums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
+    if looked.columns:
+        beyond = looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True))
     looked.all = whole, beyond
 
 
+def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
+    """A column of numbers, or of days, of the kind that sums were made of."""
+    kind = each.kind
+    return Column(name, "date" if kind == "date" else "numeric", values, integer=kind == "integer")
+
+
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
-    extra: dict[str, Any] = {"column_kind": column.kind, "integer": column.integer}
-    if sampled is not None and "curve" in sampled.extra:
-        extra |= {name: sampled.extra[name] for name in ("curve", "density")} | {"curve_rows": len(column)}
-    bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
+    grid = each.tally
+    bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
+    beyond, cells = Sums.of(coarsened(each.beyond, each.fine)), fine.cells
     # Those that other audits may have.
-    shared = np.intersect1d(shared_edges(each.bins), each.tally.cells.edges)  # type: ignore[union-attr]
-    extra["fine"] = coarsened(each.tally, united(each.bins, shared))
-    result = from_sums.variable_from_sums(column.name, bins, each.tally, rows.noise, extra=extra, **common)
+    shared = np.intersect1d(shared_edges(each.bins), grid.cells.edges)  # type: ignore[union-attr]
+    extra: Any = {"column_kind": column.kind, "integer": column.integer}
+    if sampled is not None and "curve" in sampled.extra:
+        extra |= {name: sampled.extra[name] for name in ("curve", "density")}
+        extra["curve_rows"] = len(column)
+    extra["fine"] = coarsened(grid, united(each.bins, shared))
+    result = from_sums.variable_from_sums(column.name, bins, grid, rows.noise, extra=extra, **common)
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
-    codes[np.isnan(column.values)] = fine.cells.count - 1
-    part = Part(column, codes, (), each.fine, fine.cells.missing)  # type: ignore[union-attr]
+    codes[np.isnan(column.values)] = cells.count - 1
+    part = Part(column, codes, (), each.fine, cells.missing)  # type: ignore[union-attr]
     raw = Sums.of(fine)
-    group = Group((part,), "variable", raw, Sums.of(coarsened(each.beyond, each.fine)), rows.p_values(raw))
+    group = Group((part,), "variable", raw, beyond, rows.p_values(raw))
     group.walk = walk_of(result, part)
     return column, result, group
 
@@ -248,7 +255,7 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
 
 def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
     """The places of searches, tested by their sums over all rows among all that were searched."""
-    made: dict[str, tuple[int, list[Place]]] = {}
+    made = {}
     cells = enumerate(np.nan_to_num(looked.rows.p_values(raw), nan=1.0).tolist())
     for family, (size, places) in looked.searched.items():
         moved = []
@@ -282,10 +289,10 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
     return RangeCells(part.name, part.edges)
 
 
-def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
+def see_sums(group: Group, both: Any, rows: Rows) -> None:
     """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
-    cells, *_, score = raw.cells.parts
-    group.along = Both(*(along_of_tally(sums, rows, (-1, score.count)) for sums in (raw, beyond)))
+    cells, *_, score = both[0].cells.parts
+    group.along = Both(*(along_of_tally(sums, rows, (-1, score.count)) for sums in both))
     if group.kind == "field":
         part = group.parts[0]
         place = {name: number for number, name in enumerate(part.labels)}
@@ -296,7 +303,7 @@ def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
         group.seen, group.along = own[order], group.along.map(lambda values: values[order])
     elif len(group.parts) == 1 and group.parts[0].edges is not None and isinstance(cells, Levels):
         # A number whose values the sample lacks: only those that are missing were added, and they come last.
-        def padded(values: np.ndarray) -> np.ndarray:
+        def padded(values: Floats) -> Floats:
             return np.concatenate([np.zeros((group.count - len(values), score.count)), values])
 
         group.along = group.along.map(padded)

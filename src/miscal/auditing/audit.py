@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
+from miscal.auditing.column_choice import MAX_LEVELS, Plain, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of
 from miscal.auditing.findings import named_after
@@ -161,7 +161,7 @@ class Steps:
         self.done += 1
 
 
-def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps) -> Audit:
+def _judged(seen: Seen, wanted: Wanted, described: Plain, steps: Steps) -> Audit:
     """Run all tests, and put everything into one record."""
     looks, tests = seen.looks, judge(seen.looks, wanted.level)
     heads = [entry for looked in looks for entry in findings_of(looked)]
@@ -182,14 +182,12 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     return Audit(document, found, results, _carriers(looks))
 
 
-def _carriers(every: list[Looked]) -> dict[str, Any]:
+def _carriers(every: list[Looked]) -> Plain:
     """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
-    made: dict[str, Any] = {}
+    made: Plain = {}
     for looked in every:
-        suffix, clustered = (
-            f" (class {looked.name})" if looked.name else "",
-            looked.rows.raw.cluster is not None,
-        )
+        suffix = f" (class {looked.name})" if looked.name else ""
+        clustered = looked.rows.raw.cluster is not None
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
         for column, result, _ in looked.columns:
             cells, fine = result.extra["tally"].cells, None
@@ -210,7 +208,7 @@ def source_of(data: Any) -> str | None:
     return Path(data).name if isinstance(data, (str, PathLike)) else None
 
 
-def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: Any, steps: Steps) -> Seen:
+def look_at_table(data: Any, wanted: Wanted, options: Plain, memory: Any, steps: Steps) -> Seen:
     """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted, steps)
@@ -221,7 +219,7 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     kept = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
     kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
     limit = None  # of rows to gather: none where the table is in memory already
-    if memory is not None or isinstance(data, (str, PathLike)) or source.rows is None:
+    if memory is not None or source_of(data) is not None or source.rows is None:
         # Of a cluster's driver.
         ceiling = memory or ("1GB" if library_of(data) == "pyspark" else half_of_memory())
         limit = rows_that_fit(ceiling, source.kinds, source.texts)
@@ -240,7 +238,7 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
 
 
-def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Roles, dict[str, Any], list[str]]:
+def _named(data: Any, source: Any, options: Plain) -> tuple[Roles, Plain, list[str]]:
     """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
     options["probability"] = expanded(options["probability"], source.names)
     spark, mean = library_of(data) == "pyspark", "response" in options
@@ -259,9 +257,10 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     """All rows are here: what is chosen is measured as it is chosen."""
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
     looks, aside = _looked(predictions, wanted, steps)
+    first = looks[0]
     if dated is not None:
-        looks[0].further.append(by_period(looks[0].rows.raw, dated, wanted))
-    about: dict[str, Any] = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
+        first.further.append(by_period(first.rows.raw, dated, wanted))
+    about: Plain = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
     # Of outcomes and weights in their order: equal for models of one table.
     digest = hashlib.blake2b(digest_size=12)
     exposure = () if predictions.exposure is None else (predictions.exposure,)
@@ -270,11 +269,10 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     about["rows_fingerprint"] = digest.hexdigest()
     seen = Seen(looks, about, [*unread, *aside], {})
     if predictions.cluster is None:
-        known = [column for column, _, _ in looks[0].columns]
-        known += [
-            predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")
-        ]
-        key = column_choice.suggested(predictions, looks[0].rows.beyond, known)
+        known = [column for column, _, _ in first.columns]
+        keys = [one["where"] for one in aside if one["reason"].startswith("an identifier")]
+        known += [predictions.columns[name] for name in keys]
+        key = column_choice.suggested(first.rows.beyond, known)
         if key is not None:
             about["cluster_suggested"] = key[0]
             seen.notes.append(key[1])
@@ -300,14 +298,13 @@ def _look_at_sample(
     if wanted.time is not None and beside[0] is not None:
         looked.further.append(periods_of_sums(beside[0], wanted.time, looked.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
-    return Seen(
-        [looked], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings
-    )
+    about = {"rows": summary.rows, "fingerprint": summary.fingerprint}
+    return Seen([looked], about, list(summary.aside), settings)
 
 
 def _looked(
     predictions: Predictions, wanted: Wanted, steps: Steps, *, judged: bool = True
-) -> tuple[list[Looked], list[dict[str, Any]]]:
+) -> tuple[list[Looked], list[Plain]]:
     """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
     columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
     # And none is named: each class as well.

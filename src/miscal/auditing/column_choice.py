@@ -19,6 +19,8 @@ from miscal.pairs import Pair
 
 # A column with more distinct levels than this share of the rows names rows, not groups.
 IDENTIFIER_SHARE = 0.5
+Names = Sequence[str]  # of columns
+Plain = dict[str, Any]  # a part of the document, as JSON has it
 MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 NAMED = re.compile(
@@ -30,7 +32,7 @@ PANDAS = re.compile(r"(Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|level_\d+)
 APART = 1e-6  # scores nearer than this may have become one in a copy
 
 
-def left_out(where: str, rows: int | None, reason: str) -> dict[str, Any]:
+def left_out(where: str, rows: int | None, reason: str) -> Plain:
     """A place or a column that is not judged, as the document lists it."""
     return {"where": where, "rows": rows, "reason": reason}
 
@@ -48,7 +50,7 @@ def asked_for(reason: str) -> str:
 
 
 def asked_columns(
-    by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
+    by: Names | str | None, ignore: Names | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:
     """The columns to look at and to leave out, as lists; one name alone counts as a list of it.
 
@@ -76,7 +78,7 @@ def named(columns: Any) -> list[str]:
     return [str(name) for name in (columns.values() if isinstance(columns, Mapping) else columns)]
 
 
-def usable_columns(source: Source, roles: Any, by: Sequence[str] | None, ignore: Sequence[str]) -> list[str]:
+def usable_columns(source: Source, roles: Any, by: Names | None, ignore: Names) -> list[str]:
     """The columns of a table to look at: those asked for, or all that can be; refuses names that it does not have."""
     known = [name for name in source.kinds if name not in roles.names]
     source.check([name for name, _ in source.aside if name in (by or ())])
@@ -87,17 +89,17 @@ def usable_columns(source: Source, roles: Any, by: Sequence[str] | None, ignore:
 
 def chosen_columns(
     predictions: Predictions,
-    by: Sequence[str] | None,
-    ignore: Sequence[str],
+    by: Names | None,
+    ignore: Names,
     max_levels: int,
     *,
     constants: bool = False,
-) -> tuple[list[Column], list[dict[str, Any]]]:
+) -> tuple[list[Column], list[Plain]]:
     """The columns to look at, and those set aside with the reason; `constants` keeps those of one value."""
-    known = list(predictions.columns)
+    known = predictions.columns
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
-    for column in (predictions.columns[name] for name in by or known if name not in ignore):
+    for column in (known[name] for name in by or known if name not in ignore):
         reason = f"it has more than {max_levels:,} levels" if len(column.levels) > max_levels else None
         if not by:
             reason = reason or reason_aside(column) or reason_copied(column, predictions)
@@ -116,9 +118,10 @@ def reason_aside(column: Column) -> str | None:
     'constant'
     """
     if column.nominal:
-        if len(column.levels) > max(FEW, IDENTIFIER_SHARE * len(column)):
-            return f"an identifier: {len(column.levels):,} levels"
-        return "constant" if len(column.levels) <= 1 and not column.missing.any() else None
+        many = len(column.levels)
+        if many > max(FEW, IDENTIFIER_SHARE * len(column)):
+            return f"an identifier: {many:,} levels"
+        return "constant" if many <= 1 and not column.missing.any() else None
     known = column.values[~np.isnan(column.values)]
     if known.size == 0:
         return "all values are missing"
@@ -142,9 +145,10 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
     if score.ndim > 1:
         if not (column.nominal or column.integer):
             return None
-        own, names = _texts(column), np.array(list(map(str, predictions.classes)), object)
-        labels = {"a copy of the outcome": outcome, "the class predicted": np.argmax(score, axis=1)}
-        return next((why for why, which in labels.items() if np.array_equal(own, names[which])), None)
+        own, names = _texts(column), np.array([*map(str, predictions.classes)], object)
+        if np.array_equal(own, names[outcome]):
+            return "a copy of the outcome"
+        return "the class predicted" if np.array_equal(own, names[np.argmax(score, axis=1)]) else None
     if len(column.levels) <= 2 and np.unique(values[:FEW]).size <= 2 and np.unique(values).size == 2:
         second = values == values.max()
         if np.array_equal(second, outcome > 0) or np.array_equal(second, outcome <= 0):
@@ -171,9 +175,11 @@ def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | No
     (0.1, 0.6)
     """
     high, low = score[second], score[~second]
-    if low.max() < high.min():
-        return float(low.max()), float(high.min())
-    return (float(high.max()), float(low.min())) if high.max() < low.min() else None
+    for below, above in ((low, high), (high, low)):
+        last, first = float(below.max()), float(above.min())
+        if last < first:
+            return last, first
+    return None
 
 
 MOST_ROWS = 200_000  # looked at, from the start: the rows of a key often stand together
@@ -184,15 +190,15 @@ NEARLY_ALL, CHANCE = 0.98, 0.8
 FAR, LARGER = 5.0, 1.25  # standard errors, and times the variance, from which errors are shared
 
 
-def suggested(predictions: Predictions, compared: Pair, columns: Sequence[Column]) -> tuple[str, str] | None:
+def suggested(compared: Pair, columns: Sequence[Column]) -> tuple[str, str] | None:
     """The coarsest key whose rows share an outcome, else the one whose rows err most alike; None where there is none.
 
     Given as its name and a note on what to do about it.
 
     compared : the pair beyond the score
     """
-    one = compared.take(slice(0, min(predictions.rows, MOST_ROWS)))
-    found = [(*key, column.name) for column in columns if (key := _judged(column, one)) is not None]
+    one = compared.take(slice(MOST_ROWS))
+    found = [(*key, column.name) for column in columns if (key := _judged(column, one))]
     if not found:
         return None
     *_, shared, name = min(found, key=lambda key: key[:2])
@@ -236,10 +242,11 @@ def _errors(mean: np.ndarray, variance: np.ndarray) -> str:
     Neighbours are compared, so that an error along a column of numbers is not taken for one that keys share.
     """
     both = variance[1:] + variance[:-1]
-    square = np.diff(mean)[both > 0] ** 2 / both[both > 0]
+    noisy = both > 0
+    square = np.diff(mean)[noisy] ** 2 / both[noisy]
     if square.size < LEAST_ERRING - 1:
         return ""
-    ratio, error = float(square.mean()), float(square.std()) * math.sqrt(1.5 / square.size)
+    ratio, error = square.mean(), square.std() * math.sqrt(1.5 / square.size)
     beyond = ratio > max(LARGER, 1 + FAR * error)
     return f"err together, {ratio:.1f} times as much as independent rows" if beyond else ""
 
@@ -263,7 +270,7 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
         if not (each.kind == "date" or each.missing.any() or PANDAS.fullmatch(name))
     }
     numbers = {name: each.values for name, each in usable.items() if each.kind != "category"}
-    inside = {name: values for name, values in numbers.items() if values.min() >= 0 and values.max() <= 1}
+    inside = {name: values for name, values in numbers.items() if 0 <= values.min() <= values.max() <= 1}
     chances = [name for name, values in inside.items() if np.any(values % 1.0)]  # not all whole
     if probability is None:
         outcome, probability = _classes(usable, chances, outcome) or (outcome, None)
@@ -280,11 +287,8 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
         free = [name for name in events if not any(separated(inside[name] > 0, score) for score in scores)]
         outcome = _one(free or events, _OUTCOME, "outcome", columns)
     shown = ", ".join(taken[:4]) + (f" and {len(taken) - 4} more" if len(taken) > 4 else "")
-    return (
-        outcome,
-        probability,
-        f"Taken as outcome: {outcome}; as probability: {shown}. Name others if they are meant.",
-    )
+    said = f"Taken as outcome: {outcome}; as probability: {shown}. Name others if they are meant."
+    return outcome, probability, said
 
 
 def _texts(column: Column) -> np.ndarray:

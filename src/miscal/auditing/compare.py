@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import known
+from miscal.auditing.findings import Described, known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.data.libraries import special
 from miscal.inference.adjust import holm
 from miscal.page import words
-from miscal.page.json import floats, parts
-from miscal.page.records import read_document
+from miscal.page.json import Floats, floats, parts
+from miscal.page.records import Document, read_document
 from miscal.page.words import span
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
-COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
 NOISE = ("variance", "residual2")
 SUMS = ("rows", "weight", "predicted", "observed", *NOISE)
 WHOLE = "the whole table"
@@ -76,24 +75,25 @@ class Comparison:
                 found = ", by findings alone: one of the audits is JSON, which has no sums of cells."
             lines = [f"Compared on {'the same' if self.paired else 'different'} rows{found}"]
             if "expected" in self.score:
-                one, two = (words.percent(value) for value in self.score["expected"])
+                one, two = map(words.percent, self.score["expected"])
                 lines.append(f"  overall: off along the score by {one} before, {two} after")
-            own = self.table.take(self.table["where"] == WHOLE)
-            for gap, after, p in zip(own["gap_before"], own["gap_after"], own["p_value"], strict=True):
-                change = f"gap {words.points(gap)} before, {words.points(after)} after"
+            ends = zip(self.table["gap_before"], self.table["gap_after"], strict=True)
+            gaps = [
+                f"gap {words.points(before)} before, {words.points(after)} after" for before, after in ends
+            ]
+            table = Table({**self.table, "gaps": gaps})
+            own = table.take(table["where"] == WHOLE)
+            for change, p in zip(own["gaps"], own["p_value"], strict=True):
                 beyond = f"{'changed' if p <= self.level else 'no change'} beyond noise ({words.p_value(p)})"
                 lines.append(f"  overall: {change}; {beyond}")
             for verdict in ("worse", "better"):
-                chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
-                lines += [
-                    f"  {verdict}: {visible(where)}: gap {words.points(before)} before, {words.points(after)} after"
-                    for where, before, after in zip(
-                        *map(chosen.get, ("where", "gap_before", "gap_after")), strict=True
-                    )
-                ]
+                chosen = table.take(table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
+                places = zip(chosen["where"], chosen["gaps"], strict=True)
+                lines += [f"  {verdict}: {visible(where)}: {change}" for where, change in places]
             lines += [f"  new: {visible(where)}" for where in self.new[:8]]
             lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
-            lines += [visible(words.not_compared(self.left_out))] if self.left_out else []
+            if self.left_out:
+                lines.append(visible(words.not_compared(self.left_out)))
         return "\n".join(lines)
 
 
@@ -108,38 +108,43 @@ def compare(before: Any, after: Any) -> Comparison:
         got = f"their responses are {one.response or 'binary'} and {two.response or 'binary'}"
         raise refusal("must predict the same kind of outcome", where="the two audits", got=got)
     # Not of tables that were not held in memory.
-    prints = [each.data.get("rows_fingerprint") for each in (one, two)]
-    same = prints[0] is not None and prints[0] == prints[1]
-    both = {
-        name: (cells, after.carriers[name])
-        for name, cells in before.carriers.items()
-        if name in after.carriers
-    }
-    matched = [(name.partition(":")[2] or "score", *_alike(*pair)) for name, pair in both.items()]
-    if "score" in both:
-        old, now = map(_joined, both["score"])
-        matched.insert(0, ("", old, now))  # all rows
-    parts = [(column, _cells(column, *pair, paired=same)) for column, *pair in matched if _same_edges(*pair)]
-    seen = {column for column, part in parts if part["where"].size}
-    listed = [part for _, part in parts] or [dict.fromkeys(COLUMNS, np.empty(0))]
-    rows = {name: np.concatenate([part[name] for part in listed]) for name in COLUMNS}
-    change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
-    adjusted = holm(rows["p_value"])
-    verdict = np.where(adjusted <= two.level, np.where(change < 0, "better", "worse"), "same")
-    table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
+    same = (one.data.get("rows_fingerprint") or "") == two.data.get("rows_fingerprint")
+    told, (rows, weight, predicted, observed, variance, residual2) = _matched(before.carriers, after.carriers)
+    gap = (predicted - observed) / weight
+    if same:
+        p_value = paired_p(predicted, observed[0], variance)
+    else:  # the gap is the same on two sets of rows
+        p_value = _normal_p(np.diff(gap, axis=0)[0], np.sum(residual2 / weight**2, axis=0))
+    change, adjusted = np.diff(np.abs(gap), axis=0)[0], holm(p_value)
+    moved = np.where(change < 0, "better", "worse")
+    verdict = np.where(adjusted <= two.level, moved, "same").astype(object)
+    where = np.array([f"{column} {label}".strip() for column, label in told], object)
+    counts = rows.astype(np.int64)
+    values = {
+        "where": where, "rows_before": counts[0], "rows": counts[1], "gap_before": gap[0], "gap_after": gap[1],
+        "p_value": p_value, "change": change, "p_adjusted": adjusted, "verdict": verdict,
+    }  # fmt: skip
     summed = bool(before.carriers and after.carriers)
-    asked = (
-        [str(entry.settings["column"]) for entry in (*each.columns, *each.of("period"))]
-        for each in (one, two)
+    asked = {*_asked(two)}.difference(dict(told)) if summed else ()
+    left = [name for name in dict.fromkeys(_asked(one)) if name in asked]
+    better, worse = (where[verdict == word].tolist() for word in ("better", "worse"))
+    new, gone = _unlisted(two, one), _unlisted(one, two)
+    measures = {name: (one.measure(name).value, two.measure(name).value) for name in SCORES}
+    score = {name: pair for name, pair in measures.items() if not any(map(math.isnan, pair))}
+    return Comparison(
+        same, two.level, Table(values), new, gone, score, summed, two.response, left, better, worse
     )
-    earlier, later = map(dict.fromkeys, asked)
-    left = [name for name in earlier if summed and name in later and name not in seen]
-    places = (rows["where"][verdict == word].tolist() for word in ("better", "worse"))
-    new = [finding.where for finding in two.real if not known(finding, one.real, (two.rows, one.rows))]
-    gone = [finding.where for finding in one.real if not known(finding, two.real, (one.rows, two.rows))]
-    pairs = {name: (one.measure(name), two.measure(name)) for name in SCORES}
-    score = {name: (old.value, now.value) for name, (old, now) in pairs.items() if old.known and now.known}
-    return Comparison(same, two.level, table, new, gone, score, summed, two.response, left, *places)
+
+
+def _asked(audit: Document) -> list[str]:
+    """The columns that an audit looked at."""
+    return [str(entry.settings["column"]) for entry in (*audit.columns, *audit.of("period"))]
+
+
+def _unlisted(audit: Document, other: Document) -> list[str]:
+    """The places of the findings that the other audit does not have."""
+    shares = audit.rows, other.rows
+    return [finding.where for finding in audit.real if not known(finding, other.real, shares)]
 
 
 def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> Cells | None:
@@ -156,7 +161,7 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> C
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = (result.table["error"] * own["weight"]) ** 2 / own["residual2"]
-        spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
+        spread = np.maximum(np.nan_to_num(ratio, posinf=1.0), 1.0)
     made = own | {name: own[name] * spread for name in NOISE}
     # Rows of a cluster lie in several narrow ranges: those joined err together as the widest do.
     if fine is not None:
@@ -169,7 +174,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
     """Edges, labels and sums of cells, in the units of the data."""
     cells: Any = tally.cells
     edges = cells.edges if isinstance(cells, Ranges) else np.empty(0)
-    sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
+    sums = {name: getattr(tally, name) for name in SUMS}
     if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
         scale, low = result.extra["scale"], result.extra.get("low", 0.0)
         sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
@@ -178,7 +183,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
     return {"edges": floats(edges), "label": cells.labels(), **sums}
 
 
-def read_cells(value: Mapping[str, Any]) -> Cells:
+def read_cells(value: Described) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
     made: Cells = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
     made |= {name: floats(value[name]) for name in SUMS}
@@ -187,9 +192,27 @@ def read_cells(value: Mapping[str, Any]) -> Cells:
     return made | ({"fine": read_cells(value["fine"])} if "fine" in value else {})
 
 
+def _matched(before: Mapping[str, Cells], after: Mapping[str, Cells]) -> tuple[list[tuple[str, str]], Floats]:
+    """The cells that both audits have, as column and label, and their sums, (sums, audits, cells)."""
+    both = [(name, cells, after[name]) for name, cells in before.items() if name in after]
+    matched = [("", _joined(old), _joined(now)) for name, old, now in both if name == "score"]  # all rows
+    matched += [(name.partition(":")[2] or "score", *_alike(*pair)) for name, *pair in both]
+    told, sums = [], [np.empty((len(SUMS), 2, 0))]
+    for column, one, two in matched:
+        if _same_edges(one, two):
+            place = {two["label"][index]: index for index in np.flatnonzero(two["weight"] > 0)}
+            filled = np.flatnonzero(one["weight"] > 0)
+            own = [index for index in filled if one["label"][index] in place]
+            named = [one["label"][index] for index in own]
+            other = [place[label] for label in named]
+            told += [(column, label) for label in named]
+            sums.append(np.array([[one[name][own], two[name][other]] for name in SUMS]))
+    return told, np.concatenate(sums, axis=2)
+
+
 def _joined(cells: Cells, cell: Any = 0, label: Sequence[str] = (WHOLE,), edges: Any = ()) -> Cells:
     """Cells added up to fewer, whose number each of them is given; all as one if not."""
-    place = np.broadcast_to(np.asarray(cell, np.int64), len(cells["label"]))
+    place = np.broadcast_to(cell, len(cells["label"]))
     sums = {name: np.bincount(place, cells[name], len(label)) for name in SUMS}
     return {"edges": np.asarray(edges), "label": label, **sums}
 
@@ -204,67 +227,50 @@ def _alike(one: Cells, two: Cells) -> tuple[Cells, Cells]:
         return one, two
     one, two = one.get("fine", one), two.get("fine", two)
     inner = np.intersect1d(one["edges"][1:-1], two["edges"][1:-1])
-    inner = inner[_useful(*(_cut(each, inner)["rows"][: inner.size + 1] for each in (one, two)))]
+    rows = np.array([_cut(each, inner)["rows"][: inner.size + 1] for each in (one, two)])
+    inner = inner[_useful(rows)]
     return (_cut(one, inner), _cut(two, inner)) if inner.size else (one, two)
 
 
-def _useful(one: np.ndarray, two: np.ndarray) -> list[int]:
+def _useful(rows: Floats) -> list[int]:
     """Which borders between neighbouring cells leave ranges with enough rows of both, about a tenth of all rows.
 
-    >>> _useful(np.array([5, 40, 3, 60, 80]), np.array([40, 40, 40, 40, 40]))
+    >>> _useful(np.array([[5, 40, 3, 60, 80], [40, 40, 40, 40, 40]]))
     [1, 3]
     """
-    share = 0.5 * (one / max(one.sum(), 1.0) + two / max(two.sum(), 1.0))
+    share = np.mean(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1.0), axis=0)
     kept, start = [], 0
-    for end in range(1, one.size):
-        inside = slice(start, end)
-        enough = min(one[inside].sum(), two[inside].sum(), one[end:].sum(), two[end:].sum()) >= LEAST_ROWS
-        if enough and share[inside].sum() >= SHARE:
+    for end in range(1, share.size):
+        parts = np.add.reduceat(rows, [start, end], axis=1)
+        if parts.min() >= LEAST_ROWS and share[start:end].sum() >= SHARE:
             kept.append(end - 1)
             start = end
     return kept
 
 
-def _cut(cells: Cells, inner: np.ndarray) -> Cells:
+def _cut(cells: Cells, inner: Floats) -> Cells:
     """Ranges joined to those between some of their own edges; missing values stay apart."""
     ends = [math.nan, *inner.tolist(), math.nan]
     missing = cells["label"][cells["edges"].size - 1 :]
-    place = np.append(0, np.searchsorted(inner, cells["edges"][1:-1], side="right"))
-    place = np.append(place, inner.size + 1 + np.arange(len(missing)))
-    return _joined(cells, place, [*(span(low, high) for low, high in pairwise(ends)), *missing], inner)
+    known = np.searchsorted(inner, cells["edges"][1:-1], side="right")
+    place = [0, *known, *[inner.size + 1] * len(missing)]
+    labels = [span(low, high) for low, high in pairwise(ends)]
+    return _joined(cells, place, [*labels, *missing], inner)
 
 
-def _cells(column: str, one: Cells, two: Cells, *, paired: bool) -> dict[str, np.ndarray]:
-    """The cells of one result that both audits have, matched by name."""
-    place = {label: index for index, label in enumerate(two["label"]) if two["weight"][index] > 0}
-    own = [index for index, label in enumerate(one["label"]) if label in place and one["weight"][index] > 0]
-    named = [one["label"][index] for index in own]
-    chosen = ((one, own), (two, [place[label] for label in named]))
-    sums = [{name: each[name][some] for name in SUMS} for each, some in chosen]
-    gaps = [(each["predicted"] - each["observed"]) / each["weight"] for each in sums]
-    # The gap is the same on two sets of rows.
-    unpaired = sum(each["residual2"] / each["weight"] ** 2 for each in sums)
-    p_value = paired_p(*sums) if paired else _normal_p(gaps[0] - gaps[1], unpaired)
-    where = np.array([f"{column} {label}".strip() for label in named], dtype=object)
-    values = (where, *(part["rows"].astype(np.int64) for part in sums), *gaps, p_value)
-    return dict(zip(COLUMNS, values, strict=True))
-
-
-def paired_p(one: Cells, two: Cells) -> np.ndarray:
+def paired_p(predicted: Floats, observed: Floats, variance: Floats) -> Floats:
     """P-values that two models are equally far from the truth on the same rows.
 
     The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.
 
-    >>> base = {"weight": np.array([100.0]), "observed": np.array([30.0]), "variance": np.array([21.0])}
-    >>> paired_p({**base, "predicted": np.array([30.0])}, {**base, "predicted": np.array([60.0])}).round(3)
+    >>> paired_p(np.array([[30.0], [60.0]]), np.array([30.0]), np.array([[21.0], [21.0]])).round(3)
     array([0.001])
     """
-    off = one["observed"] - 0.5 * (one["predicted"] + two["predicted"])
-    found = _normal_p(off, 0.5 * (one["variance"] + two["variance"]))
-    return np.where(one["predicted"] == two["predicted"], 1.0, found)
+    found = _normal_p(observed - np.mean(predicted, axis=0), np.mean(variance, axis=0))
+    return np.where(predicted[0] == predicted[1], 1.0, found)
 
 
-def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
+def _normal_p(value: Floats, variance: Floats) -> Floats:
     """Two-sided p-values of normal values; 1 where there is no noise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

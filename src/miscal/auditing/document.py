@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.auditing.column_choice import left_out
+from miscal.auditing.column_choice import Plain, left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group
@@ -41,14 +41,12 @@ ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
-def document_of(
-    seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any
-) -> dict[str, Any]:
+def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any) -> Plain:
     """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
-    every, first = seen.looks, seen.looks[0]
+    first = seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
-    for looked in every:
+    for looked in seen.looks:
         named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
         sections["score"].append(looked.score.to_dict() | named)
     for _, result, group in first.columns:
@@ -65,11 +63,11 @@ def document_of(
         "schema": SCHEMA,
         "version": miscal.__version__,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
-        "data": {"weight": float(np.sum(first.score.table["weight"])), **described["data"]},
+        "data": {"weight": float(first.score.table["weight"].sum()), **described["data"]},
         "settings": described["settings"],
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
-        "unlisted": sum(looked.left for looked in every),
+        "unlisted": sum(looked.left for looked in seen.looks),
         "notes": [*seen.notes, *notes_of(first, tests.level), *(str(one) for one in found if one.decided)],
         **_quiet(first, guilty, tests, seen.aside),
         "left_out": left_out_list(first, seen.aside),
@@ -78,31 +76,33 @@ def document_of(
 
 
 def _quiet(
-    looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[dict[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+    looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[Plain]
+) -> dict[str, list[Plain]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
-    mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
-    most = max(mean, 1.0 - mean) if looked.rows.noise.binary else math.inf
+    mean, rows, noise = (
+        looked.score.extra["predicted"],
+        int(looked.score.table["rows"].sum()),
+        looked.rows.noise,
+    )
+    most = max(mean, 1.0 - mean) if noise.binary else math.inf
     columns = max(tests.families["columns"].size, 1) * tests.factor
     clean, blind = [], []
     for column, result, group in looked.columns:
         if column.name in guilty or min(group.suspect, result.p_value) * len(looked.columns) <= tests.level:
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = (
-                np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
-            )
+            error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * noise.units.scale
         tested = error if group.ordered else error[~np.isnan(group.p_value)]
         gaps = minimum_detectable_gap(tested, columns * group.searched, tests.level)
         detectable = float(np.nanmin(gaps)) if gaps.size else math.nan  # the smallest of any cell
         if not detectable < most:
             blind.append(left_out(column.name, rows, BLIND))
             continue
-        entry = {"where": column.name, "value": result.value, "noise_floor": result.noise_floor}
-        entry |= {"p_value": result.p_value, "detectable": detectable}
-        entry |= {"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}
+        told = {name: getattr(result, name) for name in ("value", "noise_floor", "p_value")}
+        least = {name: result.extra[name] for name in ("p_least",) if name in result.extra}
         along = ALONG if group.suspect <= tests.level else ""
-        clean.append(entry | {"note": ALONE if result.p_value <= tests.level else along})
+        note = ALONE if result.p_value <= tests.level else along
+        clean.append({"where": column.name, **told, "detectable": detectable, **least, "note": note})
     return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
 
 
@@ -114,51 +114,51 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, li
     """
     scale = looked.rows.noise.units.scale
     noise, off, weight = looked.rows.variance(raw) * scale**2, raw.off * scale, raw.weight
-    kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
     rest = weight.sum() - weight
+    kept = np.flatnonzero((weight > 0) & (rest > 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         gap, others = off / weight, (off.sum() - off) / rest
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
     reach = adjusted_z(max(kept.size, 1), 0.05) * error
     difference = gap - others
+    low, high = difference - reach, difference + reach
+    least = np.maximum(low, -high)
+    events = effective_events(raw) if looked.rows.noise.binary else 0.5 * weight**2 / raw.weight2
+    beyond = np.where(least > 0, "beyond noise", "")
     columns = {
-        "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference,
-        "low": difference - reach, "high": difference + reach,
+        "level": np.array(names, object), "rows": raw.rows, "gap": gap, "gap_rest": others,
+        "difference": difference, "low": low, "high": high,
+        "note": np.where(events < LEAST_GROUP, SMALL, beyond),
     }  # fmt: skip
-    least = np.maximum(columns["low"], -columns["high"])
     kept = kept[np.argsort(-least[kept], kind="stable")]
-    small = (
-        effective_events(raw) if looked.rows.noise.binary else 0.5 * raw.weight**2 / raw.weight2
-    ) < LEAST_GROUP
-    notes = np.where(small, SMALL, np.where(least > 0, "beyond noise", ""))
-    made = {name: values[kept].tolist() for name, values in columns.items()}
-    return {"level": [names[int(cell)] for cell in kept], **made, "note": notes[kept].tolist()}
+    return {name: values[kept].tolist() for name, values in columns.items()}
 
 
-def _too_small(group: Group) -> list[dict[str, Any]]:
+def _too_small(group: Group) -> list[Plain]:
     """Levels of a column that no outcome could have made significant."""
     if group.ordered:
         return []
     cells = np.flatnonzero(np.isnan(group.p_value) & (group.raw.rows > 0))
-    rows = group.raw.rows.astype(int)
+    rows = group.raw.rows[cells].astype(int)
     if cells.size > MOST_LISTED:
         where = f"{group.parts[0].name}: {cells.size:,} of {group.count:,} levels"
-        return [left_out(where, int(rows[cells].sum()), "each has too few rows or events to be judged alone")]
+        return [left_out(where, int(rows.sum()), "each has too few rows or events to be judged alone")]
     reason = "too few rows or events for any outcome to be beyond noise"
-    return [left_out(group.words(group.box(int(cell))), int(rows[cell]), reason) for cell in cells]
+    places = [group.words(group.box(cell)) for cell in cells.tolist()]
+    return [left_out(where, many, reason) for where, many in zip(places, rows.tolist(), strict=True)]
 
 
-def score_numbers(score: Result) -> dict[str, Any]:
+def score_numbers(score: Result) -> Plain:
     """The numbers by score, and under `details` what is known of their noise."""
     extra, cells = score.extra, score.extra["tally"]
     total, scale = cells.weight.sum(), extra.get("scale", 1.0)
     noise = cells.residual2 if score.settings.get("null") == "residual" else cells.variance
     gap, error = (float(each / total) * scale for each in (cells.events_off.sum(), np.sqrt(noise.sum())))
-    fitted = {name: right for name, right in RIGHT.items() if extra.get(name)}
+    fitted = {name: extra[name] for name in RIGHT if extra.get(name)}
     made = {
         "expected": score.value,
         "kuiper": extra["kuiper"],
-        **{name: extra[name]["value"] for name in fitted},
+        **{name: each["value"] for name, each in fitted.items()},
         "predicted": extra["predicted"],
         "observed": extra["observed"],
         "gap": extra["predicted"] - extra["observed"],
@@ -172,9 +172,9 @@ def score_numbers(score: Result) -> dict[str, Any]:
         "kuiper": extra["kuiper_noise"],
         "gap": {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error},
     }
-    for name, right in fitted.items():
-        value, interval = extra[name]["value"], extra[name]["interval"]
-        details[name] = {"interval": interval, "p_value": wald_p(value, interval, right, name == "ratio")}
+    for name, each in fitted.items():
+        p_value = wald_p(each["value"], each["interval"], RIGHT[name], name == "ratio")
+        details[name] = {"interval": each["interval"], "p_value": p_value}
     if "brier" in extra:  # what only events have
         losses = {name: extra[name]["score"] for name in ("brier", "log_loss")}
         made |= {"smooth": extra["smooth"], **losses, "auc": extra["auc"]}
@@ -224,37 +224,42 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
-    binary = looked.rows.noise.binary
-    made = _certain_notes(looked, level) if binary else []
+    noise = looked.rows.noise
+    made = _certain_notes(looked, level) if noise.binary else []
     # The row that makes most of the noise of the whole table, where one does: an amount of a million.
-    if not binary:
+    if not noise.binary:
         weight, *means = looked.rows.largest([looked.whole])[0]
-        said, was = (number(looked.rows.noise.units.back(mean)) for mean in means)
-        if (weight * (means[1] - means[0])) ** 2 > ONE_ROW * looked.whole.raw.residual2[0]:
+        if (weight * np.diff(means)[0]) ** 2 > ONE_ROW * looked.whole.raw.residual2[0]:
+            said, was = (number(noise.units.back(mean)) for mean in means)
             made.append(
                 f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no "
                 "place that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."
             )
-    if binary and looked.score.extra["slope"]["interval"][1] < 0.0:  # most often a column of the other class
+    if (
+        noise.binary and looked.score.extra["slope"]["interval"][1] < 0.0
+    ):  # most often a column of the other class
         made.append(
             "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the "
             "other class, or is the event the other label?"
         )
     for column, result, _ in looked.columns:
-        filled, observed = result.table["rows"] > 0, result.table["observed"]
-        alone = set(observed[filled].tolist()) == {0.0, 1.0}  # each level or range has one outcome only
-        if binary and alone and result.table["rows"].sum() >= LEAST_EACH * filled.sum():
+        rows = result.table["rows"]
+        filled = rows > 0
+        # Each level or range has one outcome only.
+        alone = {*result.table["observed"][filled]} == {0.0, 1.0}
+        if noise.binary and alone and rows.sum() >= LEAST_EACH * filled.sum():
             made.append(
                 f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
                 "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
             )
-        made += _dated(looked, column) if column.kind == "date" else []
+        if column.kind == "date":
+            made += _dated(looked, column)
     return made
 
 
 def _dated(looked: Looked, column: Column) -> list[str]:
     """Dates that run over more than a hundred years, most often as some stand for none; and days that err together."""
-    dated, made = np.flatnonzero(~np.isnan(column.values)), []
+    dated, made = ~np.isnan(column.values), []
     known = column.values[dated]
     if known.size and known.max() - known.min() > FAR_OFF:
         first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
@@ -264,11 +269,13 @@ def _dated(looked: Looked, column: Column) -> list[str]:
         )
     days, code = np.unique(np.floor(known), return_inverse=True)
     enough = days.size >= LEAST_DAYS and known.size >= LEAST_ROWS * days.size
-    if not enough or looked.rows.raw.cluster is not None or len(column) != looked.rows.raw.rows:
+    rows = looked.rows.beyond
+    if not enough or rows.cluster is not None or len(column) != rows.rows:
         return made
-    compared = looked.rows.beyond.take(dated)
+    compared = rows.take(dated)
     daily = tally(compared, LevelPooling(code, Numbered(days.size)))
-    off = daily.events_off - daily.weight * (daily.events_off.sum() / daily.weight.sum())
+    off, weight = daily.events_off, daily.weight
+    off = off - weight * (off.sum() / weight.sum())
     noise = np.sum(daily.variance if compared.binary else daily.residual2)  # as if rows were independent
     times = off @ off / max(noise, 1e-300)
     if times >= TOGETHER:

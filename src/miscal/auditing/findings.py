@@ -22,6 +22,7 @@ from miscal.page.json import READERS, items, mapping, parts, read_record
 from miscal.pairs import Pair, pair
 from miscal.pooling.condition import Conjunction
 
+Described = Mapping[str, Any]  # a part of a document, as JSON has it
 SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
 OPPOSITE = ({"too high", "too low"}, {"too extreme", "too timid"})
@@ -143,14 +144,10 @@ class Finding:
         >>> Finding.from_dict({"condition": [{"column": "age", "high": 31.0, "missing": True}]}).to_sql()
         '("age" IS NOT NULL AND "age" <= 31e0 OR "age" IS NULL OR "age" > 1.7976931348623157e+308)'
         """
+        score = self.kind == "score"
         # No column holds the score as it stands.
-        if self.kind == "score" and self.condition and not self.columns:
-            return ""
-        return (
-            Conjunction.from_dict(self.condition).sql(dialect)
-            if self.condition or self.kind == "score"
-            else ""
-        )
+        picked = (self.columns or not score) if self.condition else score
+        return Conjunction.from_dict(self.condition).sql(dialect) if picked else ""
 
     @property
     def sql(self) -> str:
@@ -204,8 +201,11 @@ class Finding:
         """How many events it is off, less the luck of having been picked; as counted, and at least."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
         counted = words.count(abs(self.events_off))
-        beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
-        beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
+        beside = []
+        if words.count(abs(shown)) != counted:
+            beside.append(f"{counted} counted")
+        if self.at_least >= 1:
+            beside.append(f"at least {words.count(self.at_least)}")
         bound = f" ({'; '.join(beside)})" if beside else ""
         return f"{words.events_off(shown, self.noun)}{bound}"
 
@@ -213,7 +213,7 @@ class Finding:
     def judged(self) -> str:
         """Whether it is beyond noise."""
         if self.decided:
-            said, was = (words.number(value) for value in self.decided)
+            said, was = map(words.number, self.decided)
             return (
                 f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
             )
@@ -231,7 +231,7 @@ class Finding:
         return str(import_module("miscal.page.html").finding_html(parts(self.response, findings=[own])))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Finding:
+    def from_dict(cls, values: Described) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
         return read_record(cls, {"real": True, **values})
 
@@ -246,7 +246,7 @@ def flat(findings: Iterable[Finding]) -> list[Finding]:
     return [one for head in findings for one in (head, *flat(head.explained))]
 
 
-def listed(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def listed(findings: Iterable[Described]) -> list[Described]:
     """The same of their dictionaries."""
     return [one for head in findings for one in (head, *listed(head.get("explained", ())))]
 
@@ -298,7 +298,7 @@ def same(one: Finding, other: Finding) -> bool:
     return one.where == other.where and one.levels == other.levels
 
 
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _alike(one: Described, other: Described) -> bool:
     """Whether two conditions on a column pick much the same values."""
     if one["column"] != other["column"] or any((key in one) != (key in other) for key in SETS):
         return False

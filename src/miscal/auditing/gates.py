@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.findings import Finding, known
+from miscal.auditing.findings import Described, Finding, known
 from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
@@ -80,7 +80,7 @@ class Outcome:
         self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
-def gates_of(given: Mapping[str, Any], where: str, path: Path | None = None, most: float = 1.0) -> Gates:
+def gates_of(given: Described, where: str, path: Path | None = None, most: float = 1.0) -> Gates:
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
     known = read_gates(path, most)
@@ -135,12 +135,8 @@ def gate_value(key: str, value: Any, where: str, most: float) -> Any:
 
 def _number(value: Any, where: str, most: float) -> float:
     """A limit; one of an error between probabilities that is above 1 would hold whatever the model does."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or value < 0
-    ):
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (known and 0 <= value < math.inf):
         raise refusal("must be a number that is not negative", where=where, got=f"it is {value!r}")
     if value > most:
         hint = f"percent? {value:g}% is {value / 100:g}"
@@ -154,8 +150,8 @@ def _number(value: Any, where: str, most: float) -> float:
 def judge(
     audit: Document,
     gates: Gates,
-    baseline: Mapping[str, Any] | None = None,
-    shown: Mapping[str, Any] | None = None,
+    baseline: Described | None = None,
+    shown: Described | None = None,
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places that are not in `shown` stay unnamed.
 
@@ -178,9 +174,7 @@ def judge(
     check_named(gates.max_field, errors, "the audit", errors)
     for name, limit in gates.max_field.items():
         outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
-    heads = [
-        head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore
-    ]
+    heads = [head for head in audit.findings if not {head.code, head.where}.intersection(gates.ignore)]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
@@ -190,9 +184,8 @@ def judge(
 
 
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
-    return Outcome(
-        name, value <= limit, f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
-    )
+    text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
+    return Outcome(name, value <= limit, text)
 
 
 def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
@@ -214,14 +207,12 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Docum
     name = "no-new-findings"
     # Of smaller places the baseline does not say.
     least = words.finite(baseline.settings.get("suppress_below"))
-    old = baseline.real
-    shares = audit.rows, baseline.rows
-    unknown = [head for head in heads if not head.rows < least and not known(head, old, shares)]
+    old, shares = baseline.real, (audit.rows, baseline.rows)
+    unknown = [head for head in heads if not (head.rows < least or known(head, old, shares))]
     fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
-        seen = (
-            f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
-        )
+        others = words.plural(len(unknown), "other is", "others are")
+        seen = f"; {others} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
     return [
@@ -298,9 +289,8 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
     else:
         inside = one.slots([str(label) for label in table["label"]])
     weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
-    if not inside.any() or np.isnan(weight).any() or np.isnan(error).any():
+    if not inside.any() or np.isnan(weight + error).any():
         return None
-    total = float(weight.sum())
-    return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(
-        float(np.sum((weight * error) ** 2))
-    ) / total
+    total = weight.sum()
+    off, noise = np.sum(weight * np.nan_to_num(gap)), np.sum((weight * error) ** 2)
+    return float(off / total), float(np.sqrt(noise) / total)

@@ -20,6 +20,7 @@ from miscal.engines.requests import LevelCells, RangeCells
 from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, DayNoise, changes, day_noise, judged_by_days
 from miscal.inference.residual import Noise
+from miscal.inference.sums import Floats
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
 from miscal.page.words import KIND, showing, step_words
 from miscal.pairs import Pair
@@ -59,7 +60,7 @@ def time_column(predictions: Predictions, time: str) -> Column:
     return Column(time, "date", days)
 
 
-def level_days(levels: Sequence[str], time: str) -> np.ndarray:
+def level_days(levels: Sequence[str], time: str) -> Floats:
     """Days since 1970 of dates written as text; a year, quarter or month is its first day.
 
     >>> level_days(("1970-01-02", "1970-02", "1970-Q2", "1971", "19700103"), "when").tolist()
@@ -89,7 +90,7 @@ def _no_dates(time: str, got: str) -> Exception:
     )  # fmt: skip
 
 
-def chosen_every(days: np.ndarray, every: str | None) -> str:
+def chosen_every(days: Floats, every: str | None) -> str:
     """As asked; else years or quarters where no day is within one, weeks for less than two and a half months, months.
 
     >>> chosen_every(np.array([0.0, 40.0]), None), chosen_every(np.array([0.0, 400.0]), None)
@@ -109,7 +110,7 @@ def chosen_every(days: np.ndarray, every: str | None) -> str:
     return "month" if known.max() - known.min() >= MONTHS_FROM else "week"
 
 
-def period_names(days: np.ndarray, every: str) -> np.ndarray:
+def period_names(days: Floats, every: str) -> np.ndarray:
     """The year, quarter or month of each day, or the Monday its week began on, as text that sorts in time.
 
     >>> period_names(np.array([0.0, 4.0, 31.5]), "week").tolist()
@@ -155,18 +156,19 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     return _periods(tally, days, time, noise, wanted)
 
 
-def _periods(daily: Tally, days: np.ndarray, column: str, rows: Any, wanted: Wanted) -> Result:
+def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: Wanted) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
 
     rows : the rows and the day of each; or the noise of the sums, where they are not at hand
     """
-    full = (daily.counts > 0) & ~np.isnan(days)
+    filled, undated = daily.counts > 0, np.isnan(days)
+    full = filled & ~undated
     word = chosen_every(days[full], wanted.every)
     names, period = np.unique(period_names(days[full], word), return_inverse=True)
-    missing = bool((daily.counts[np.isnan(days)] > 0).any())
-    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
+    missing = bool(filled[undated].any())
+    groups = np.where(undated & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
     judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
@@ -185,7 +187,7 @@ def _result_of(
     column: str,
     every: str,
     days: DayNoise | None,
-    times: np.ndarray | None,
+    times: Floats | None,
     judged: Mapping[str, Any],
 ) -> Result:
     """The record of periods in time.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.audit import Audit, audit, source_of
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
+from miscal.auditing.column_choice import MAX_LEVELS, Plain, chosen_columns, named
 from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, pair_of, rows_of
 from miscal.auditing.record import Printed
@@ -126,11 +126,11 @@ def repair(
     columns = predictions.columns if recalibrator.uses_columns else None
     mapped = recalibrator.predict if recalibrator.is_mean() else recalibrator.predict_proba
     recalibrated = predictions.with_probability(mapped(predictions.probability, columns))
-    options: Any = {
-        "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,
-        "source": source,
-    }  # fmt: skip
-    before, after = audit(predictions, **options), audit(recalibrated, **options)
+    audited = partial(
+        audit, by=by, ignore=ignore, target=target, level=level, effort=effort, random_state=random_state,
+        source=source,
+    )  # fmt: skip
+    before, after = map(audited, (predictions, recalibrated))
     table, one, two = getattr(recalibrator, "table", None), before.score, after.score
     now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
     change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
@@ -152,19 +152,17 @@ def repair(
 
 def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
-) -> list[dict[str, Any]]:
+) -> list[Plain]:
     settings = before.document["settings"]
-    tests, level = max(settings["tests"], 1), settings["level"]
 
     @cache
     def compared(in_which: Predictions, scope: str) -> Rows:
         own = pair_of(in_which, scope, target)
         return Rows(own, own, choose_null(own, "bernoulli"))
 
-    def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> dict[str, Any]:
-        return _judged(
-            compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level
-        )
+    def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> Plain:
+        inside = np.flatnonzero(rows_of(finding, found_in))
+        return _judged(compared(judged, finding.scope), inside, settings)
 
     early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
@@ -197,13 +195,14 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
 
 
-def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
+def _judged(rows: Rows, inside: np.ndarray, settings: Plain) -> Plain:
     """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
-    compared = rows.raw
+    compared, tests = rows.raw, max(settings["tests"], 1)
     rows = replace(rows, spread=cluster_spread(compared.take(inside)))
     sums = sums_of(compared, inside)
     p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * tests)
-    interval = [float(end[0]) * compared.units.scale for end in rows.gap_intervals(sums, tests, level)]
+    ends = rows.gap_intervals(sums, tests, settings["level"])
+    interval = [float(end[0]) * compared.units.scale for end in ends]
     told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
     return {**told, "p_value": p_value, "interval": interval}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.column_choice import left_out
+from miscal.auditing.column_choice import Plain, left_out
 from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
 from miscal.data.checks import whole
@@ -115,7 +115,7 @@ FINER = ("histogram", "density", "differences", "too_small", "grid", "certain", 
 PICKED = ("worst", "curve")  # what tells of single cells
 
 
-def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
+def suppressed(document: Plain, below: int) -> Plain:
     """A copy of an audit's dictionary without the numbers of cells of fewer than `below` rows.
 
     A suppressed cell keeps its name and loses everything else, and so does each cell from which, with the others that
@@ -147,22 +147,21 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     return made
 
 
-def _findings(
-    findings: Sequence[Mapping[str, Any]], kept: set[Any], parent: str | None = None
-) -> list[dict[str, Any]]:
+def _findings(findings: Sequence[Plain], kept: set[Any], parent: str | None = None) -> list[Plain]:
     """The findings that may be shown, in their order; what a hidden one explained stands alone.
 
     The ranges of the score within a place are counts that no rule follows: they are left out.
     """
-    made: list[dict[str, Any]] = []
+    made: list[Plain] = []
     for each in findings:
-        under = _findings(each["explained"], kept, each["where"] if id(each) in kept else parent)
+        shown = id(each) in kept
+        under = _findings(each["explained"], kept, each["where"] if shown else parent)
         alone = {**each, "parent": parent, "score_ranges": (), "explained": under}
-        made += [alone] if id(each) in kept else under
+        made += [alone] if shown else under
     return made
 
 
-def _comparison(made: Mapping[str, Any], below: int) -> dict[str, Any]:
+def _comparison(made: Plain, below: int) -> Plain:
     """What changed, without cells that are small in either audit or hidden in their section, and without counts."""
     compared, hidden = made["comparison"], set()
     for result in chain(*made["sections"].values()):
@@ -179,7 +178,7 @@ def _comparison(made: Mapping[str, Any], below: int) -> dict[str, Any]:
     return {**compared, **places, "table": shown}
 
 
-def _hide(result: Mapping[str, Any], kind: str, number: int, kept: set[Any]) -> None:
+def _hide(result: Plain, kind: str, number: int, kept: set[Any]) -> None:
     """Take the numbers of hidden cells out of a result."""
     table, extra = result["table"], result["extra"]
     hidden = np.array([(kind, number, cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
@@ -201,7 +200,7 @@ class Places:
     missing ones come last. The score, and whatever else cuts rows, are columns of their own, called as none can be.
     """
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Plain) -> None:
         self.sections, self.rows = document["sections"], int(document["data"]["rows"])
         looked_at = [*self.sections.get("field", []), *self.sections.get("variable", [])]
         self.kinds = {_column(one): one["extra"].get("column_kind", "category") for one in looked_at}
@@ -255,7 +254,7 @@ class Places:
         places.sort(key=lambda told: len(told[2]) > 1)  # single columns first
         return {key for key, rows, place in places if shown.show(place, rows)}
 
-    def _of_table(self, kind: str, number: int, result: Mapping[str, Any]) -> list[tuple[Any, int, Told]]:
+    def _of_table(self, kind: str, number: int, result: Plain) -> list[tuple[Any, int, Told]]:
         """Each cell with its rows and conditions, the largest first; the ranges of a column have no end."""
         table, column = result["table"], _column(result)
         rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
@@ -288,5 +287,5 @@ class Places:
             return None
 
 
-def _column(result: Mapping[str, Any]) -> str:
+def _column(result: Plain) -> str:
     return str(result["settings"].get("column"))

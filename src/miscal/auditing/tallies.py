@@ -1,21 +1,27 @@
 """Tables of which a file keeps sums alone: how one is made, added to others, and looked at."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums, score_edges
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out, named, usable_columns
+from miscal.auditing.all_rows import AllRows, column_like, cuts_like, cuts_of, look_at_sums, score_edges
+from miscal.auditing.column_choice import (
+    MAX_LEVELS,
+    Names,
+    Plain,
+    chosen_columns,
+    left_out,
+    named,
+    usable_columns,
+)
 from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort
 from miscal.auditing.search.parts import fine_part
 from miscal.auditing.search.places import Looked
 from miscal.carriers.summary import ColumnSums, Summary
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.vectors import expanded
 from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
@@ -31,7 +37,7 @@ from miscal.pooling.condition import NOMINAL, number_of
 SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
 
-def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> Seen:
+def look_at_tally(path: Path, wanted: Wanted, options: Plain) -> Seen:
     """Look at a file of sums."""
     summary = Summary.load(path)
     _check(summary, path.name, {**options, "time": wanted.time})
@@ -42,7 +48,8 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     several = {
         name: in_order(name, each) for name, each in summary.fields.items() if each.tally.cells.count > 1
     }
-    looked = Looked(str(summary.about["target"]), "", rows, None, Sums.of(summary.grid))
+    target = str(summary.about["target"])
+    looked = Looked(target, "", rows, None, Sums.of(summary.grid))
     look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
     # Less the average that all rows have left: the score was put right on the first table.
     for group in looked.groups:
@@ -53,7 +60,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     leave_out_by_effort(looked, "tally", [], 0)
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
-    settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
+    settings = {"effort": "quick", "target": target, "tables": summary.parts}
     return Seen([looked], about, aside, settings)
 
 
@@ -64,19 +71,17 @@ def in_order(name: str, each: ColumnSums) -> ColumnSums:
     if each.kind in NOMINAL or None in found:  # or text in a later table
         return each
     values = np.array(found, np.float64)
-    column = Column(
-        name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer"
-    )
+    column = column_like(name, each, values)
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
     cuts = cuts_of(column, one, fine_part(column).edges)
-    edges: Any = cuts.grid
-    ranges = Ranges(edges, cells.missing, name)
-    groups = np.append(bin_index(values, edges), [ranges.count - 1] * cells.missing)
-    grid, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
-    return ColumnSums(each.kind, grid, beyond, cuts.bins, cuts.fine)
+    grid: Any = cuts.grid
+    ranges = Ranges(grid, cells.missing, name)
+    groups = np.append(bin_index(values, grid), [ranges.count - 1] * cells.missing)
+    tally, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
+    return ColumnSums(each.kind, tally, beyond, cuts.bins, cuts.fine)
 
 
-def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
+def _check(summary: Summary, name: str, options: Plain) -> None:
     """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
     for word, value in options.items():
         if word in ("outcome", "probability"):
@@ -94,8 +99,8 @@ def tally_of(
     data: Any,
     roles: Roles,
     *,
-    by: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
+    by: Names | None = None,
+    ignore: Names = (),
     like: Summary | None = None,
     memory: Any = None,
     max_levels: int = MAX_LEVELS,
@@ -116,10 +121,10 @@ def tally_of(
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
     if like is None:
         grid, edges = None, score_edges(compared)
-        fine = [fine_part(column, compared.weight, compared.count).edges for column in columns]
-        cuts = [
-            cuts_of(column, compared, each, alone=True) for column, each in zip(columns, fine, strict=True)
-        ]
+        cuts = []
+        for column in columns:
+            fine = fine_part(column, compared.weight, compared.count).edges
+            cuts.append(cuts_of(column, compared, fine, alone=True))
     else:
         grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
         cuts = [cuts_like(column.name, like) for column in columns]
