@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from types import FrameType
@@ -118,10 +118,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    shown = ", ".join(f"'{item}'" for item in names[:8])
-    return (
-        f"known names: {shown}{', ...' if len(names) > 8 else ''}" if names else "there are no named columns"
-    )
+    shown = [f"'{item}'" for item in names]
+    return f"known names: {listed(shown, 8)}" if names else "there are no named columns"
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """Some of the items, in one line.
+
+    >>> listed(["a", "b"], 2), listed(["a", "b", "c"], 2)
+    ('a, b', 'a, b, ...')
+    """
+    return ", ".join([*items[:most], *["..."] * (len(items) > most)])
 
 
 def check_named(names: Iterable[str], known: Container[str], where: str, offered: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.checks import inside, is_missing, plain, refuse_rows
-from miscal.data.errors import nearest, refusal, warn
+from miscal.data.errors import listed, nearest, refusal, warn
 from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, numpy_of
 
@@ -71,7 +71,7 @@ def _indices(vector: Vector, n_classes: int) -> Array | None:
 
 
 def _listed(labels: list[Any]) -> str:
-    return ", ".join(map(repr, labels[:6])) + (", ..." if len(labels) > 6 else "")
+    return listed([*map(repr, labels[:7])], 6)
 
 
 def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:

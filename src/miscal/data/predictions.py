@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import refusal, visible
+from miscal.data.errors import listed, refusal, visible
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
@@ -203,8 +203,8 @@ class Predictions:
         if self.ignored:
             parts.append(f"{self.ignored:,} ignored")
         if self.columns:
-            names = list(self.columns)
-            parts.append(f"columns: {', '.join(map(visible, names[:8]))}{', ...' if len(names) > 8 else ''}")
+            names = [*map(visible, self.columns)]
+            parts.append(f"columns: {listed(names, 8)}")
         return f"Predictions({', '.join(parts)})"
 
     def _fingerprint(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes
-from miscal.data.errors import MiscalError, check_named, refusal, warn
+from miscal.data.errors import MiscalError, check_named, listed, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
@@ -116,7 +116,7 @@ def _opened(source: Any) -> tuple[list[str], Any]:
 
 def unnamed(where: str, names: Sequence[str], role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
-    shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
+    shown = listed([f"'{name}'" for name in names], 12)
     what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
     return refusal(what, where=where, got=f"the columns are {shown}", hint=hint)
 
