@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,11 +41,12 @@ def check_seed(random_state: Any) -> None:
     whole("random_state", random_state, 0)
 
 
-def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+def whole(name: str, value: Any, low: int, high: float = np.inf) -> int:
     """A parameter that must be a whole number in [low, high]."""
     fine = isinstance(value, Integral) and not isinstance(value, bool)
-    if not fine or int(value) < low or (high is not None and int(value) > high):
-        limits = f"of at least {low}" + ("" if high is None else f" and at most {high}")
+    if not fine or not low <= int(value) <= high:
+        limits = f"of at least {low}"
+        limits += f" and at most {high}" if high < np.inf else ""
         raise refusal(f"must be a whole number {limits}", where=f"'{name}'", got=f"got {value!r}")
     return int(value)
 
@@ -61,13 +62,14 @@ def number(
     hint: str = "",
 ) -> float:
     """A parameter that must be a finite number in [low, high], without `low` if `above`, without `high` if `below`."""
-    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    outside = [low] * above + [high] * below
-    if not fine or float(value) > high or float(value) < low or float(value) in outside:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    found = float(value) if real else np.nan
+    outside = [-np.inf, np.inf, *[low] * above, *[high] * below]
+    if not low <= found <= high or found in outside:
         limits = f"{'above' if above else 'of at least'} {low:g}"
         limits += f" and {'below' if below else 'at most'} {high:g}" if high < np.inf else ""
         raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
-    return float(value)
+    return found
 
 
 def truth(name: str, value: Any) -> None:
@@ -79,12 +81,10 @@ def truth(name: str, value: Any) -> None:
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:
     """Refuse a word that is not an option."""
     if not isinstance(value, str) or value not in options:
-        known = (
-            f"one of {', '.join(map(repr, options))}" if len(options) > 2 else " or ".join(map(repr, options))
-        )
-        raise refusal(
-            f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=nearest(str(value), options)
-        )
+        words = [*map(repr, options)]
+        known = f"one of {', '.join(words)}" if len(words) > 2 else " or ".join(words)
+        hint = nearest(str(value), options)
+        raise refusal(f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
 def memory_bytes(text: Any) -> int:
@@ -191,13 +191,13 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
     """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
     if is_table(thing) or isinstance(thing, Mapping):
         frame = frame_of(thing, where)
-        if not len(frame):
+        if not frame:
             raise refusal("must have at least one column", where=where, got="it has none")
-        singles = {
-            name: one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()
-        }
-        check_lengths({f"column '{name}' of {where}": len(values) for name, values in singles.items()})
-        return check_matrix(np.stack(list(singles.values()), axis=1), where), tuple(frame)
+        singles = {f"column '{name}' of {where}": values for name, values in frame.items()}
+        for place, values in singles.items():
+            singles[place] = one_probability(values, place)
+        check_lengths(singles)
+        return check_matrix(np.stack([*singles.values()], axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
         lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
@@ -258,17 +258,16 @@ def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     if not len(chosen):
         return np.empty(0, np.int64)
     with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where=where):
-        return np.asarray(np.arange(rows)[np.asarray(chosen)])
+        return np.arange(rows)[np.asarray(chosen)]
 
 
-def check_lengths(lengths: dict[str, int]) -> int:
+def check_lengths(vectors: Mapping[str, Sized]) -> int:
     """Refuse vectors of different lengths and no rows at all; return the number of rows."""
-    (first, rows), *others = lengths.items()
+    (first, rows), *others = zip(vectors, map(len, vectors.values()), strict=True)
     for where, length in others:
         if length != rows:
-            raise refusal(
-                f"must have as many rows as {first}", where=where, got=f"{length:,} against {rows:,}"
-            )
+            got = f"{length:,} against {rows:,}"
+            raise refusal(f"must have as many rows as {first}", where=where, got=got)
     if rows == 0:
         raise refusal("must have at least one row", where=first, got="it is empty")
     return rows

@@ -175,7 +175,7 @@ class Roles:
         vectors = {
             name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)
         }
-        checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
+        checks.check_lengths({f"column '{name}'": vector for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):
             raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")

@@ -206,7 +206,7 @@ def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, An
     """Return codes as `factorise` does, with the levels as an Arrow array."""
     with refusing("holds values that cannot be told apart", where=where):
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
-        made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        made = array.dictionary_encode()
         held = made.dictionary
         # A null in it is missing, too.
         if held.null_count or (made is array and len(pc.unique(held)) < len(held)):
@@ -219,10 +219,10 @@ def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, An
         if levels and all(level in place for level in levels):
             sequence = np.argsort([place[level] for level in levels])
         else:
-            sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
+            sequence = numpy_of(pc.array_sort_indices(dictionary))
         sequence = sequence[used[sequence]]
         rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
-        rank[sequence] = np.arange(len(sequence), dtype=np.int32)
+        rank[sequence] = np.arange(len(sequence))
         return rank[codes], dictionary.take(arrow_of(sequence))
 
 

@@ -119,7 +119,7 @@ def feature_map(
         made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
-        check_lengths({"the predictions": p.rows, "'columns'": len(made)})
+        check_lengths({"the predictions": p, "'columns'": made})
         words = f"{made.shape[1]} given features"
         if scale == "standard":
             mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T
