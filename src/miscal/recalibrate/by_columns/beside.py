@@ -4,7 +4,7 @@ Columns enter a regression as powers of numbers and indicators of levels and of 
 blocks of rows, one feature a row of the block, used and forgotten.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -39,17 +39,15 @@ class Design:
     degree: int
 
     @classmethod
-    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> "Design":
+    def learned(cls, sample: Sample, chosen: Any, degree: int, *, raw: bool) -> "Design":
         """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
         made = []
-        for column in map(sample.columns.find, names):
-            each = Encoding.learned(column, sample.weight, standard=not raw)
-            if column.nominal and column.levels:
-                mass = np.bincount(
-                    column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1
-                )[1:]
-                commonest = column.levels[np.argmax(mass)]
-                each = replace(each, levels=[level for level in each.levels if level != commonest])
+        for name in chosen_names(sample.columns, chosen):
+            each = Encoding.learned(sample.columns.find(name), sample.weight, standard=not raw)
+            known = len(each.levels) - each.missing
+            if known > 0:
+                mass = np.bincount(each.read(sample.columns), sample.weight)
+                del each.levels[np.argmax(mass[:known])]  # the commonest
             made.append(each)
         return cls(made, degree)
 
@@ -113,24 +111,25 @@ class DesignFit(LogisticFit):
         # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.
         moments = 4.0 * self.evaluate(rows, np.zeros(len(self.centre) + 1))[2] / rows.total
         mean = moments[0, own + 1 :]
-        self.centre[own:] += mean
+        centre = self.centre[own:]
+        centre += mean
         variance = np.diag(moments)[own + 1 :] - mean * mean
-        moving = variance > 1e-24 * (1.0 + self.centre[own:] ** 2)
-        self.scale[own:] = np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+        moving = variance > 1e-24 * (1.0 + centre**2)
+        self.scale[own:] = moving / np.sqrt(np.where(moving, variance, 1.0))
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
         weights = rows.weights
 
         def work(start: int, stop: int) -> State:
+            score = self.features.rows(rows.probability[start:stop])
             beside = self.design.rows(self.ready, start, stop)
-            matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
-            matrix -= self.centre[:, None]
-            matrix *= self.scale[:, None]
-            whole = np.concatenate([np.ones((1, stop - start)), matrix])
+            whole = np.concatenate([np.ones((1, stop - start)), score, beside])
+            whole[1:] -= self.centre[:, None]
+            whole[1:] *= self.scale[:, None]
             weight = weights[start:stop]
             loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
-            return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
+            return weight @ loss, whole @ off, (whole * bend) @ whole.T
 
         loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
         return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
@@ -160,10 +159,9 @@ class _Augmented(ByColumns):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
         features = Features.of(self)
         how = self.get_params()
-        design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
+        design = Design.learned(sample, self.columns, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
@@ -353,7 +351,7 @@ class Augmentation(Recalibrator):
     fresh: bool = parameter(truth, default=False)
 
     def _fit(self, sample: Sample) -> None:
-        self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
+        self.design_ = Design.learned(sample, None, 1, raw=True)
         beside, current = self._beside(sample.columns), pairs(sample.probability)
         self.estimators_ = []
         for done in range(self.rounds):

@@ -51,7 +51,7 @@ def best_scale(logits: Floats, sample: Sample) -> float:
 
     def evaluate(scale: Floats) -> State:
         loss, off, bend = residuals(scale * logits, sample.outcome, weight)
-        return float(weight @ loss), np.array([off @ logits]), np.array([[bend @ squared]])
+        return weight @ loss, np.array([off @ logits]), np.array([[bend @ squared]])
 
     found, _ = minimise(evaluate, np.ones(1), sample.total)
     return float(np.clip(found[0], 0.5, 2.0))

@@ -145,8 +145,7 @@ class GroupWise(ByColumns):
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
-            fitted = sample.take(np.flatnonzero(inside))
-            asked = sample.take(np.flatnonzero(~inside))
+            fitted, asked = sample.take(inside), sample.take(~inside)
             if not asked.rows or not fitted.varied:
                 return STRENGTHS[-1]
             maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
@@ -212,7 +211,7 @@ def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise
     below: dict[int, dict[Key, nodes.Node]] = {}
     for key, node in own.items():
         below.setdefault(key[0], {})[key[1:]] = node
-    level = nodes.level_of(encodings[0], {code: float(1 + i) for i, code in enumerate(below)}, 0.0)
+    level = nodes.level_of(encodings[0], {code: 1.0 + i for i, code in enumerate(below)}, 0.0)
     cases = [_matched(encodings[1:], each, otherwise) for each in below.values()]
     return nodes.Match(level, (otherwise, *cases))
 

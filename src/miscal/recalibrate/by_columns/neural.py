@@ -164,7 +164,6 @@ class NeuralCalibration(ByColumns):
         inputs = Inputs.learned(sample.columns, names, nominal)
         self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
-        device = network.device_of(self.device)
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
             network.torch.manual_seed(self.random_state)
@@ -173,17 +172,16 @@ class NeuralCalibration(ByColumns):
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
             model = network.Calibration(g, knots(binary=outputs == 1), outputs)
             with network.threads(model, self.batch):
-                fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
+                fitted, checked = network.train(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
-    def _held(self, rows: int) -> Array | None:
+    def _held(self, rows: int) -> Array:
         """Rows that are not trained on but watched."""
-        if self.epochs == 1 or rows < LEAST_HELD:
-            return None
+        share = 0 if self.epochs == 1 or rows < LEAST_HELD else rows // 10
         if self.hold_out == "last":
-            return np.arange(rows - rows // 10, rows)
-        return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[: rows // 10])
+            return np.arange(rows - share, rows)
+        return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[:share])
 
     def _rows(self, inputs: Inputs, sample: Sample) -> Any:
         codes, numbers = inputs.read(sample.columns, sample.rows)
@@ -220,10 +218,9 @@ class NeuralCalibration(ByColumns):
         inputs = Inputs(self._encodings())
         parts = self.parts()
         if parts is None:
-            network = _networks()
             nothing = np.zeros(len(probability))
             rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
-            return self.probabilities(network.outputs_of(self._model, rows, network.device_of("cpu")))
+            return self.probabilities(_networks().outputs_of(self._model, rows))
         values, tables, layers = parts
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
