@@ -118,7 +118,7 @@ def flat_or_text(values: Any, where: str) -> Vector:
 def arrow_vector(values: Any, where: str) -> Any:
     """As `flat_or_text`, always an Arrow array."""
     made = flat_or_text(values, where)
-    with refusing(READABLE, where=where):
+    with refusing(READABLE, where):
         return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
 
 
@@ -138,9 +138,7 @@ def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
         ticks = numpy_of(moments.cast(pa.int64()), np.iinfo(np.int64).min)
         return _date(name, ticks.view(f"{'m8' if is_.is_duration(kind) else 'M8'}[{moments.type.unit}]"))
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
-        with refusing(
-            "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
-        ):
+        with refusing("must hold text in UTF-8", where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
     # The order that the user declared, by the type given: a pandas ordered categorical or a polars Enum.
     stated = getattr(given, "ordered", None) is True or type(given).__name__ == "Enum"

@@ -294,7 +294,7 @@ def _predictions(raw: Raw) -> Floats:
     for role in ("count", "classes", "positive"):
         if getattr(raw, role) is not None:
             where = raw.names.get(role, f"'{role}'")
-            raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
+            raise refusal("needs response='binary'", where, got=f"the response is {raw.response!r}")
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 

@@ -118,7 +118,7 @@ def unnamed(where: str, names: Sequence[str], role: str = "probability") -> Misc
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
     shown = listed([f"'{name}'" for name in names], 12)
     what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
-    return refusal(what, where=where, got=f"the columns are {shown}", hint=hint)
+    return refusal(what, where, got=f"the columns are {shown}", hint=hint)
 
 
 @dataclass(frozen=True)

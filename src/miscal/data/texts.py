@@ -64,6 +64,6 @@ def parsed(vector: Any, form: str, where: str) -> Any:
     encoded = settled(vector, where).dictionary_encode()
     what = f"must hold {in_words(form)}, as its first rows do"
     levels = encoded.dictionary.to_pylist()
-    with refusing(what, where=where, hint="make all values alike, or leave the column out"):
+    with refusing(what, where, hint="make all values alike, or leave the column out"):
         values = [_value(level, form) if level and level.strip() else None for level in levels]
     return pc.take(pa.array(values, pa.timestamp("us") if "%" in form else pa.float64()), encoded.indices)

@@ -129,7 +129,7 @@ class DesignFit(LogisticFit):
             whole[1:] *= self.scale[:, None]
             weight = weights[start:stop]
             loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
-            return weight @ loss, whole @ off, (whole * bend) @ whole.T
+            return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
 
         loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
         return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
@@ -138,7 +138,7 @@ class DesignFit(LogisticFit):
 class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
-    against_rest: ClassVar[bool] = True
+    against_rest = True
     tried: ClassVar[dict[str, Any]]  # with what parameters it is a candidate
 
     columns: Any = parameter(check_chosen, default=None)
@@ -343,7 +343,7 @@ class Augmentation(Recalibrator):
     array([0.3, 0.5])
     """
 
-    uses_columns: ClassVar[bool] = True
+    uses_columns = True
     estimator: Any = parameter(
         such, lambda one: hasattr(one, "predict_proba"), "must be a classifier with predict_proba"
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def best_scale(logits: Floats, sample: Sample) -> float:
 
     def evaluate(scale: Floats) -> State:
         loss, off, bend = residuals(scale * logits, sample.outcome, weight)
-        return weight @ loss, np.array([off @ logits]), np.array([[bend @ squared]])
+        return float(weight @ loss), np.array([off @ logits]), np.array([[bend @ squared]])
 
     found, _ = minimise(evaluate, np.ones(1), sample.total)
     return float(np.clip(found[0], 0.5, 2.0))
@@ -99,7 +99,7 @@ def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats) -
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    edges, codes = cuts.codes_between(features, BINS)
+    edges, codes = cuts.codes_between(list(features), BINS)
     family, link = sample.family, features[-1].copy()
     regression = DecisionTreeRegressor(
         max_leaf_nodes=how.leaves, min_samples_leaf=how.min_rows, random_state=how.random_state
@@ -176,8 +176,8 @@ class MulticalibrationBoost(cuts.CutColumns):
     array([0.3, 0.5])
     """
 
-    against_rest: ClassVar[bool] = True
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    against_rest = True
+    responses = RESPONSES
     rounds: Any = parameter(_check_rounds, default="auto")
     engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)

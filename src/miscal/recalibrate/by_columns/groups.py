@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class GroupWise(ByColumns):
     array([0.667, 0.333, 0.5  ])
     """
 
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    responses = RESPONSES
     recalibrator: Any = parameter(
         such, lambda given: isinstance(given, Recalibrator), "must be a recalibrator"
     )

@@ -1,6 +1,6 @@
 """Local recalibration (LoRe): each row's probability becomes the observed rate in its neighbourhood (paper 002)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class LocalRecalibration(ByColumns):
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
     smooth: float = parameter(number, 0.0, default=HALF)
-    pulls_in: ClassVar[bool] = False
+    pulls_in = False
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)

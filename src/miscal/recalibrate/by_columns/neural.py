@@ -51,13 +51,14 @@ class Inputs:
         self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
 
     @classmethod
-    def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> "Inputs":
+    def learned(cls, columns: Columns, chosen: Any, nominal: Any) -> "Inputs":
         """Look at the columns of the rows to fit on."""
-        made = [
-            Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names
-        ]
-        for each in made:  # missing comes first, whether or not there is any
-            each.levels[:] = [None, *(level for level in each.levels if level is not None)]
+        made, embedded = [], [] if nominal is None else chosen_names(columns, nominal)
+        for name in chosen_names(columns, chosen):
+            each = Encoding.learned(columns.find(name), nominal=name in embedded, constant=LARGEST)
+            known = [level for level in each.levels if level is not None]
+            each.levels[:] = None, *known  # missing comes first, whether or not there is any
+            made.append(each)
         return cls(made)
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
@@ -159,9 +160,7 @@ class NeuralCalibration(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         network = _networks()
-        names = chosen_names(sample.columns, self.columns)
-        nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
-        inputs = Inputs.learned(sample.columns, names, nominal)
+        inputs = Inputs.learned(sample.columns, self.columns, self.nominal)
         self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         rows = self._rows(inputs, sample)

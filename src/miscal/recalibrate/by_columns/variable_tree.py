@@ -123,7 +123,7 @@ class CutColumns(ByColumns):
         made: list[nodes.Node] = []
         for each in self._encodings():
             places = {place: float(place) for place in range(len(each.levels))}
-            number = nodes.Number(each.name, *each.ends, nodes.LARGEST)
+            number = nodes.Number(each.name, each.ends[0], each.ends[1], nodes.LARGEST)
             made.append(nodes.level_of(each, places, each.unseen) if each.nominal else number)
         return made
 
@@ -203,7 +203,7 @@ class VariableTree(CutColumns):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    responses = RESPONSES
 
     columns: Any = parameter(check_chosen, default=None)
     leaf: Recalibrator | None = parameter(
@@ -228,10 +228,9 @@ class VariableTree(CutColumns):
     def _fit(self, sample: Sample) -> None:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-        favourite = 1 if sample.n_classes == 2 else np.argmax(sample.class_weights)
-        target = (sample.outcome == favourite).astype(np.float64)
-        weights = sample.weights
         kind, learned_on = DecisionTreeClassifier, (sample.outcome, sample.weight)
+        favourite = 1 if sample.n_classes == 2 else np.argmax(sample.class_weights)
+        target, weights = sample.outcome == favourite, sample.weights
         if sample.response != "binary":
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
             kind, learned_on = DecisionTreeRegressor, (target, weights)
