@@ -101,8 +101,8 @@ def kind_of(arrow_type: Any) -> str:
     is_ = pa.types
     if is_.is_boolean(arrow_type):
         return "boolean"
-    text = (is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_binary, is_.is_large_binary)
-    if is_.is_dictionary(arrow_type) or any(test(arrow_type) for test in text):
+    text = is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_binary, is_.is_large_binary
+    if any(test(arrow_type) for test in (is_.is_dictionary, *text)):
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"

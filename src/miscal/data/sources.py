@@ -172,9 +172,8 @@ class Roles:
         checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
         kept = _kept(columns, names, self)
         table = load(list(dict.fromkeys([*self.names, *kept])))
-        vectors = {
-            name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)
-        }
+        wanted = self.outcome, *self.probabilities
+        vectors = {name: flat(table[name], f"column '{name}'") for name in wanted}
         checks.check_lengths({f"column '{name}'": vector for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):

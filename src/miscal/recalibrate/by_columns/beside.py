@@ -170,10 +170,10 @@ class _Augmented(ByColumns):
         # A fit of 50 columns takes a tenth of the time.
         with threads_of_blas().limit(limits=1, user_api="blas"):
             theta, separated = fit.best(positive=how.get("constraint") == "positive")
-        coefficients, own = theta[1:] * fit.scale, features.count
+        coefficients = theta[1:] * fit.scale
+        centre, self.centres_ = np.split(fit.centre, [features.count])
         self.coefficients_ = coefficients[None, :]
-        self.centres_ = fit.centre[own:].copy()
-        self.intercepts_ = np.array([theta[0] - coefficients[:own] @ fit.centre[:own]])
+        self.intercepts_ = np.array([theta[0] - coefficients[: len(centre)] @ centre])
         if separated:
             warn(SEPARATED)
 
@@ -186,10 +186,10 @@ class _Augmented(ByColumns):
         ready = design.ready(columns)
         out = np.empty(len(probability))
         for start in range(0, len(probability), design.block):
-            part = probability[start : start + design.block]
-            beside = design.rows(ready, start, start + len(part)) - self.centres_[:, None]
-            x = beta @ beside + self.intercepts_[0] + own @ features.rows(part)
-            out[start : start + len(part)] = sigmoid(x)
+            stop = min(start + design.block, len(out))
+            beside = design.rows(ready, start, stop) - self.centres_[:, None]
+            score = features.rows(probability[start:stop])
+            out[start:stop] = sigmoid(beta @ beside + self.intercepts_[0] + own @ score)
         return out
 
     def _formula(self) -> nodes.Formula:
@@ -215,7 +215,7 @@ class _Augmented(ByColumns):
 
         With a penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
         """
-        names = [*offer.numbers(), *offer.categories(MOST_LEVELS)]
+        names = offer.numbers() + offer.categories(MOST_LEVELS)
         return {cls.__name__: cls(columns=names, **cls.tried)} if names else {}
 
 
@@ -353,18 +353,19 @@ class Augmentation(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         self.design_ = Design.learned(sample, None, 1, raw=True)
         beside, current = self._beside(sample.columns), pairs(sample.probability)
+        classes = np.arange(sample.n_classes)
         self.estimators_ = []
         for done in range(self.rounds):
             rows = np.arange(done, sample.rows, self.rounds)
             if not self.fresh or np.unique(sample.outcome[rows]).size < 2:
                 rows = np.arange(sample.rows)
             features = np.hstack([beside, current[:, 1:]])  # of two classes the second's score is enough
-            fitted = clone(self.estimator)
-            weighs = sample.weight is not None and has_fit_parameter(fitted, "sample_weight")
-            options = {"sample_weight": sample.weights[rows]} if weighs else {}
+            fitted, options = clone(self.estimator), {}
+            if sample.weight is not None and has_fit_parameter(fitted, "sample_weight"):
+                options["sample_weight"] = sample.weight[rows]
             fitted.fit(features[rows], sample.outcome[rows], **options)
             self.estimators_.append(fitted)
-            current = aligned(fitted, features, np.arange(sample.n_classes))
+            current = aligned(fitted, features, classes)
 
     def _beside(self, columns: Columns) -> Floats:
         ready = self.design_.ready(columns)

@@ -77,8 +77,8 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) 
     for tree in grown["tree_info"]:
         table: list[list[float]] = []
         _append(table, tree["tree_structure"])
-        parts = list(zip(*table, strict=True))
-        yield np.array(parts[:3]), np.array(parts[3:])
+        parts = np.array(table).T
+        yield parts[:3].astype(np.int64), parts[3:]
 
 
 def _append(table: list[list[float]], node: dict[str, Any]) -> None:

@@ -122,8 +122,10 @@ class GroupWise(ByColumns):
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
         made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
         for key, rows in self._parts(codes):
-            part = sample.take(rows) if rows.size >= least else None
-            if part is not None and part.varied:
+            if rows.size < least:
+                continue
+            part = sample.take(rows)
+            if part.varied:
                 made[key] = self.recalibrator.quietly_fitted_on(part)
         return made
 
@@ -135,9 +137,10 @@ class GroupWise(ByColumns):
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
         found = []
         for key, rows in [((), np.arange(len(codes))), *self._parts(codes)]:
-            if key in maps:
-                mapped = maps[key].mapped(probability[rows], columns.take(rows))
-                found.append((rows, maps[key].n_rows_, mapped))
+            one = maps.get(key)
+            if one is not None:
+                mapped = one.mapped(probability[rows], columns.take(rows))
+                found.append((rows, one.n_rows_, mapped))
         return found
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
