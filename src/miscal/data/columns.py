@@ -130,8 +130,9 @@ def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
     if is_number(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
     if is_.is_time(kind):
-        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return Column(name, "numeric", numpy_of(micros) / 3.6e9)
+        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64())
+        hours = numpy_of(micros.cast(pa.float64(), safe=False)) / 3.6e9
+        return Column(name, "numeric", hours)
     if is_.is_temporal(kind):
         moments = vector.cast(pa.timestamp("ms")) if is_.is_date(kind) else vector
         # Zones are dropped: the days are those of universal time.

@@ -61,7 +61,8 @@ def _indices(vector: Vector, n_classes: int) -> Array | None:
     values = vector if isinstance(vector, np.ndarray) else numpy_of(plain(vector))
     if values.dtype == np.bool_:
         return np.ascontiguousarray(values).view(np.uint8)
-    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not (values != np.floor(values)).any())
+    kind = values.dtype.kind
+    whole = kind in "iu" or (kind == "f" and bool((values == np.floor(values)).all()))
     if not whole or not inside(values, 0, n_classes - 1):
         return None
     return values if values.dtype == np.uint8 else np.ascontiguousarray(values, dtype=np.int64)

@@ -262,7 +262,9 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
         if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
             names = ", ".join(f"'{name}'" for name in vectors)
             warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
-        return sigmoid(made[0]) if len(made) == 1 else special.softmax(np.stack(made, axis=1), axis=1)
+        if len(made) == 1:
+            return sigmoid(made[0])
+        return special.softmax(np.stack(made, axis=1), axis=1)
     given = dict(vectors)
     for name, vector in vectors.items() if clip else ():
         values = checks.numbers(vector, f"column '{name}'", checks.PROBABILITY)

@@ -107,7 +107,8 @@ class DesignFit(LogisticFit):
         own = features.count
         self.warm = False  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
-        self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
+        scale = np.zeros(own) if self.constant else self.scale
+        self.scale = np.append(scale, np.ones(design.width))
         # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.
         moments = 4.0 * self.evaluate(rows, np.zeros(len(self.centre) + 1))[2] / rows.total
         mean = moments[0, own + 1 :]
@@ -377,7 +378,8 @@ class Augmentation(Recalibrator):
         current = pairs(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
-            current = aligned(fitted, np.hstack([beside, current[:, 1:]]), np.arange(self.n_classes_))
+            features = np.hstack([beside, current[:, 1:]])
+            current = aligned(fitted, features, np.arange(self.n_classes_))
         return normalised(current.copy(), current)
 
 

@@ -230,7 +230,8 @@ class NeuralCalibration(ByColumns):
             x = np.concatenate([*embedded, numbers[start:stop]], axis=1)
             place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
-            out[start:stop] = self.probabilities(below + part * (above - below) + nodes.through(layers, x))
+            line = below + part * (above - below)
+            out[start:stop] = self.probabilities(line + nodes.through(layers, x))
 
         over_blocks(len(probability), work, BLOCK)
         return out
@@ -272,7 +273,8 @@ class NeuralCalibration(ByColumns):
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
         shapes += [(size, self.embedding) for size in inputs.sizes]
-        widths = [self.embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
+        embedded = self.embedding * len(inputs.sizes)
+        widths = [embedded + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
         raw = [base64.b64decode(str(text), validate=True) for text in self.weights_]

@@ -33,7 +33,9 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     made = Encoding.learned(column)
     if not column.nominal:
         seen = column.values[~column.missing]
-        return replace(made, ends=(seen.min(), seen.max()) if seen.size else (0.0, 0.0))
+        if not seen.size:
+            return replace(made, ends=(0.0, 0.0))
+        return replace(made, ends=(seen.min(), seen.max()))
     place = made.read(Columns({column.name: column}))
     mass = np.bincount(place, weights=weight)
     sums = np.bincount(place, weights=weight * target)
