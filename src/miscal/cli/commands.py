@@ -68,9 +68,8 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     names = options["probability"]
     if len(names) > 1 and any("*" in name for name in names):
-        raise refusal(
-            "must be one pattern, or the names of the columns", where="--probability", got=" ".join(names)
-        )
+        what = "must be one pattern, or the names of the columns"
+        raise refusal(what, where="--probability", got=" ".join(names))
     probability = names[0] if len(names) == 1 else list(names) or None
     return {**options, "probability": probability, "by": list(options["by"]) or None}
 
@@ -87,9 +86,8 @@ def audit(
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
     _leave(_audited(file, **made), before, below, out, json_path, saved)
     if saved and below:
-        say(
-            f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them."
-        )
+        kept = f"{saved} keeps the small cells too, to be compared with"
+        say(f"{kept}: do not pass it on. Pages of it hide them.")
 
 
 def _leave(found: Any, before: Any, below: int, *files: Any) -> None:
@@ -116,9 +114,8 @@ def page(
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
     before = Audit.load(baseline) if baseline else None
-    _leave(
-        found, before, found.hidden_below if suppress_below is None else suppress_below, out, json_path, saved
-    )
+    below = found.hidden_below if suppress_below is None else suppress_below
+    _leave(found, before, below, out, json_path, saved)
 
 
 @command
@@ -130,19 +127,10 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     say("The event: a flight arrives more than 15 minutes late.")
     page, json_path = out / "report.html", out / "report.json"
     prepared({"--out": page, "--json": json_path})
-    roles = {
-        "outcome": "late",
-        "probability": "probability",
-        "time": "date",
-        "ignore": ["month", "day", "minute"],
-    }
-    source = "Flights from New York, July to December 2013"
-    leave(
-        _audited(flights(), effort=effort, random_state=random_state, source=source, **roles),
-        page,
-        json_path,
-        None,
-    )
+    roles = {"outcome": "late", "probability": "probability", "time": "date"}
+    said = {"ignore": ["month", "day", "minute"], "source": "Flights from New York, July to December 2013"}
+    found = _audited(flights(), effort=effort, random_state=random_state, **roles, **said)
+    leave(found, page, json_path, None)
 
 
 @command
@@ -282,22 +270,14 @@ def recalibrate(
 @click.argument("model", type=PATH)
 @click.argument("file")
 def apply(
-    model: Path,
-    file: str,
-    probability: tuple[str, ...],
-    logit: bool,
-    column: str,
-    out: Path | None,
-    memory: str | None,
+    model: Path, file: str, probability: tuple[str, ...], column: str, out: Path | None, **options: Any
 ) -> None:
     """Add recalibrated probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts import apply_to, load_model
 
     out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
-    rows = apply_to(
-        load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory
-    )
+    rows = apply_to(load_model(model), file, list(probability), out, column=column, **options)
     say(f"{rows:,} rows. Table: {out}")
 
 

@@ -34,7 +34,9 @@ def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) ->
     files = written(Page=page, JSON=json_path, Audit=saved)
     document = read_document(shown.document)
     then = next_step(document)
-    say("\n".join([*shown_lines(document), "", files, *([f"Next: {inert(visible(then))}"] if then else [])]))
+    lines = [*shown_lines(document), "", files]
+    lines += [f"Next: {inert(visible(then))}"] if then else []
+    say("\n".join(lines))
 
 
 def written(**files: Path | None) -> str:
@@ -122,7 +124,8 @@ def _ranking(heads: Sequence[Finding]) -> Any:
         said = head.brief if head.score_ranges else head.difference
         rates = words.percent(head.predicted), words.percent(head.observed)
         p_value = words.p_cell(head.p_value, head.p_value if head.bound else None)
-        table.add_row(*(inert(each) for each in (head.where, words.count(head.rows), *rates, said, p_value)))
+        row = head.where, words.count(head.rows), *rates, said, p_value
+        table.add_row(*map(inert, row))
     return table
 
 

@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,11 +41,12 @@ def check_seed(random_state: Any) -> None:
     whole("random_state", random_state, 0)
 
 
-def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+def whole(name: str, value: Any, low: int, high: float = np.inf) -> int:
     """A parameter that must be a whole number in [low, high]."""
     fine = isinstance(value, Integral) and not isinstance(value, bool)
-    if not fine or int(value) < low or (high is not None and int(value) > high):
-        limits = f"of at least {low}" + ("" if high is None else f" and at most {high}")
+    if not fine or not low <= int(value) <= high:
+        limits = f"of at least {low}"
+        limits += f" and at most {high}" if high < np.inf else ""
         raise refusal(f"must be a whole number {limits}", where=f"'{name}'", got=f"got {value!r}")
     return int(value)
 
@@ -61,13 +62,14 @@ def number(
     hint: str = "",
 ) -> float:
     """A parameter that must be a finite number in [low, high], without `low` if `above`, without `high` if `below`."""
-    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    outside = [low] * above + [high] * below
-    if not fine or float(value) > high or float(value) < low or float(value) in outside:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    found = float(value) if real else np.nan
+    outside = [-np.inf, np.inf, *[low] * above, *[high] * below]
+    if not low <= found <= high or found in outside:
         limits = f"{'above' if above else 'of at least'} {low:g}"
         limits += f" and {'below' if below else 'at most'} {high:g}" if high < np.inf else ""
         raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
-    return float(value)
+    return found
 
 
 def truth(name: str, value: Any) -> None:
@@ -79,12 +81,10 @@ def truth(name: str, value: Any) -> None:
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:
     """Refuse a word that is not an option."""
     if not isinstance(value, str) or value not in options:
-        known = (
-            f"one of {', '.join(map(repr, options))}" if len(options) > 2 else " or ".join(map(repr, options))
-        )
-        raise refusal(
-            f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=nearest(str(value), options)
-        )
+        words = [*map(repr, options)]
+        known = f"one of {', '.join(words)}" if len(words) > 2 else " or ".join(words)
+        hint = nearest(str(value), options)
+        raise refusal(f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
 def memory_bytes(text: Any) -> int:
@@ -128,7 +128,7 @@ def refuse_rows(bad: Array, what: str, where: str, values: Any = None, hint: str
     text = repr(value) if isinstance(value, str) else str(value)
     has = "is missing" if is_missing(value) else f"has {text}"
     many = "rows are counted from 0" if rows.size == 1 else f"{rows.size:,} such rows, counted from 0"
-    raise refusal(what, where=where, got=f"row {row} {has} ({many})", hint=hint)
+    raise refusal(what, where, got=f"row {row} {has} ({many})", hint=hint)
 
 
 def is_missing(value: Any) -> bool:
@@ -148,18 +148,18 @@ def numbers(vector: Vector, where: str, what: str) -> Array:
     if isinstance(vector, np.ndarray):
         if vector.dtype.kind in "iuf":
             return np.ascontiguousarray(vector, dtype=np.float64)
-        raise refusal(what, where=where, got=f"its dtype is {vector.dtype}")
+        raise refusal(what, where, got=f"its dtype is {vector.dtype}")
     vector = plain(vector)
     kind = vector.type
     if is_number(kind):
-        with refusing(what, where=where):
+        with refusing(what, where):
             return numpy_of(vector.cast(pa.float64(), safe=False))
-    with refusing(what, where=where, got=f"its type is {kind}"):
+    with refusing(what, where, got=f"its type is {kind}"):
         texts = vector.cast(pa.large_string())
         # The row that made a column text.
         odd = pc.index(pc.match_substring_regex(texts, NUMBER), False).as_py()
         row = odd if odd >= 0 else pc.index(texts.is_valid(), True).as_py()
-        raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}")
+        raise refusal(what, where, got=f"its type is {kind} and row {row} has {texts[row].as_py()!r}")
 
 
 def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: str = "") -> Floats:
@@ -191,24 +191,24 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
     """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
     if is_table(thing) or isinstance(thing, Mapping):
         frame = frame_of(thing, where)
-        if not len(frame):
-            raise refusal("must have at least one column", where=where, got="it has none")
-        singles = {
-            name: one_probability(values, f"column '{name}' of {where}") for name, values in frame.items()
-        }
-        check_lengths({f"column '{name}' of {where}": len(values) for name, values in singles.items()})
-        return check_matrix(np.stack(list(singles.values()), axis=1), where), tuple(frame)
+        if not frame:
+            raise refusal("must have at least one column", where, got="it has none")
+        singles = {f"column '{name}' of {where}": values for name, values in frame.items()}
+        for place, values in singles.items():
+            singles[place] = one_probability(values, place)
+        check_lengths(singles)
+        return check_matrix(np.stack([*singles.values()], axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
         lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)
-        with refusing(PROBABILITY, where=where):
+        with refusing(PROBABILITY, where):
             thing = np.asarray(thing)
     if getattr(thing, "ndim", 1) != 2 or not hasattr(thing, "__array__"):
         return one_probability(thing, where), None
     matrix = unmasked(thing, where)
     if matrix.dtype.kind not in "iufO":
-        raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
-    with refusing(PROBABILITY, where=where):  # None is NaN
+        raise refusal(PROBABILITY, where, got=f"its dtype is {matrix.dtype}")
+    with refusing(PROBABILITY, where):  # None is NaN
         matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     return check_matrix(matrix, where), None
 
@@ -217,7 +217,7 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
     """Validate an (n, K) matrix of probabilities."""
     if matrix.shape[1] < 2:
         shape = f"it has shape {matrix.shape}"
-        raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
+        raise refusal("must be (n,) or (n, K) with K >= 2", where, got=shape, hint="pass y_prob[:, 0]")
     if not inside(matrix, 0.0, 1.0):
         for k, column in enumerate(matrix.T):
             one_probability(column, f"column {k} of {where}")
@@ -238,7 +238,7 @@ def weights(thing: Any, where: str, *, part: bool = False) -> Floats:
         tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number"
     )
     if values.size and not part and not values.any():
-        raise refusal("must not all be zero", where=where, got=f"all {values.size:,} rows have weight 0")
+        raise refusal("must not all be zero", where, got=f"all {values.size:,} rows have weight 0")
     return values
 
 
@@ -257,18 +257,17 @@ def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     chosen = flat(thing, where)
     if not len(chosen):
         return np.empty(0, np.int64)
-    with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where=where):
+    with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where):
         return np.asarray(np.arange(rows)[np.asarray(chosen)])
 
 
-def check_lengths(lengths: dict[str, int]) -> int:
+def check_lengths(vectors: Mapping[str, Sized]) -> int:
     """Refuse vectors of different lengths and no rows at all; return the number of rows."""
-    (first, rows), *others = lengths.items()
+    (first, rows), *others = zip(vectors, map(len, vectors.values()), strict=True)
     for where, length in others:
         if length != rows:
-            raise refusal(
-                f"must have as many rows as {first}", where=where, got=f"{length:,} against {rows:,}"
-            )
+            got = f"{length:,} against {rows:,}"
+            raise refusal(f"must have as many rows as {first}", where, got=got)
     if rows == 0:
         raise refusal("must have at least one row", where=first, got="it is empty")
     return rows

@@ -41,6 +41,9 @@ class Column:
     levels: tuple[Any, ...] = ()
     integer: bool = False
 
+    def __post_init__(self) -> None:
+        self.__dict__["values"] = locked(self.values)
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -56,7 +59,7 @@ class Column:
 
     def take(self, rows: Array) -> "Column":
         """Return the same column at some rows (indices or a mask); the levels stay."""
-        return replace(self, values=locked(self.values[rows]))
+        return replace(self, values=self.values[rows])
 
     def as_levels(self) -> "Column":
         """Return the column as a category: each distinct number becomes a level.
@@ -68,7 +71,7 @@ class Column:
             return self
         codes, levels = factorise(self.values)
         shown = map(int, levels) if self.integer else levels
-        return replace(self, kind="category", values=locked(codes), levels=tuple(shown))
+        return replace(self, kind="category", values=codes, levels=tuple(shown))
 
     def show(self, code: int) -> str:
         """Word one level for people."""
@@ -96,7 +99,7 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
         return _from_arrow(name, vector, where, getattr(values, "dtype", None))
     kind = vector.dtype.kind
     if kind == "b":
-        return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
+        return Column(name, "boolean", vector.astype(np.int32), (False, True))
     if kind in "Mm":
         return _date(name, vector)
     return _numeric(name, vector, where, integer=kind in "iu")
@@ -115,7 +118,7 @@ def flat_or_text(values: Any, where: str) -> Vector:
 def arrow_vector(values: Any, where: str) -> Any:
     """As `flat_or_text`, always an Arrow array."""
     made = flat_or_text(values, where)
-    with refusing(READABLE, where=where):
+    with refusing(READABLE, where):
         return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
 
 
@@ -123,36 +126,35 @@ def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
         codes = numpy_of(vector.cast(pa.int32()), -1)
-        return Column(name, "boolean", locked(codes), (False, True))
+        return Column(name, "boolean", codes, (False, True))
     if is_number(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
     if is_.is_time(kind):
-        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return Column(name, "numeric", locked(numpy_of(micros) / 3.6e9))
+        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64())
+        hours = numpy_of(micros.cast(pa.float64(), safe=False)) / 3.6e9
+        return Column(name, "numeric", hours)
     if is_.is_temporal(kind):
         moments = vector.cast(pa.timestamp("ms")) if is_.is_date(kind) else vector
         # Zones are dropped: the days are those of universal time.
         ticks = numpy_of(moments.cast(pa.int64()), np.iinfo(np.int64).min)
         return _date(name, ticks.view(f"{'m8' if is_.is_duration(kind) else 'M8'}[{moments.type.unit}]"))
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
-        with refusing(
-            "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
-        ):
+        with refusing("must hold text in UTF-8", where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
     # The order that the user declared, by the type given: a pandas ordered categorical or a polars Enum.
     stated = getattr(given, "ordered", None) is True or type(given).__name__ == "Enum"
     order = list(getattr(given, "categories", ())) if stated else []
     codes, levels = factorise(vector, [*order, *map(str, order)], where)  # intervals have become text
-    return Column(name, "category", locked(codes), tuple(levels))
+    return Column(name, "category", codes, tuple(levels))
 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
     values = numbers(vector, where, READABLE)
     if integer and np.fmax.reduce(np.abs(values), initial=0.0) >= EXACT:
         codes, levels = factorise(vector)
-        return Column(name, "category", locked(codes), tuple(levels), integer=True)
+        return Column(name, "category", codes, tuple(levels), integer=True)
     refuse_rows(np.isinf(values), "must hold finite numbers", where, values, "mark missing values as NaN")
-    return Column(name, "numeric", locked(values), integer=integer)
+    return Column(name, "numeric", values, integer=integer)
 
 
 def _date(name: str, values: Array) -> Column:
@@ -164,7 +166,7 @@ def _date(name: str, values: Array) -> Column:
     with np.errstate(invalid="ignore"):  # what is no time
         # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
         whole, rest = np.divmod(since, day)
-    return Column(name, "date" if moments else "numeric", locked(whole + rest / day))
+    return Column(name, "date" if moments else "numeric", whole + rest / day)
 
 
 class Columns(Mapping[str, Column]):

@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from types import FrameType
@@ -58,7 +58,7 @@ class MiscalWarning(UserWarning):
     """Base of every warning: the result stands, but read it with care."""
 
 
-def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> MiscalError:
+def refusal(what: str, where: str = "", *, got: str = "", hint: str = "") -> MiscalError:
     """Build the error for one refusal.
 
     >>> print(
@@ -76,7 +76,7 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
 
 @contextmanager
 def refusing(
-    what: str, *, where: str, got: str = "", hint: str = "", passing: type[Exception] = MiscalError
+    what: str, where: str, *, got: str = "", hint: str = "", passing: type[Exception] = MiscalError
 ) -> Iterator[None]:
     """Turn whatever foreign code raises within the block into one refusal, with the first line of what it said.
 
@@ -89,7 +89,7 @@ def refusing(
         raise
     except Exception as error:  # foreign code may fail in its own way
         said = str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
-        raise refusal(what, where=where, got=got or said.splitlines()[0], hint=hint) from error
+        raise refusal(what, where, got=got or said.splitlines()[0], hint=hint) from error
 
 
 def visible(text: object, keep: str = "") -> str:
@@ -118,10 +118,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    shown = ", ".join(f"'{item}'" for item in names[:8])
-    return (
-        f"known names: {shown}{', ...' if len(names) > 8 else ''}" if names else "there are no named columns"
-    )
+    shown = [f"'{item}'" for item in names]
+    return f"known names: {listed(shown, 8)}" if names else "there are no named columns"
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """Some of the items, in one line.
+
+    >>> listed(["a", "b"], 2), listed(["a", "b", "c"], 2)
+    ('a, b', 'a, b, ...')
+    """
+    return ", ".join([*items[:most], *["..."] * (len(items) > most)])
 
 
 def check_named(names: Iterable[str], known: Container[str], where: str, offered: Iterable[str]) -> None:
@@ -134,7 +141,7 @@ def check_named(names: Iterable[str], known: Container[str], where: str, offered
     """
     for name in names:
         if name not in known:
-            raise refusal(f"has no column '{name}'", where=where, hint=nearest(name, offered))
+            raise refusal(f"has no column '{name}'", where, hint=nearest(name, offered))
 
 
 def warn(text: str) -> None:

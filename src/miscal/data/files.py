@@ -101,8 +101,8 @@ def kind_of(arrow_type: Any) -> str:
     is_ = pa.types
     if is_.is_boolean(arrow_type):
         return "boolean"
-    text = (is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_binary, is_.is_large_binary)
-    if is_.is_dictionary(arrow_type) or any(test(arrow_type) for test in text):
+    text = is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_binary, is_.is_large_binary
+    if any(test(arrow_type) for test in (is_.is_dictionary, *text)):
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"
@@ -117,27 +117,25 @@ def _form(path: Path, where: str) -> str:
     if not path.exists():
         names = [item.name for item in islice(path.parent.glob("*"), 1000)]
         nothing = f"the folder '{path.parent}' is empty or does not exist"
-        raise refusal("does not exist", where=where, hint=nearest(path.name, names) if names else nothing)
+        raise refusal("does not exist", where, hint=nearest(path.name, names) if names else nothing)
     if path.is_dir():
-        raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")
-    with refusing("cannot be opened", where=where), path.open("rb") as stream:
+        raise refusal("must be a file", where, got="it is a directory", hint="name one file in it")
+    with refusing("cannot be opened", where), path.open("rb") as stream:
         head = stream.read(8)
     if not head:
-        raise refusal("must not be empty", where=where, got="it has 0 bytes")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in PACKED:
+        raise refusal("must not be empty", where, got="it has 0 bytes")
+    suffixes = ["", *map(str.lower, path.suffixes)]
+    if suffixes[-1] in PACKED:
         suffixes.pop()
-    known = SUFFIXES.get(suffixes[-1]) if suffixes else None
+    known = SUFFIXES.get(suffixes[-1])
     sniffed = next((form for magic, form in MAGIC.items() if head.startswith(magic)), None)
     if known is not None and known != (sniffed or "csv"):
-        got, hint = (
-            f"its first bytes are those of {sniffed or 'something else'}",
-            "is it damaged, or its ending wrong?",
-        )
-        raise refusal(f"cannot be read as {known}", where=where, got=got, hint=hint)
+        got = f"its first bytes are those of {sniffed or 'something else'}"
+        hint = "is it damaged, or its ending wrong?"
+        raise refusal(f"cannot be read as {known}", where, got=got, hint=hint)
     if known is None and sniffed is None:
         hint = f"known endings: {', '.join(SUFFIXES)} (CSV also packed, such as .csv.gz)"
-        raise refusal("is of an unknown format", where=where, hint=hint)
+        raise refusal("is of an unknown format", where, hint=hint)
     return known or sniffed or ""
 
 
@@ -198,9 +196,8 @@ class CsvFile:
         with open_bytes(path) as stream:
             head = stream.read(HEAD)
         if b"\0" in head:
-            raise refusal(
-                "must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?"
-            )
+            got = "it holds zero bytes"
+            raise refusal("must hold text in UTF-8", where=f"file '{path}'", got=got, hint="UTF-16?")
         top = head.split(b"\n", 1)[0]
         delimiter = max(",\t;", key=lambda mark: top.count(mark.encode()))
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -209,9 +206,7 @@ class CsvFile:
         self.names: list[str] = found.names
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        fractions = [
-            values for values in (first or found.empty_table()).columns if values.type == pa.float64()
-        ]
+        fractions = [each for each in (first.columns if first else ()) if each.type == pa.float64()]
         if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
             self._keep_digits(self.types)
 
@@ -224,9 +219,9 @@ class CsvFile:
         **more: Any,
     ) -> tuple[Any, ...]:
         """How the bytes are read; without threads, messages count the lines."""
-        chosen = (
-            None if types is None else {name: types[name] for name in (self.names if only is None else only)}
-        )
+        chosen = None
+        if types is not None:
+            chosen = {name: types[name] for name in (self.names if only is None else only)}
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
         return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
 
@@ -349,14 +344,12 @@ class Watch(io.IOBase):
         lines = field.split(b"\n")[1:-1]
         like = sum(line.count(self.delimiter) == self.columns - 1 for line in lines)
         if len(lines) > MANY_LINES or (self.columns > 1 and lines and like == len(lines)):
-            got = (
-                f"one that begins with {field[1:30].decode('utf-8', 'replace')!r} holds {len(lines):,} lines"
-            )
+            start = field[1:30].decode("utf-8", "replace")
+            got = f"one that begins with {start!r} holds {len(lines):,} lines"
             got += " that look like rows" if like == len(lines) else ""
+            what = "must not have rows within a quoted field"
             hint = 'a stray " makes a field of all that follows: double it or remove it'
-            self.problem = refusal(
-                "must not have rows within a quoted field", where=self.where, got=got, hint=hint
-            )
+            self.problem = refusal(what, self.where, got=got, hint=hint)
 
     def end(self) -> None:
         """Say what was seen."""
@@ -364,7 +357,7 @@ class Watch(io.IOBase):
             raise self.problem
         if self.open:
             hint = "it was cut off, or a quote is not closed"
-            raise refusal("must be whole", where=self.where, got="it ends within a quoted field", hint=hint)
+            raise refusal("must be whole", self.where, got="it ends within a quoted field", hint=hint)
         if not self.last.endswith((b"\n", b"\r")):
             said = f"{self.where} ends without a line end: if it was cut off, so may be the last value of its last row"
             warn(said)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.checks import inside, is_missing, plain, refuse_rows
-from miscal.data.errors import nearest, refusal, warn
+from miscal.data.errors import listed, nearest, refusal, warn
 from miscal.data.libraries import pa
 from miscal.data.vectors import Array, Vector, factorise, numpy_of
 
@@ -46,13 +46,10 @@ def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None
     """Refuse a label that is null, NaN or not a time."""
     if not isinstance(vector, np.ndarray):
         if vector.null_count:
-            refuse_rows(
-                vector.is_null().to_numpy(zero_copy_only=False), "must not be missing", where, hint=hint
-            )
+            refuse_rows(numpy_of(vector.is_null()), "must not be missing", where, hint=hint)
     elif vector.dtype.kind == "c":
-        raise refusal(
-            "must hold labels", where=where, got=f"its dtype is {vector.dtype} (row 0 has {vector[0]})"
-        )
+        got = f"its dtype is {vector.dtype} (row 0 has {vector[0]})"
+        raise refusal("must hold labels", where, got=got)
     elif vector.dtype.kind in "fMm":
         refuse_rows(np.isnan(vector), "must not be missing", where, hint=hint)
 
@@ -64,14 +61,15 @@ def _indices(vector: Vector, n_classes: int) -> Array | None:
     values = vector if isinstance(vector, np.ndarray) else numpy_of(plain(vector))
     if values.dtype == np.bool_:
         return np.ascontiguousarray(values).view(np.uint8)
-    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not (values != np.floor(values)).any())
+    kind = values.dtype.kind
+    whole = kind in "iu" or (kind == "f" and bool((values == np.floor(values)).all()))
     if not whole or not inside(values, 0, n_classes - 1):
         return None
     return values if values.dtype == np.uint8 else np.ascontiguousarray(values, dtype=np.int64)
 
 
 def _listed(labels: list[Any]) -> str:
-    return ", ".join(map(repr, labels[:6])) + (", ..." if len(labels) > 6 else "")
+    return listed([*map(repr, labels[:7])], 6)
 
 
 def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:
@@ -105,22 +103,19 @@ def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
 def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int, where: str) -> Classes:
     """Both classes from the labels found and the one that is the event."""
     if n_classes != 2:
-        got, hint = (
-            f"there are {n_classes} columns of probabilities",
-            "pass classes=[...] in the order of the columns",
-        )
+        got = f"there are {n_classes} columns of probabilities"
+        hint = "pass classes=[...] in the order of the columns"
         raise refusal("needs two classes", where="'positive'", got=got, hint=hint)
     event = next((label for label in found if _same(label, positive)), positive)
     others = [code for code, label in enumerate(found) if not _same(label, positive)]
     if len(others) > 1:  # the rarest is most likely the misspelt one
         rarest = min(others, key=np.bincount(codes).tolist().__getitem__)
         what = "must hold one other label beside the event, which is 'positive'"
-        got = (
-            f"it has {len(found):,}: {_listed(found)}; row {np.argmax(codes == rarest)} has {found[rarest]!r}"
-        )
+        row = np.argmax(codes == rarest)
+        got = f"it has {len(found):,}: {_listed(found)}; row {row} has {found[rarest]!r}"
         near = nearest(str(positive), [str(found[code]) for code in others])
         hint = f"map the labels to 0 and 1 yourself, or is {positive!r} misspelt? {near}"
-        raise refusal(what, where=where, got=f"{got} (rows are counted from 0)", hint=hint)
+        raise refusal(what, where, got=f"{got} (rows are counted from 0)", hint=hint)
     return (found[others[0]] if others else f"not {positive}", event)
 
 

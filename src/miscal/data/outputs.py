@@ -35,26 +35,21 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
         for name, given in read:
             target = place.parent if given.is_dir() else place
             if target.exists() and given.samefile(target):  # if by another name (a hard link)
+                what = "would write over what is read"
                 got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
-                raise refusal(
-                    "would write over what is read", where=option, got=got, hint="give another name"
-                )
+                raise refusal(what, where=option, got=got, hint="give another name")
         if place in seen:
             raise refusal("needs a file of its own", where=option, got=f"{seen[place]} is '{path}' too")
         if not _is_node(path):
             seen[place] = option
+        what, where = "cannot be written", f"'{path}'"
         if path.is_dir():
-            raise refusal(
-                "cannot be written", where=f"'{path}'", got="it is a folder", hint="name a file in it"
-            )
-        with refusing(
-            "cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' cannot be made"
-        ):
+            got, hint = "it is a folder", "name a file in it"
+            raise refusal(what, where, got=got, hint=hint)
+        with refusing(what, where, got=f"the folder '{path.parent}' cannot be made"):
             path.parent.mkdir(parents=True, exist_ok=True)
         if not _is_node(path) and not os.access(path.parent, os.W_OK):
-            raise refusal(
-                "cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' takes no files"
-            )
+            raise refusal(what, where, got=f"the folder '{path.parent}' takes no files")
 
 
 def _places(given: Any) -> list[Path]:
@@ -77,16 +72,16 @@ def check_file(path: str | PathLike[str]) -> None:
         raise refusal("must be a file", where=f"'{path}'", got=f"it is a {kind}", hint=hint)
 
 
-def write_whole(path: str | PathLike[str], content: bytes, mode: int | None = None) -> None:
-    """Write under another name and rename: no reader sees half a file, a killed process leaves the old or the new one.
-
-    A file that is replaced keeps its permissions, unless `mode` says which it is to have.
-    """
-    write_together({Path(path): content}, mode)
+def write_whole(path: str | PathLike[str], content: bytes) -> None:
+    """Write one file whole: no reader sees half of it, a killed process leaves the old or the new one."""
+    write_together({Path(path): content})
 
 
 def write_together(contents: Mapping[Path, bytes], mode: int | None = None) -> None:
-    """Write several files: all under other names first, renamed only when every one is on the disk."""
+    """Write several files: all under other names first, renamed only when every one is on the disk.
+
+    A file that is replaced keeps its permissions, unless `mode` says which it is to have.
+    """
     with writing(list(contents), mode) as places:
         for place, content in zip(places, contents.values(), strict=True):
             place.write_bytes(content)
@@ -187,7 +182,7 @@ def save_arrays(
     text = json.dumps({**content, "digest": _digest(content, kept)})
     buffer = io.BytesIO()
     np.savez_compressed(buffer, header=np.frombuffer(text.encode(), np.uint8), **kept)  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue(), mode)
+    write_together({Path(path): buffer.getvalue()}, mode)
 
 
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
@@ -209,13 +204,12 @@ def load_arrays(
     check_file(path)
     where, place = f"'{path}'", Path(path)
     if not place.exists():
-        raise refusal("does not exist", where=where, hint=hint)
+        raise refusal("does not exist", where, hint=hint)
     # Opened here, so that it is closed also when what it holds is no archive.
-    with refusing(f"is not {what}, or is damaged", where=where, hint=hint), place.open("rb") as stream:
+    with refusing(f"is not {what}, or is damaged", where, hint=hint), place.open("rb") as stream:
         if stream.read(2) != ARCHIVE:
-            raise refusal(
-                f"is not {what}", where=where, got="its first bytes are those of something else", hint=hint
-            )
+            got = "its first bytes are those of something else"
+            raise refusal(f"is not {what}", where, got=got, hint=hint)
         _check_sizes(stream, where, place.stat().st_size)
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as file:
@@ -224,9 +218,9 @@ def load_arrays(
         whole = header.pop("digest", None) == _digest(header, arrays)
     if header.get("schema") != schema:
         got = f"it has {header.get('schema')!r}"
-        raise refusal(f"must have the schema '{schema}' of {what}", where=where, got=got, hint=hint)
+        raise refusal(f"must have the schema '{schema}' of {what}", where, got=got, hint=hint)
     if not whole:
-        raise refusal("is damaged", where=where, got="its content does not match its fingerprint", hint=hint)
+        raise refusal("is damaged", where, got="its content does not match its fingerprint", hint=hint)
     return header, arrays
 
 
@@ -237,10 +231,9 @@ def _check_sizes(stream: Any, where: str, size: int) -> None:
     names = [entry.filename for entry in entries]
     odd = next((name for name in names if not name.endswith(".npy") or names.count(name) > 1), None)
     if odd is not None:
-        raise refusal("is damaged", where=where, got=f"it holds {odd!r:.80}, which is no array of its own")
+        raise refusal("is damaged", where, got=f"it holds {odd!r:.80}, which is no array of its own")
     total = sum(entry.file_size for entry in entries)
     if total > max(LARGEST, PACKED * size):
         got = f"{size:,} bytes unpack to {total:,}"
-        raise refusal(
-            "would take too much memory", where=where, got=got, hint="it is not a file of this library"
-        )
+        hint = "it is not a file of this library"
+        raise refusal("would take too much memory", where, got=got, hint=hint)

@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns, columns_given
-from miscal.data.errors import refusal, visible
+from miscal.data.errors import listed, refusal, visible
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
 
@@ -145,7 +145,7 @@ class Predictions:
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(self.outcome)
+        return len(self)
 
     @property
     def n_classes(self) -> int:
@@ -189,22 +189,18 @@ class Predictions:
         if self.response != "binary":
             parts.append(f"mean outcome {observed:.4g}, mean prediction {predicted:.4g}")
         elif self.n_classes == 2:
-            events = int(
-                np.sum(self.outcome if self.count is None else self.outcome * self.count, dtype=np.int64)
-            )
+            times: Any = 1 if self.count is None else self.count
+            events = np.sum(self.outcome * times, dtype=np.int64)
             parts.append(f"{events:,} events ({observed:.1%}), mean probability {predicted:.1%}")
         else:
             parts.append(f"{self.n_classes} classes")
-        parts += [
-            word
-            for word in ("weight", "count", "cluster", "exposure", "id")
-            if getattr(self, word) is not None
-        ]
+        roles = "weight", "count", "cluster", "exposure", "id"
+        parts += [role for role in roles if getattr(self, role) is not None]
         if self.ignored:
             parts.append(f"{self.ignored:,} ignored")
         if self.columns:
-            names = list(self.columns)
-            parts.append(f"columns: {', '.join(map(visible, names[:8]))}{', ...' if len(names) > 8 else ''}")
+            names = [*map(visible, self.columns)]
+            parts.append(f"columns: {listed(names, 8)}")
         return f"Predictions({', '.join(parts)})"
 
     def _fingerprint(self) -> str:
@@ -239,9 +235,8 @@ def _validated(raw: Raw) -> dict[str, Any]:
         probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
     fields = {role: _beside(raw, role) for role in ("weight", "count", "cluster", "id", "exposure")}
-    lengths = {names["outcome"]: len(labels), names["probability"]: len(probability)}
-    lengths |= {names[role]: len(values) for role, values in fields.items() if values is not None}
-    rows = checks.check_lengths(lengths)
+    given = {"outcome": labels, "probability": probability, **fields}
+    rows = checks.check_lengths({names[role]: each for role, each in given.items() if each is not None})
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     columns = columns_given(extras, "'columns'", rows, f"must have as many rows as {names['outcome']}")
     zeros = 0 if fields["weight"] is None else rows - np.count_nonzero(fields["weight"])
@@ -299,7 +294,7 @@ def _predictions(raw: Raw) -> Floats:
     for role in ("count", "classes", "positive"):
         if getattr(raw, role) is not None:
             where = raw.names.get(role, f"'{role}'")
-            raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
+            raise refusal("needs response='binary'", where, got=f"the response is {raw.response!r}")
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 
@@ -318,9 +313,8 @@ def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> 
     trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:
         if probability.shape[1] > 2:
-            raise refusal(
-                "needs a binary outcome", where=trials, got=f"there are {probability.shape[1]} classes"
-            )
+            got = f"there are {probability.shape[1]} classes"
+            raise refusal("needs a binary outcome", where=trials, got=got)
         probability = probability[:, 1]
     if raw.classes is not None or raw.positive is not None:
         given = "'classes'" if raw.classes is not None else "'positive'"

@@ -44,9 +44,8 @@ class Units:
         >>> Units.of(0.0, 1.0), Units.of(0.2, 5.0), Units.of(-3.0, 1.0)
         (Units(scale=1.0, low=0.0), Units(scale=8.0, low=0.0), Units(scale=8.0, low=-4.0))
         """
-        size = max(abs(least), abs(most))
-        power = 0 if size == 0.0 else math.frexp(size)[1] - (math.frexp(size)[0] == 0.5)
-        scale = math.ldexp(1.0, power)
+        part, power = math.frexp(max(abs(least), abs(most)))
+        scale = math.ldexp(1.0, power - (part == 0.5))
         return cls(2.0 * scale, -scale) if least < 0.0 else cls(scale)
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes
-from miscal.data.errors import MiscalError, check_named, refusal, warn
+from miscal.data.errors import MiscalError, check_named, listed, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, Raw
@@ -116,9 +116,9 @@ def _opened(source: Any) -> tuple[list[str], Any]:
 
 def unnamed(where: str, names: Sequence[str], role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
-    shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
+    shown = listed([f"'{name}'" for name in names], 12)
     what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
-    return refusal(what, where=where, got=f"the columns are {shown}", hint=hint)
+    return refusal(what, where, got=f"the columns are {shown}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,9 @@ class Roles:
         checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
         kept = _kept(columns, names, self)
         table = load(list(dict.fromkeys([*self.names, *kept])))
-        vectors = {
-            name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)
-        }
-        checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
+        wanted = self.outcome, *self.probabilities
+        vectors = {name: flat(table[name], f"column '{name}'") for name in wanted}
+        checks.check_lengths({f"column '{name}'": vector for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):
             raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")
@@ -263,7 +262,9 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
         if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
             names = ", ".join(f"'{name}'" for name in vectors)
             warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
-        return sigmoid(made[0]) if len(made) == 1 else special.softmax(np.stack(made, axis=1), axis=1)
+        if len(made) == 1:
+            return sigmoid(made[0])
+        return special.softmax(np.stack(made, axis=1), axis=1)
     given = dict(vectors)
     for name, vector in vectors.items() if clip else ():
         values = checks.numbers(vector, f"column '{name}'", checks.PROBABILITY)

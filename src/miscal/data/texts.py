@@ -61,13 +61,9 @@ def in_words(form: str) -> str:
 
 def parsed(vector: Any, form: str, where: str) -> Any:
     """Text, of which the first rows have a form, as an Arrow array of numbers or of moments."""
-    vector = settled(vector, where)
-    encoded = vector if pa.types.is_dictionary(vector.type) else vector.dictionary_encode()
-    what, hint = (
-        f"must hold {in_words(form)}, as its first rows do",
-        "make all values alike, or leave the column out",
-    )
+    encoded = settled(vector, where).dictionary_encode()
+    what = f"must hold {in_words(form)}, as its first rows do"
     levels = encoded.dictionary.to_pylist()
-    with refusing(what, where=where, hint=hint):
+    with refusing(what, where, hint="make all values alike, or leave the column out"):
         values = [_value(level, form) if level and level.strip() else None for level in levels]
     return pc.take(pa.array(values, pa.timestamp("us") if "%" in form else pa.float64()), encoded.indices)

@@ -67,8 +67,8 @@ def flat(thing: Any, where: str) -> Vector:
     library = library_of(thing)
     if library == "narwhals" and hasattr(thing, "to_native"):
         return flat(thing.to_native(), where)
-    if hasattr(thing, "columns") or hasattr(thing, "column_names"):
-        raise refusal("must be one-dimensional", where=where, got=f"got a {library} {type(thing).__name__}")
+    if is_table(thing):
+        raise refusal("must be one-dimensional", where, got=f"got a {library} {type(thing).__name__}")
     if library == "pandas":
         return _from_pandas(thing, where)
     if library == "polars" and str(getattr(thing, "dtype", "")) == "Object":
@@ -76,18 +76,18 @@ def flat(thing: Any, where: str) -> Vector:
     if (library == "polars" and hasattr(thing, "to_arrow")) or (
         library == "pyarrow" and hasattr(thing, "null_count")
     ):
-        with refusing("holds values of a type that cannot be read", where=where):
+        with refusing("holds values of a type that cannot be read", where):
             return settled(thing if library == "pyarrow" else thing.to_arrow(), where)
     if isinstance(thing, (list, tuple, range)):
-        with refusing("must hold one value a row", where=where, got="its rows differ in length"):
+        with refusing("must hold one value a row", where, got="its rows differ in length"):
             array = np.asarray(thing)
         if array.ndim == 1 and array.dtype.kind not in "biufc":
             return _from_objects(thing, where)
         return _from_numpy(array, where)
     if not hasattr(thing, "__array__"):
         got, hint = f"got {described(thing)}", "one value a row, such as list(...)"
-        raise refusal("must be an array, a list or a series", where=where, got=got, hint=hint)
-    with refusing("cannot be turned into an array", where=where):  # a tensor that requires gradients, ...
+        raise refusal("must be an array, a list or a series", where, got=got, hint=hint)
+    with refusing("cannot be turned into an array", where):  # a tensor that requires gradients, ...
         return _from_numpy(np.asanyarray(thing), where)
 
 
@@ -100,14 +100,14 @@ def unmasked(array: Any, where: str) -> Array:
     """An array without its mask, refused where that hides a value."""
     if np.ma.is_masked(array):
         row = np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1))
-        raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
+        raise refusal("must have no masked value", where, got=f"row {row} is masked")
     return np.asarray(array)
 
 
 def _from_numpy(array: Array, where: str) -> Vector:
     array = unmasked(array, where)
     if array.ndim != 1:
-        raise refusal("must be one-dimensional", where=where, got=f"it has shape {array.shape}")
+        raise refusal("must be one-dimensional", where, got=f"it has shape {array.shape}")
     kind = array.dtype.kind
     if kind == "f" and array.dtype.itemsize > 8:
         return np.asarray(array, dtype=np.float64)
@@ -133,7 +133,7 @@ def _from_pandas(series: Any, where: str) -> Vector:
 
 
 def _from_objects(values: Any, where: str) -> Vector:
-    with refusing("holds values that cannot be read", where=where):
+    with refusing("holds values that cannot be read", where):
         try:
             return settled(pa.array(values, from_pandas=True), where)
         except Exception:
@@ -154,7 +154,7 @@ def settled(array: Any, where: str) -> Any:
         return settled(pc.run_end_decode(array), where)
     held = kind.value_type if is_.is_dictionary(kind) else kind
     if is_.is_nested(held) or is_.is_interval(held) or isinstance(held, pa.ExtensionType):
-        raise refusal("must hold one plain value a row", where=where, got=f"its type is {kind}")
+        raise refusal("must hold one plain value a row", where, got=f"its type is {kind}")
     if str(held) in _WIDER:
         return (array.dictionary_decode() if held is not kind else array).cast(_WIDER[str(held)])
     return array
@@ -179,7 +179,7 @@ def _refuse_mixture(values: Any, where: str) -> None:
         if seen and family != seen:
             got = f"row {row} has {value!r} ({type(value).__name__}) after {seen}"
             hint = "convert it to numbers or to text first"
-            raise MixedTypes(refusal("must hold values of one type", where=where, got=got, hint=hint))
+            raise MixedTypes(refusal("must hold values of one type", where, got=got, hint=hint))
         seen = family
 
 
@@ -198,15 +198,15 @@ def factorise(
     The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
     """
     codes, dictionary = encoded(vector, order, where)
-    with refusing("holds values that cannot be shown", where=where):  # a time that Python cannot express
+    with refusing("holds values that cannot be shown", where):  # a time that Python cannot express
         return codes, dictionary.to_pylist()
 
 
 def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, Any]:
     """Return codes as `factorise` does, with the levels as an Arrow array."""
-    with refusing("holds values that cannot be told apart", where=where):
+    with refusing("holds values that cannot be told apart", where):
         array = pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector
-        made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        made = array.dictionary_encode()
         held = made.dictionary
         # A null in it is missing, too.
         if held.null_count or (made is array and len(pc.unique(held)) < len(held)):
@@ -219,10 +219,10 @@ def encoded(vector: Vector, order: Sequence[Any], where: str) -> tuple[Codes, An
         if levels and all(level in place for level in levels):
             sequence = np.argsort([place[level] for level in levels])
         else:
-            sequence = numpy_of(pc.array_sort_indices(dictionary)).astype(np.int64)
+            sequence = numpy_of(pc.array_sort_indices(dictionary))
         sequence = sequence[used[sequence]]
         rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
-        rank[sequence] = np.arange(len(sequence), dtype=np.int32)
+        rank[sequence] = np.arange(len(sequence))
         return rank[codes], dictionary.take(arrow_of(sequence))
 
 
@@ -258,7 +258,7 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
         return {str(name): table[name] for name in names}
     import narwhals as nw
 
-    with refusing("cannot be read as a table", where=where):
+    with refusing("cannot be read as a table", where):
         frame = nw.from_native(table)
         if isinstance(frame, nw.LazyFrame):
             frame = (frame if only is None else frame.select(*only)).collect("pyarrow")
@@ -271,10 +271,10 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
         return {str(table.name or 0): table}
     if not isinstance(table, (list, tuple)) and (not isinstance(table, np.ndarray) or table.dtype.names):
         return frame_of(table, where)
-    with refusing("must be a table", where=where, got="its rows differ in length"):
+    with refusing("must be a table", where, got="its rows differ in length"):
         array = unmasked(table, where)
     if array.ndim not in (1, 2):
-        raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
+        raise refusal("must be (n,) or (n, d)", where, got=f"its shape is {array.shape}")
     return {str(j): column for j, column in enumerate(np.atleast_2d(array.T))}
 
 
@@ -291,7 +291,7 @@ def names_of(table: Any, where: str) -> list[Any]:
         names = getattr(table, "column_names", getattr(table, "columns", None))
     if names is None or callable(names):
         got, hint = f"got {described(table)}", "a frame, or a dict of name: values"
-        raise refusal("must be a table with named columns", where=where, got=got, hint=hint)
+        raise refusal("must be a table with named columns", where, got=got, hint=hint)
     return list(names)
 
 
@@ -299,9 +299,8 @@ def unique(names: Sequence[Any], where: str) -> None:
     """Refuse a name that occurs twice."""
     for name, times in Counter(map(str, names)).items():
         if times > 1:
-            raise refusal(
-                "must have columns of different names", where=where, got=f"column '{name}' occurs twice"
-            )
+            got = f"column '{name}' occurs twice"
+            raise refusal("must have columns of different names", where, got=got)
 
 
 def expanded(probability: Any, names: Sequence[str]) -> Any:

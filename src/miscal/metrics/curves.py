@@ -100,7 +100,7 @@ def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
         what = "must be a whole number, or finite numbers in one dimension"
         points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
-        check_lengths({"'grid'": points.size})
+        check_lengths({"'grid'": points})
         return points
     size = whole("grid", grid, 2)
     shares = np.array([trim, 1.0 - trim])

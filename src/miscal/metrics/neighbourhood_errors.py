@@ -53,7 +53,7 @@ def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     made = {
         (place := f"{where} column '{name}'"): column(name, values, place) for name, values in given.items()
     }
-    check_lengths({place: len(values) for place, values in made.items()})
+    check_lengths(made)
     return made
 
 
@@ -251,7 +251,7 @@ def local_calibration_error(
             predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         else:
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
-        check_lengths({"'queries' probabilities": len(predicted), "'queries' features": len(asked)})
+        check_lengths({"'queries' probabilities": predicted, "'queries' features": asked})
         where = (asked, bin_index(predicted, pooling.cells.edges))
     rows = pair, matrix, pooling.codes(), pooling.cells.edges
     problem = Neighbourhoods(*rows, bandwidths, kernel, not leave_one_out, where, device)

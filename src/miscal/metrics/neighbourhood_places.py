@@ -116,7 +116,7 @@ def feature_map(
         made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
-        check_lengths({"the predictions": p.rows, "'columns'": len(made)})
+        check_lengths({"the predictions": p, "'columns'": made})
         words = f"{made.shape[1]} given features"
         if scale == "standard":
             mean, spread = np.transpose([mean_and_spread(each.clip(*ENDS), weight) for each in made.T])

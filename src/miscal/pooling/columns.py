@@ -122,7 +122,7 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
         nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
         if all(nested):
             named = {f"{where} number {place}": item for place, item in enumerate(field)}
-            check_lengths({name: len(item) for name, item in named.items()})
+            check_lengths(named)
     elif is_table(field) or (isinstance(field, np.ndarray) and field.ndim == 2):
         named = {f"{where} column '{name}'": values for name, values in vectors_of(field, where).items()}
     return list(named.items()) or [(where, field)]

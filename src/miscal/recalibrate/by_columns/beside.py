@@ -4,7 +4,7 @@ Columns enter a regression as powers of numbers and indicators of levels and of 
 blocks of rows, one feature a row of the block, used and forgotten.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -39,17 +39,15 @@ class Design:
     degree: int
 
     @classmethod
-    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> "Design":
+    def learned(cls, sample: Sample, chosen: Any, degree: int, *, raw: bool) -> "Design":
         """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
         made = []
-        for column in map(sample.columns.find, names):
-            each = Encoding.learned(column, sample.weight, standard=not raw)
-            if column.nominal and column.levels:
-                mass = np.bincount(
-                    column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1
-                )[1:]
-                commonest = column.levels[np.argmax(mass)]
-                each = replace(each, levels=[level for level in each.levels if level != commonest])
+        for name in chosen_names(sample.columns, chosen):
+            each = Encoding.learned(sample.columns.find(name), sample.weight, standard=not raw)
+            known = len(each.levels) - each.missing
+            if known > 0:
+                mass = np.bincount(each.read(sample.columns), sample.weight)
+                del each.levels[np.argmax(mass[:known])]  # the commonest
             made.append(each)
         return cls(made, degree)
 
@@ -109,25 +107,27 @@ class DesignFit(LogisticFit):
         own = features.count
         self.warm = False  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
-        self.scale = np.append(np.zeros(own) if self.constant else self.scale, np.ones(design.width))
+        scale = np.zeros(own) if self.constant else self.scale
+        self.scale = np.append(scale, np.ones(design.width))
         # With all coefficients 0 each row counts for a quarter of its weight in the Hessian: it holds the moments.
         moments = 4.0 * self.evaluate(rows, np.zeros(len(self.centre) + 1))[2] / rows.total
         mean = moments[0, own + 1 :]
-        self.centre[own:] += mean
+        centre = self.centre[own:]
+        centre += mean
         variance = np.diag(moments)[own + 1 :] - mean * mean
-        moving = variance > 1e-24 * (1.0 + self.centre[own:] ** 2)
-        self.scale[own:] = np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+        moving = variance > 1e-24 * (1.0 + centre**2)
+        self.scale[own:] = moving / np.sqrt(np.where(moving, variance, 1.0))
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
         weights = rows.weights
 
         def work(start: int, stop: int) -> State:
+            score = self.features.rows(rows.probability[start:stop])
             beside = self.design.rows(self.ready, start, stop)
-            matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
-            matrix -= self.centre[:, None]
-            matrix *= self.scale[:, None]
-            whole = np.concatenate([np.ones((1, stop - start)), matrix])
+            whole = np.concatenate([np.ones((1, stop - start)), score, beside])
+            whole[1:] -= self.centre[:, None]
+            whole[1:] *= self.scale[:, None]
             weight = weights[start:stop]
             loss, off, bend = residuals(theta @ whole, rows.outcome[start:stop], weight)
             return float(weight @ loss), whole @ off, (whole * bend) @ whole.T
@@ -139,7 +139,7 @@ class DesignFit(LogisticFit):
 class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
-    against_rest: ClassVar[bool] = True
+    against_rest = True
     tried: ClassVar[dict[str, Any]]  # with what parameters it is a candidate
 
     columns: Any = parameter(check_chosen, default=None)
@@ -160,10 +160,9 @@ class _Augmented(ByColumns):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
         features = Features.of(self)
         how = self.get_params()
-        design = Design.learned(sample, names, self.degree, raw=how["l2"] > 0)
+        design = Design.learned(sample, self.columns, self.degree, raw=how["l2"] > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
@@ -172,10 +171,10 @@ class _Augmented(ByColumns):
         # A fit of 50 columns takes a tenth of the time.
         with threads_of_blas().limit(limits=1, user_api="blas"):
             theta, separated = fit.best(positive=how.get("constraint") == "positive")
-        coefficients, own = theta[1:] * fit.scale, features.count
+        coefficients = theta[1:] * fit.scale
+        centre, self.centres_ = np.split(fit.centre, [features.count])
         self.coefficients_ = coefficients[None, :]
-        self.centres_ = fit.centre[own:].copy()
-        self.intercepts_ = np.array([theta[0] - coefficients[:own] @ fit.centre[:own]])
+        self.intercepts_ = np.array([theta[0] - coefficients[: len(centre)] @ centre])
         if separated:
             warn(SEPARATED)
 
@@ -188,10 +187,10 @@ class _Augmented(ByColumns):
         ready = design.ready(columns)
         out = np.empty(len(probability))
         for start in range(0, len(probability), design.block):
-            part = probability[start : start + design.block]
-            beside = design.rows(ready, start, start + len(part)) - self.centres_[:, None]
-            x = beta @ beside + self.intercepts_[0] + own @ features.rows(part)
-            out[start : start + len(part)] = sigmoid(x)
+            stop = min(start + design.block, len(out))
+            beside = design.rows(ready, start, stop) - self.centres_[:, None]
+            score = features.rows(probability[start:stop])
+            out[start:stop] = sigmoid(beta @ beside + self.intercepts_[0] + own @ score)
         return out
 
     def _formula(self) -> nodes.Formula:
@@ -217,7 +216,7 @@ class _Augmented(ByColumns):
 
         With a penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
         """
-        names = [*offer.numbers(), *offer.categories(MOST_LEVELS)]
+        names = offer.numbers() + offer.categories(MOST_LEVELS)
         return {cls.__name__: cls(columns=names, **cls.tried)} if names else {}
 
 
@@ -345,7 +344,7 @@ class Augmentation(Recalibrator):
     array([0.3, 0.5])
     """
 
-    uses_columns: ClassVar[bool] = True
+    uses_columns = True
     estimator: Any = parameter(
         such, lambda one: hasattr(one, "predict_proba"), "must be a classifier with predict_proba"
     )
@@ -353,20 +352,21 @@ class Augmentation(Recalibrator):
     fresh: bool = parameter(truth, default=False)
 
     def _fit(self, sample: Sample) -> None:
-        self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
+        self.design_ = Design.learned(sample, None, 1, raw=True)
         beside, current = self._beside(sample.columns), pairs(sample.probability)
+        classes = np.arange(sample.n_classes)
         self.estimators_ = []
         for done in range(self.rounds):
             rows = np.arange(done, sample.rows, self.rounds)
             if not self.fresh or np.unique(sample.outcome[rows]).size < 2:
                 rows = np.arange(sample.rows)
             features = np.hstack([beside, current[:, 1:]])  # of two classes the second's score is enough
-            fitted = clone(self.estimator)
-            weighs = sample.weight is not None and has_fit_parameter(fitted, "sample_weight")
-            options = {"sample_weight": sample.weights[rows]} if weighs else {}
+            fitted, options = clone(self.estimator), {}
+            if sample.weight is not None and has_fit_parameter(fitted, "sample_weight"):
+                options["sample_weight"] = sample.weight[rows]
             fitted.fit(features[rows], sample.outcome[rows], **options)
             self.estimators_.append(fitted)
-            current = aligned(fitted, features, np.arange(sample.n_classes))
+            current = aligned(fitted, features, classes)
 
     def _beside(self, columns: Columns) -> Floats:
         ready = self.design_.ready(columns)
@@ -378,7 +378,8 @@ class Augmentation(Recalibrator):
         current = pairs(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
-            current = aligned(fitted, np.hstack([beside, current[:, 1:]]), np.arange(self.n_classes_))
+            features = np.hstack([beside, current[:, 1:]])
+            current = aligned(fitted, features, np.arange(self.n_classes_))
         return normalised(current.copy(), current)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Offer, Recalibrator, as_rows
 from miscal.recalibrate.by_columns import variable_tree as cuts
-from miscal.recalibrate.declared import LARGEST, chosen_names, parameter, state
+from miscal.recalibrate.declared import LARGEST, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Sample
@@ -57,8 +57,8 @@ def best_scale(logits: Floats, sample: Sample) -> float:
     return float(np.clip(found[0], 0.5, 2.0))
 
 
-def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats, offset: Floats) -> Grown:
-    """Grow one round of trees on features (columns, n), from an offset of the link."""
+def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) -> Grown:
+    """Grow one round of trees on features (columns, n), the last of which is the link that they start from."""
     import lightgbm
 
     options = {
@@ -71,13 +71,14 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats, 
     most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
     # What is missing is one after the largest, or its bins would merge.
     finite = np.minimum(features, 2.0 * most + 1.0)
-    data = lightgbm.Dataset(finite.T, sample.outcome, weight=sample.weight, init_score=offset, params=options)
+    start = {"weight": sample.weight, "init_score": features[-1]}
+    data = lightgbm.Dataset(finite.T, sample.outcome, **start, params=options)
     grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
     for tree in grown["tree_info"]:
         table: list[list[float]] = []
         _append(table, tree["tree_structure"])
-        parts = list(zip(*table, strict=True))
-        yield np.array(parts[:3]), np.array(parts[3:])
+        parts = np.array(table).T
+        yield parts[:3].astype(np.int64), parts[3:]
 
 
 def _append(table: list[list[float]], node: dict[str, Any]) -> None:
@@ -90,7 +91,7 @@ def _append(table: list[list[float]], node: dict[str, Any]) -> None:
             _append(table, node[child])
 
 
-def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats, offset: Floats) -> Grown:
+def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats) -> Grown:
     """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
 
     A column has at most 255 bins.
@@ -99,20 +100,19 @@ def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats, o
     from sklearn.tree import DecisionTreeRegressor
 
     edges, codes = cuts.codes_between(list(features), BINS)
-    family, weight, link = sample.family, sample.weights, offset.copy()
-    options = {
-        "max_leaf_nodes": how.leaves,
-        "min_samples_leaf": how.min_rows,
-        "random_state": how.random_state,
-    }
+    family, link = sample.family, features[-1].copy()
+    regression = DecisionTreeRegressor(
+        max_leaf_nodes=how.leaves, min_samples_leaf=how.min_rows, random_state=how.random_state
+    )
     for _ in range(TREES):
         mean = family.mean(link)
+        off = sample.outcome - mean
         curvature = np.maximum(family.bend(mean), BEND)
-        regression = DecisionTreeRegressor(**options)
-        regression.fit(codes, (sample.outcome - mean) / curvature, sample_weight=weight * curvature)
-        tree, place = regression.tree_, regression.apply(codes)
-        mass = np.bincount(place, weight * curvature, tree.node_count)
-        step = np.bincount(place, weight * (sample.outcome - mean), tree.node_count) / (mass + L2)
+        counted = sample.weights * curvature
+        tree = regression.fit(codes, off / curvature, sample_weight=counted).tree_
+        place = regression.apply(codes)
+        mass = np.bincount(place, counted)
+        step = np.bincount(place, sample.weights * off) / (mass + L2)
         step[mass < HESSIAN] = 0.0
         step *= LEARNING_RATE
         link += step[place]
@@ -176,8 +176,8 @@ class MulticalibrationBoost(cuts.CutColumns):
     array([0.3, 0.5])
     """
 
-    against_rest: ClassVar[bool] = True
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    against_rest = True
+    responses = RESPONSES
     rounds: Any = parameter(_check_rounds, default="auto")
     engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
@@ -212,7 +212,7 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _fit(self, sample: Sample) -> None:
         self.gain_ = 0.0
-        self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
+        self.rate_ = float(sample.family.link(np.array(sample.rate)))
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
         even = evened(sample)
         begun = self.begin(even)
@@ -223,8 +223,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         """Learn how trees see columns, and look at the rows to fit on, and at others, before the first tree."""
         expected = sample.probability if self.start == "score" else np.full(sample.rows, sample.rate)
         looked = sample.family.target(expected, sample.outcome, sample.weights)
-        names = chosen_names(sample.columns, None)
-        self._remember([cuts.coded(sample.columns.find(name), *looked, PRIOR) for name in names])
+        self._look(sample.columns, None, *looked, PRIOR)
         self.nodes_ = np.empty((3, 0), np.int64)
         self.cuts_ = np.empty((2, 0))
         self.ends_ = np.empty(0, np.int64)
@@ -233,7 +232,7 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _begun(self, columns: Columns, own: Floats) -> tuple[Floats, Floats]:
         """What trees cut besides the link so far, and the link that they start from; `own` is the score's."""
-        numbers = np.stack(cuts.cut_numbers(self._encodings(), columns))
+        numbers = np.stack(self._numbers(columns))
         if self.start == "score":
             return numbers, own
         return np.vstack([numbers, own]), np.full(len(own), self.rate_)
@@ -244,8 +243,8 @@ class MulticalibrationBoost(cuts.CutColumns):
         if self.engine == "lightgbm" and not installed:
             raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
         grower = by_lightgbm if installed and self.engine != "sklearn" else by_sklearn
-        (numbers, link), roots = begun[0], []
-        for grown, values in grower(self, sample, np.vstack([numbers, link]), link):
+        roots = []
+        for grown, values in grower(self, sample, np.vstack(begun[0])):
             roots.append(self.nodes_.shape[1])
             grown[1:] += np.where(grown[1:] >= 0, roots[-1], 0)
             self.nodes_ = np.hstack([self.nodes_, grown])
@@ -257,12 +256,11 @@ class MulticalibrationBoost(cuts.CutColumns):
         self.scales_ = np.append(self.scales_, scale)
         return [(each[0], link * scale) for each, link in zip(begun, moved, strict=True)]
 
-    def _moved(self, roots: Sequence[int], numbers: Floats, link: Floats) -> Floats:
+    def _moved(self, roots: Sequence[int] | Integers, numbers: Floats, link: Floats) -> Floats:
         """The link and on it the trees that start at the roots."""
         column, left, right = self.nodes_
         threshold, value = self.cuts_
-        starts = np.array(roots, dtype=np.int64)
-        moved = link.copy()
+        starts, moved = np.array(roots), link.copy()
         cut = np.vstack([numbers, link])
         add_trees(cut, column, threshold, left, right, value, starts, 0, len(starts), moved)
         return moved
@@ -274,7 +272,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
         folds = range(self.judges if sample.rows <= FOLD_ROWS else 1)
         held = sample.take(np.concatenate([np.flatnonzero(place == fold) for fold in folds]))
-        family, outcome, weight = sample.family, 1.0 * held.outcome, held.weights
+        family, outcome, weight = sample.family, held.outcome, held.weights
         first = family.link(held.probability)
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
@@ -296,8 +294,8 @@ class MulticalibrationBoost(cuts.CutColumns):
     def _held_links(self, sample: Sample, held: Array) -> Iterator[Floats]:
         """The link of rows held out after each round of trees grown on the others, without end."""
         model = copy(self)
-        fitted = evened(sample.take(np.flatnonzero(~held)))
-        begun = model.begin(fitted, sample.take(np.flatnonzero(held)))
+        fitted = evened(sample.take(~held))
+        begun = model.begin(fitted, sample.take(held))
         while True:
             begun = model.grow(fitted, begun)
             yield begun[1][1]
@@ -311,11 +309,11 @@ class MulticalibrationBoost(cuts.CutColumns):
             link = self._moved(roots, numbers, link) * scale
         return family.mean(link)
 
-    def _rounds(self) -> Iterator[tuple[list[int], float]]:
+    def _rounds(self) -> Iterator[tuple[Integers, float]]:
         """Where the trees of each round start, and its scale."""
         roots = self._roots()
-        starts = np.split(roots, np.searchsorted(roots, self.ends_))[:-1]
-        return zip(map(np.ndarray.tolist, starts), self.scales_.tolist(), strict=True)
+        starts = np.split(roots, np.searchsorted(roots, self.ends_))
+        return zip(starts[:-1], self.scales_.tolist(), strict=True)
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class GroupWise(ByColumns):
     array([0.667, 0.333, 0.5  ])
     """
 
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    responses = RESPONSES
     recalibrator: Any = parameter(
         such, lambda given: isinstance(given, Recalibrator), "must be a recalibrator"
     )
@@ -122,8 +122,10 @@ class GroupWise(ByColumns):
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
         made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
         for key, rows in self._parts(codes):
-            part = sample.take(rows) if rows.size >= least else None
-            if part is not None and part.varied:
+            if rows.size < least:
+                continue
+            part = sample.take(rows)
+            if part.varied:
                 made[key] = self.recalibrator.quietly_fitted_on(part)
         return made
 
@@ -135,9 +137,10 @@ class GroupWise(ByColumns):
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
         found = []
         for key, rows in [((), np.arange(len(codes))), *self._parts(codes)]:
-            if key in maps:
-                mapped = maps[key].mapped(probability[rows], columns.take(rows))
-                found.append((rows, maps[key].n_rows_, mapped))
+            one = maps.get(key)
+            if one is not None:
+                mapped = one.mapped(probability[rows], columns.take(rows))
+                found.append((rows, one.n_rows_, mapped))
         return found
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
@@ -145,8 +148,7 @@ class GroupWise(ByColumns):
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
-            fitted = sample.take(np.flatnonzero(inside))
-            asked = sample.take(np.flatnonzero(~inside))
+            fitted, asked = sample.take(inside), sample.take(~inside)
             if not asked.rows or not fitted.varied:
                 return STRENGTHS[-1]
             maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
@@ -212,7 +214,7 @@ def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise
     below: dict[int, dict[Key, nodes.Node]] = {}
     for key, node in own.items():
         below.setdefault(key[0], {})[key[1:]] = node
-    level = nodes.level_of(encodings[0], {code: float(1 + i) for i, code in enumerate(below)}, 0.0)
+    level = nodes.level_of(encodings[0], {code: 1.0 + i for i, code in enumerate(below)}, 0.0)
     cases = [_matched(encodings[1:], each, otherwise) for each in below.values()]
     return nodes.Match(level, (otherwise, *cases))
 

@@ -1,6 +1,6 @@
 """Local recalibration (LoRe): each row's probability becomes the observed rate in its neighbourhood (paper 002)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class LocalRecalibration(ByColumns):
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
     smooth: float = parameter(number, 0.0, default=HALF)
-    pulls_in: ClassVar[bool] = False
+    pulls_in = False
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
@@ -96,7 +96,7 @@ class LocalRecalibration(ByColumns):
         """Refuse parts that do not belong together."""
         super().check_state()
         rows = len(self.features_)
-        if not rows or any(len(part) != rows for part in (self.observed_, self.bin_, self.weight_)):
+        if not rows == len(self.observed_) == len(self.bin_) == len(self.weight_) > 0:
             raise ValueError("the rows differ in number")
         check_bins(self.edges_, np.zeros(len(self.edges_) - 1))
         if self.bin_.max() >= len(self.edges_) - 1:
@@ -153,11 +153,11 @@ class LocalRecalibration(ByColumns):
         summed = np.column_stack([weight, weight * self.observed_])
         width = np.array([float(self.bandwidth)])
         asked = self._reduced(self._raw_features(columns)), place
-        how: Any = {"kernel": self.kernel, "queries": asked, "device": self.device}
-        sums = local_sums(self.features_, self.bin_, summed, width, **how)[0]
-        found = sums[:, 0] > 0
-        rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
-        mass = sums[:, 0]
+        learned = self.features_, self.bin_, summed, width
+        sums = local_sums(*learned, kernel=self.kernel, queries=asked, device=self.device)
+        mass, events = sums[0].T
+        found = mass > 0
+        rate = np.divide(events, mass, out=score.copy(), where=found)
         if self.kernel != "group":
             mass = np.bincount(self.bin_, weight, len(self.edges_))[place]
         held = inside(rate, mass / unit_of(weight.sum(), len(weight)), self.smooth)
@@ -166,11 +166,10 @@ class LocalRecalibration(ByColumns):
             return changed
         # The most probable class has the new confidence, the others what is left, in proportion.
         matrix = as_rows(probability)
-        rows = np.arange(len(matrix))
-        label = matrix.argmax(axis=1)
+        top = np.arange(len(matrix)), matrix.argmax(axis=1)
         others = np.ones_like(matrix)
-        others[rows, label] = 0.0
+        others[top] = 0.0
         # Certainty says nothing of the other classes: they share alike.
         out = normalised(matrix * others, others) * (1.0 - changed)[:, None]
-        out[rows, label] = changed
+        out[top] = changed
         return out

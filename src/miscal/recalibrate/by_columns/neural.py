@@ -51,13 +51,14 @@ class Inputs:
         self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
 
     @classmethod
-    def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> "Inputs":
+    def learned(cls, columns: Columns, chosen: Any, nominal: Any) -> "Inputs":
         """Look at the columns of the rows to fit on."""
-        made = [
-            Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names
-        ]
-        for each in made:  # missing comes first, whether or not there is any
-            each.levels[:] = [None, *(level for level in each.levels if level is not None)]
+        made, embedded = [], [] if nominal is None else chosen_names(columns, nominal)
+        for name in chosen_names(columns, chosen):
+            each = Encoding.learned(columns.find(name), nominal=name in embedded, constant=LARGEST)
+            known = [level for level in each.levels if level is not None]
+            each.levels[:] = None, *known  # missing comes first, whether or not there is any
+            made.append(each)
         return cls(made)
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
@@ -159,12 +160,9 @@ class NeuralCalibration(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         network = _networks()
-        names = chosen_names(sample.columns, self.columns)
-        nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
-        inputs = Inputs.learned(sample.columns, names, nominal)
+        inputs = Inputs.learned(sample.columns, self.columns, self.nominal)
         self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
-        device = network.device_of(self.device)
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
             network.torch.manual_seed(self.random_state)
@@ -173,17 +171,16 @@ class NeuralCalibration(ByColumns):
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
             model = network.Calibration(g, knots(binary=outputs == 1), outputs)
             with network.threads(model, self.batch):
-                fitted, checked = network.train(model, rows, self._held(sample.rows), self, device)
+                fitted, checked = network.train(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
-    def _held(self, rows: int) -> Array | None:
+    def _held(self, rows: int) -> Array:
         """Rows that are not trained on but watched."""
-        if self.epochs == 1 or rows < LEAST_HELD:
-            return None
+        share = 0 if self.epochs == 1 or rows < LEAST_HELD else rows // 10
         if self.hold_out == "last":
-            return np.arange(rows - rows // 10, rows)
-        return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[: rows // 10])
+            return np.arange(rows - share, rows)
+        return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[:share])
 
     def _rows(self, inputs: Inputs, sample: Sample) -> Any:
         codes, numbers = inputs.read(sample.columns, sample.rows)
@@ -220,10 +217,9 @@ class NeuralCalibration(ByColumns):
         inputs = Inputs(self._encodings())
         parts = self.parts()
         if parts is None:
-            network = _networks()
             nothing = np.zeros(len(probability))
             rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
-            return self.probabilities(network.outputs_of(self._model, rows, network.device_of("cpu")))
+            return self.probabilities(_networks().outputs_of(self._model, rows))
         values, tables, layers = parts
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
@@ -234,7 +230,8 @@ class NeuralCalibration(ByColumns):
             x = np.concatenate([*embedded, numbers[start:stop]], axis=1)
             place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
-            out[start:stop] = self.probabilities(below + part * (above - below) + nodes.through(layers, x))
+            line = below + part * (above - below)
+            out[start:stop] = self.probabilities(line + nodes.through(layers, x))
 
         over_blocks(len(probability), work, BLOCK)
         return out
@@ -276,7 +273,8 @@ class NeuralCalibration(ByColumns):
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
         shapes += [(size, self.embedding) for size in inputs.sizes]
-        widths = [self.embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
+        embedded = self.embedding * len(inputs.sizes)
+        widths = [embedded + inputs.width, *map(int, self.hidden), maps]
         for before, after in pairwise(widths):
             shapes += [(after, before), (after,)]
         raw = [base64.b64decode(str(text), validate=True) for text in self.weights_]

@@ -106,7 +106,7 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 def train(
-    model: Calibration, rows: Rows, held: Array | None, how: "NeuralCalibration", device: torch.device
+    model: Calibration, rows: Rows, held: Array, how: "NeuralCalibration"
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
@@ -116,18 +116,16 @@ def train(
     latter is the loss before training.
     """
     console = Console(stderr=True, force_terminal=how.progress is True or None)
-    shown: Any = {
-        "console": console,
-        "transient": True,
-        "disable": not (how.progress and console.is_terminal),
-    }
+    hidden = not (how.progress and console.is_terminal)
+    shown: Any = {"console": console, "transient": True, "disable": hidden}
+    device = device_of(how.device)
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
     rng = np.random.default_rng(how.random_state)
-    own = np.setdiff1d(np.arange(len(rows.outcome)), [] if held is None else held)
-    watched = None if held is None else Rows(*(part[held] for part in rows))
+    own = np.setdiff1d(np.arange(len(rows.outcome)), held)
+    watched = Rows(*(part[held] for part in rows))
     fitted: list[float] = []
-    checked = [] if watched is None else [mean_loss(model, watched, device)]
+    checked = [mean_loss(model, watched)] if held.size else []
     best = copy.deepcopy(model.state_dict())
     for _ in range(how.epochs):
         model.train()
@@ -140,30 +138,30 @@ def train(
             optimizer.step()
             total += loss.detach() * len(batch[4])
         fitted.append(float(total) / own.size)
-        if watched is None:
+        if not held.size:
             continue
-        checked.append(mean_loss(model, watched, device))
-        place = np.argmin(checked)
-        if place == len(checked) - 1:
+        checked.append(mean_loss(model, watched))
+        since = len(checked) - 1 - np.argmin(checked)
+        if since == 0:
             best = copy.deepcopy(model.state_dict())
-        elif len(checked) - 1 - place >= how.patience:
+        elif since >= how.patience:
             break
-    if watched is not None:
+    if held.size:
         model.load_state_dict(best)
     return fitted, checked
 
 
-def mean_loss(model: Calibration, rows: Rows, device: torch.device) -> float:
+def mean_loss(model: Calibration, rows: Rows) -> float:
     """Weighted mean loss of rows."""
-    found = losses(torch.from_numpy(outputs_of(model, rows, device)), torch.from_numpy(rows.outcome))
+    found = losses(torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome))
     return float(np.average(found.numpy(), weights=rows.weight))
 
 
-def outputs_of(model: Calibration, rows: Rows, device: torch.device) -> Array:
-    """Log-odds of all rows, in chunks."""
-    model.to(device).eval()
+def outputs_of(model: Calibration, rows: Rows) -> Array:
+    """Log-odds of all rows, in chunks, where the model is."""
+    model.eval()
     with torch.no_grad():
-        batches = rows.batches(np.arange(len(rows.outcome)), device)
+        batches = rows.batches(np.arange(len(rows.outcome)), model.first.device)
         return np.concatenate([model(*batch[:4]).double().cpu().numpy() for batch in batches])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
+from miscal.data.errors import listed
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
@@ -32,7 +33,9 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     made = Encoding.learned(column)
     if not column.nominal:
         seen = column.values[~column.missing]
-        return replace(made, ends=(seen.min(), seen.max()) if seen.size else (0.0, 0.0))
+        if not seen.size:
+            return replace(made, ends=(0.0, 0.0))
+        return replace(made, ends=(seen.min(), seen.max()))
     place = made.read(Columns({column.name: column}))
     mass = np.bincount(place, weights=weight)
     sums = np.bincount(place, weights=weight * target)
@@ -41,30 +44,24 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     known = len(made.levels) - made.missing
     commonest = float(order.index(np.argmax(mass[:known]))) if known else 0.0
     levels = [made.levels[i] for i in order]
-    return replace(made, levels=levels, unseen=commonest, ends=(commonest, commonest))
+    return replace(made, levels=levels, ends=(commonest, commonest))
 
 
-def cut_numbers(encodings: list[Encoding], columns: Columns) -> list[Floats]:
-    """The columns as numbers that trees cut; missing ones come after the largest."""
-    made = [each.read(columns) for each in encodings]
-    return [np.where(np.isnan(values), np.inf, values) for values in made]
-
-
-def codes_between(numbers: Sequence[Floats], most: int | None = None) -> tuple[list[Floats], Array]:
+def codes_between(numbers: Sequence[Floats], most: float = np.inf) -> tuple[list[Floats], Array]:
     """Edges halfway between the values of each column, and how many of them lie below each row's, (rows, columns).
 
     A tree that sees codes does not suffer from being grown in single precision. Of more than `most` distinct values
     edges are some of them, with about equally many rows between.
     """
-    edges = []
+    edges, codes = [], []
     for values in numbers:
         distinct = np.unique(values)
         below, above = distinct[:-1], distinct[1:]
         between = np.where(np.isinf(above), below, 0.5 * below + 0.5 * above)
-        if most is not None and distinct.size > most:
+        if distinct.size > most:
             between = np.unique(np.quantile(values, np.arange(1, most) / most, method="lower"))
         edges.append(between)
-    codes = [np.searchsorted(at, values) for at, values in zip(edges, numbers, strict=True)]
+        codes.append(np.searchsorted(between, values))
     return edges, np.stack(codes, axis=1).astype(np.float32)
 
 
@@ -96,15 +93,28 @@ class CutColumns(ByColumns):
     def check_state(self) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         super().check_state()
+        count = self.nodes_.shape[1]
         inner = np.flatnonzero(self.nodes_[1] >= 0)
-        column = self.nodes_[0, inner]
-        children = self.nodes_[1:, inner]
-        fine = (children > inner).all() and (children < self.nodes_.shape[1]).all()
+        column, children = self.nodes_[0, inner], self.nodes_[1:, inner]
+        fine = (inner < children) & (children < count)
         once = np.unique(children).size == children.size
-        if not fine or not once or self.cuts_.shape[1] != self.nodes_.shape[1]:
+        if not fine.all() or not once or self.cuts_.shape[1] != count:
             raise ValueError("the nodes do not form trees")
-        if ((column < 0) | (column >= len(self.names_) + self.more_columns)).any():
+        known = range(len(self.names_) + self.more_columns)
+        if not np.isin(column, known).all():
             raise ValueError("the trees cut a column that is not there")
+
+    def _look(
+        self, columns: Columns, chosen: Any, target: Floats, weight: Floats, prior: float = 0.0
+    ) -> None:
+        """Learn how trees see the columns that were asked for."""
+        names = chosen_names(columns, chosen)
+        self._remember([coded(columns.find(name), target, weight, prior) for name in names])
+
+    def _numbers(self, columns: Columns) -> list[Floats]:
+        """The columns as numbers that trees cut; missing ones come after the largest."""
+        made = [each.read(columns) for each in self._encodings()]
+        return [np.where(np.isnan(values), np.inf, values) for values in made]
 
     def _roots(self) -> Integers:
         """Where each tree starts: nodes that are no node's children."""
@@ -126,8 +136,11 @@ class CutColumns(ByColumns):
         made: dict[int, nodes.Node] = {}
         for node in reversed(range(self.nodes_.shape[1])):
             column, left, right = self.nodes_[:, node].tolist()
+            if left < 0:
+                made[node] = leaf(node)
+                continue
             at = float(self.cuts_[0, node])
-            made[node] = nodes.Cut(columns[column], at, made[left], made[right]) if left >= 0 else leaf(node)
+            made[node] = nodes.Cut(columns[column], at, made[left], made[right])
         return made
 
     def _encodings(self, **more: Any) -> list[Encoding]:
@@ -192,7 +205,7 @@ class VariableTree(CutColumns):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    responses = RESPONSES
 
     columns: Any = parameter(check_chosen, default=None)
     leaf: Recalibrator | None = parameter(
@@ -217,30 +230,27 @@ class VariableTree(CutColumns):
     def _fit(self, sample: Sample) -> None:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-        names = chosen_names(sample.columns, self.columns)
-        favourite = 1 if sample.n_classes == 2 else np.argmax(sample.class_weights)
-        target = (sample.outcome == favourite).astype(np.float64)
-        weights = sample.weights
         kind, learned_on = DecisionTreeClassifier, (sample.outcome, sample.weight)
+        favourite = 1 if sample.n_classes == 2 else np.argmax(sample.class_weights)
+        target, weights = sample.outcome == favourite, sample.weights
         if sample.response != "binary":
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
             kind, learned_on = DecisionTreeRegressor, (target, weights)
-        encodings = [coded(sample.columns.find(name), target, weights) for name in names]
-        numbers = cut_numbers(encodings, sample.columns)
-        self._remember(encodings)
+        self._look(sample.columns, self.columns, target, weights)
+        numbers = self._numbers(sample.columns)
         edges, codes = codes_between(numbers)
         by_weight = self.min_leaf < 1 and learned_on[1] is not None
         smallest = {"min_weight_fraction_leaf" if by_weight else "min_samples_leaf": self.min_leaf}
         grower = kind(max_depth=self.max_depth, random_state=self.random_state, **smallest)
         self.nodes_, self.cuts_ = tree_of(grower.fit(codes, *learned_on).tree_, edges)
         self.leaves_ = [None] * self.nodes_.shape[1]
-        learned: dict[int, Array] = {}  # from what rows: with one class only those of the node above
+        learned: dict[int, Sample] = {}  # from what rows: with one class only those of the node above
         for node, above, rows in self._parts(numbers, np.arange(sample.rows)):
-            fine = sample.response != "binary" or np.unique(sample.outcome[rows]).size > 1
-            learned[node] = rows if fine else learned[above]
+            part = sample.take(rows)
+            part = learned[node] = part if part.varied else learned[above]
             if self.nodes_[1, node] < 0:
-                part = sample.take(learned[node])
-                self.leaves_[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
+                leaf = _drawn_back(part) if self.leaf is None else self.leaf
+                self.leaves_[node] = leaf.fitted_on(part)
 
     def _parts(
         self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
@@ -254,12 +264,11 @@ class VariableTree(CutColumns):
             yield from self._parts(numbers, rows[~goes_left], right, node)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        numbers = cut_numbers(self._encodings(), columns)
         out = np.empty((len(probability), self.n_classes_))
-        for node, _, rows in self._parts(numbers, np.arange(len(probability))):
+        for node, _, rows in self._parts(self._numbers(columns), np.arange(len(probability))):
             leaf = self.leaves_[node]
             if leaf is not None and rows.size:
-                out[rows] = leaf.mapped(leaf.checked(probability[rows]))
+                out[rows] = leaf.mapped(probability[rows])
         return out
 
     def _formula(self) -> nodes.Formula:
@@ -272,14 +281,14 @@ class VariableTree(CutColumns):
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.nodes_[1] >= 0)
-        leaves = len(self.leaves_) - len(inner)
+        leaves = 1 + len(inner)
         cuts = []
         for node in inner[:4]:
             column, threshold = self.nodes_[0, node], self.cuts_[0, node]
             among = f"<= {threshold:g}"
             if self.nominal_[column]:
-                levels = [str(level) for level in self.levels_[column][: int(threshold // 1) + 1]]
-                among = f"in {{{', '.join(levels[:3])}{', ...' if len(levels) > 3 else ''}}}"
+                levels = [*map(str, self.levels_[column][: int(threshold // 1) + 1])]
+                among = f"in {{{listed(levels, 3)}}}"
             cuts.append(f"{self.names_[column]} {among}")
         cuts += ["..."] * (len(inner) > 4)
-        return f"{leaves} {'leaf' if leaves == 1 else 'leaves'}" + (f"; {', '.join(cuts)}" if cuts else "")
+        return "; ".join([f"{leaves} leaves", ", ".join(cuts)]) if cuts else "1 leaf"
