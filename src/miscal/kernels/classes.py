@@ -21,14 +21,14 @@ def class_means(
     probability : (n, K); outcome : (n,) class numbers; edges : (bins + 1,), the same for all classes.
     result : (K, bins, 4) int64, added to: rows, events, high and low limb of the predictions.
     """
-    classes: Index = probability.shape[1]
-    bins: Index = len(edges) - 1
+    classes = probability.shape[1]
+    bins = len(edges) - 1
     step: Index = max(CHUNK // classes, 1)
     codes: CodesOut = np.empty(step * classes, np.int32)
-    start: Index = 0
+    start = 0
     with cython.nogil:
         while start < len(outcome):
-            rows: Index = min(step, len(outcome) - start)
+            rows = min(step, len(outcome) - start)
             part = cython.address(probability[start, 0])
             found = cython.address(codes[0])
             if equal_width:
@@ -52,8 +52,8 @@ def draw_classes(
 
     probability : (n, K); weight : (n,), or empty when all are 1; codes : (n, K), the cell of a row and class.
     """
-    draws: Index = out.shape[0]
-    classes: Index = probability.shape[1]
+    draws = out.shape[0]
+    classes = probability.shape[1]
     few: cython.bint = classes <= FEW_CLASSES
     seeds: WordsOut = np.empty(draws, np.uint64)
     reached: FloatsOut = np.empty(classes)
@@ -73,9 +73,9 @@ def draw_classes(
                     for k in range(classes - 1):
                         label += reached[k] <= level
                 else:
-                    high: Index = classes - 1
+                    high = classes - 1
                     while label < high:
-                        middle: Index = (label + high) >> 1
+                        middle = (label + high) >> 1
                         if reached[middle] <= level:
                             label = middle + 1
                         else:
@@ -89,7 +89,7 @@ def class_residuals(
     """Add w·(outcome - prediction) of every class to out[group, class, cell]; arguments as in `draw_classes`."""
     with cython.nogil:
         for row in range(probability.shape[0]):
-            times: cython.double = weight[row] if len(weight) else 1.0
+            times = weight[row] if len(weight) else 1.0
             own: Index = outcome[row]
             for k in range(probability.shape[1]):
                 out[group[row], k, codes[row, k]] += times * (
@@ -101,7 +101,7 @@ def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, corr
     """The confidence in the label, the first of the largest probabilities, and whether it is right."""
     with cython.nogil:
         for i in range(probability.shape[0]):
-            best: cython.double = probability[i, 0]
+            best = probability[i, 0]
             label: Integer = 0
             for k in range(1, probability.shape[1]):
                 if probability[i, k] > best:

@@ -41,10 +41,10 @@ def gather(
     Return where the next belongs.
     """
     while begin < end:
-        cell: Index = CELL * nodes
-        start: Index = begin
-        stop: Index = min(end, (begin // cell + 1) * cell)
-        length: Index = stop - begin
+        cell = CELL * nodes
+        start = begin
+        stop = min(end, (begin // cell + 1) * cell)
+        length = stop - begin
         if length == cell:
             start, length = distinct, nodes
             while begin % (2 * cell) == 0 and begin + 2 * cell <= end:
@@ -68,9 +68,9 @@ def gather(
 def tricube(x: Numbers, size: Index, point: cython.double, inverse: cython.double, of: Room) -> cython.void:
     """Fill the places and their weights."""
     for j in range(size):
-        t: cython.double = (x[j] - point) * inverse
-        r: cython.double = fabs(t)
-        u: cython.double = 1.0 - r * r * r
+        t = (x[j] - point) * inverse
+        r = fabs(t)
+        u = 1.0 - r * r * r
         of.place[j] = t
         of.bell[j] = u * u * u
 
@@ -83,34 +83,34 @@ def solve(weight: Numbers, size: Index, degree: Index, of: Room, solution: Numbe
     The norms are sums of squares, as in a QR decomposition of the weighted design: rows lose nothing to cancellation,
     nodes (whose sums may be negative) what their rounding is of a norm. Return the least norm as a share of its power.
     """
-    s0: cython.double = weighted_sum(of.bell, weight, size)
+    s0 = weighted_sum(of.bell, weight, size)
     solution[0] = 1.0 / s0 if s0 > 0.0 else NAN
     solution[1] = solution[2] = solution[3] = 0.0
     if degree == 0 or not s0 > 0.0:
         return 1.0
     for j in range(size):
         of.mass[j] = of.bell[j] * weight[j]
-    mean: cython.double = weighted_sum(of.mass, of.place, size) / s0
+    mean = weighted_sum(of.mass, of.place, size) / s0
     for j in range(size):
         of.place[j] -= mean
         of.square[j] = of.place[j] * of.place[j]
         of.other[j] = of.square[j] * of.place[j]
-    v1: cython.double = weighted_sum(of.mass, of.square, size)
-    share: cython.double = v1 / (v1 + mean * mean * s0)
+    v1 = weighted_sum(of.mass, of.square, size)
+    share = v1 / (v1 + mean * mean * s0)
     if not share > SINGULAR:
         return share
     solution[1], solution[3] = -mean / v1, mean
     if degree == 1:
         return share
-    tilt: cython.double = weighted_sum(of.mass, of.other, size) / v1
-    flat: cython.double = v1 / s0
+    tilt = weighted_sum(of.mass, of.other, size) / v1
+    flat = v1 / s0
     for j in range(size):
-        p: cython.double = of.square[j] - tilt * of.place[j] - flat
+        p = of.square[j] - tilt * of.place[j] - flat
         of.other[j] = p * p
-    v2: cython.double = weighted_sum(of.mass, of.other, size)
+    v2 = weighted_sum(of.mass, of.other, size)
     share = min(share, v2 / (v2 + tilt * tilt * v1 + flat * flat * s0))
     if share > SINGULAR:
-        here: cython.double = (mean * mean + tilt * mean - flat) / v2
+        here = (mean * mean + tilt * mean - flat) / v2
         solution[0] -= here * flat
         solution[1] -= here * tilt
         solution[2] = here
@@ -125,8 +125,8 @@ def at_points(
 
     power 0: fit first, (a, b, c, centre) to `solution`; then the sums are the fitted values.
     """
-    pitch: Index = line.shape[1]
-    above: Index = line.shape[0] - out.shape[1]
+    pitch = line.shape[1]
+    above = line.shape[0] - out.shape[1]
     near: TableOut = np.empty((line.shape[0], pitch))
     room: TableOut = np.empty((5, pitch))
     of = cython.declare(Room)

@@ -33,7 +33,7 @@ def make_features(
     probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
     """
     for i in range(size):
-        p: cython.double = score[i]
+        p = score[i]
         p = p if p > low else low
         held[i] = p if p < high else high
     if kind == 0:  # PROBABILITY
@@ -60,7 +60,7 @@ def add_residuals(
     for i in range(size):
         e[i] = held_exponential(-fabs(x[i]))
     for i in range(size):
-        q: cython.double = 1.0 / (1.0 + e[i])
+        q = 1.0 / (1.0 + e[i])
         h[i] = e[i] * q * q
         d[i] = q if x[i] >= 0.0 else e[i] * q
     for i in range(size):
@@ -81,7 +81,7 @@ def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> c
         x[i] = theta[0]
     for j in range(1, theta.shape[0]):
         row = features + j * 512
-        t: cython.double = theta[j]
+        t = theta[j]
         for i in range(size):
             x[i] += t * row[i]
 
@@ -91,8 +91,8 @@ def score_pass(
     centre: Floats, scale: Floats, theta: Floats,
 ):  # fmt: skip
     """Loss in [0, 0], gradient in [1] and Hessian in [2:] of the result; an empty `weight` means ones."""
-    count: Index = score.shape[0]
-    size: Index = theta.shape[0]
+    count = score.shape[0]
+    size = theta.shape[0]
     if size > (3 if kind == 2 else 2) or centre.shape[0] < size - 1 or scale.shape[0] < size - 1:
         raise ValueError("theta must have one coefficient a feature, each with a centre and a scale")
     if len(outcome) != count or weight.shape[0] not in (0, count):
@@ -103,12 +103,12 @@ def score_pass(
     w, x, e, d, h, cost = room, room + 512, room + 1024, room + 1536, room + 2048, room + 2560
     # Four of RUN rows, the first the intercept's, the last scratch.
     features = cython.declare(cython.double[2048])
-    start: Index = 0
+    start = 0
     with cython.nogil:
         for i in range(RUN):
             features[i] = 1.0
         while start < count:
-            rows: Index = min(RUN, count - start)
+            rows = min(RUN, count - start)
             for i in range(rows):
                 w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(
@@ -116,8 +116,8 @@ def score_pass(
                 features + 1536,
             )  # fmt: skip
             for j in range(1, size):
-                c: cython.double = centre[j - 1]
-                s: cython.double = scale[j - 1]
+                c = centre[j - 1]
+                s = scale[j - 1]
                 for i in range(rows):
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
             linear(features, theta, rows, x)

@@ -47,9 +47,9 @@ def scatter_digits(
     shift: Word = digit * DIGIT
     with cython.nogil:
         for k in range(len(order)):
-            key: Word = keys[k]
+            key = keys[k]
             own: Index = (key >> shift) & DIGIT_MASK
-            place: Integer = starts[own]
+            place = starts[own]
             to_keys[place] = key
             to_order[place] = order[k]
             starts[own] = place + 1
@@ -145,10 +145,10 @@ def _positions(
 ) -> cython.void:  # fmt: skip
     """Where values lie among stretches of equal numbers of floats; several at a time, without a branch or a table."""
     for i in range(rows):
-        value: cython.double = values[first + i]
-        held: cython.double = low if value < low else value
+        value = values[first + i]
+        held = low if value < low else value
         held = high if held > high else held
-        position: cython.double = position_of(held, base, scale)
+        position = position_of(held, base, scale)
         positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
 
 
@@ -161,14 +161,14 @@ def bucket_codes(
     The last of the starts is the code of NaN.
     """
     positions: FloatsOut = np.empty(ROOM)
-    first: Index = 0
+    first = 0
     absent: cython.double = len(starts) - 1
     with cython.nogil:
         while first < len(values):
-            rows: Index = min(len(positions), len(values) - first)
+            rows = min(len(positions), len(values) - first)
             _positions(values, first, rows, low, high, base, scale, absent, positions)
             for i in range(rows):
-                stretch: Index = cython.cast(Index, positions[i])
+                stretch = cython.cast(Index, positions[i])
                 codes[first + i] = cython.cast(
                     int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch]
                 )
@@ -206,7 +206,7 @@ def strips(
     """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
     with cython.nogil:
         for i in range(len(values)):
-            position: cython.double = (values[i] - low) * scale
+            position = (values[i] - low) * scale
             position = position if position > 0.0 else 0.0
             position = position if position < last else last
             codes[i] = cython.cast(int16_t, cython.cast(int32_t, position))

@@ -54,8 +54,8 @@ def walk(
 
     `running` is room for (2, 2, columns) numbers, the settled and fresh sums of each side. A line has one side.
     """
-    columns: Index = values.shape[1]
-    last: Index = points.shape[0] - 1
+    columns = values.shape[1]
+    last = points.shape[0] - 1
     settled, fresh = running, running + 2 * columns
     cost = cython.declare(cython.double[2])
     z = cython.declare(cython.double[2])
@@ -66,21 +66,21 @@ def walk(
     for step in range(size):
         i: Index = order[size - 1 - step if falling else step]
         mine: Index = last and i >= middle
-        other: Index = last - mine
-        height: cython.double = points[last, i]
-        aside: cython.double = fabs(points[0, i] - points[0, middle]) if last else 0.0
-        distance: cython.double = aside + (cost[other] + fabs(height - z[other]))
+        other = last - mine
+        height = points[last, i]
+        aside = fabs(points[0, i] - points[0, middle]) if last else 0.0
+        distance = aside + (cost[other] + fabs(height - z[other]))
         to, value = cython.address(sums[i, 0]), cython.address(values[i, 0])
         if distance < reference[i] - slack:
-            factor: cython.double = exp((distance - reference[i]) * scale)
+            factor = exp((distance - reference[i]) * scale)
             for c in range(columns):
                 to[c] *= factor
             reference[i] = distance
-        weight: cython.double = exponential((reference[i] - distance) * scale)
+        weight = exponential((reference[i] - distance) * scale)
         for c in range(columns):
             to[c] += weight * (settled[other * columns + c] + fresh[other * columns + c])
         if source[i]:
-            lead: cython.double = aside - (cost[mine] + fabs(height - z[mine]))
+            lead = aside - (cost[mine] + fabs(height - z[mine]))
             if lead < -slack:
                 move(settled + mine * columns, fresh + mine * columns, columns, exp(lead * scale))
                 cost[mine], z[mine], lead = aside, height, 0.0
@@ -97,10 +97,10 @@ def part(
     order: cython.pointer(uint32_t), size: Index, middle: Index, spare: cython.pointer(uint32_t)
 ) -> cython.void:
     """Put the points below the middle first, both parts in the order they had."""
-    below: Index = 0
-    above: Index = 0
+    below = 0
+    above = 0
     for q in range(size):
-        place: uint32_t = order[q]
+        place = order[q]
         belongs: Index = place < middle
         order[below] = place
         spare[above] = place
@@ -141,13 +141,13 @@ def follow(
 
     So nothing overflows, and the nearest points never underflow. far() is a point that does not count.
     """
-    before: cython.double = reference[i]
-    nearest: cython.double = before
+    before = reference[i]
+    nearest = before
     for j in range(size):
         nearest = distance[j] if distance[j] < nearest else nearest
     if nearest < before:
         for b in range(scales.shape[0]):
-            factor: cython.double = exp((nearest - before) * scales[b])
+            factor = exp((nearest - before) * scales[b])
             for c in range(out.shape[2]):
                 out[b, i, c] *= factor
         reference[i] = nearest
@@ -173,7 +173,7 @@ def add_tiles(
             for start in range(tiles[t, 2], tiles[t, 3], 256):
                 for i in range(tiles[t, 0], tiles[t, 1]):
                     low: Index = i + 1 if mirrored and i >= start else start
-                    size: Index = min(start + 256, tiles[t, 3]) - low
+                    size = min(start + 256, tiles[t, 3]) - low
                     if size <= 0:
                         continue
                     point, own = cython.address(queries[i, 0]), own_place[i] - low

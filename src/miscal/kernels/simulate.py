@@ -28,11 +28,11 @@ def exact_tails(
     mass: FloatsOut = np.empty(np.max(events, initial=0) + 2)
     with cython.nogil:
         for index in range(cells.shape[0]):
-            count: Integer = events[index]
+            count = events[index]
             mass[: count + 2] = 0.0
             mass[0] = 1.0
             for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
-                hit: cython.double = probability[row]
+                hit = probability[row]
                 for _ in range(repeats[row]):
                     mass[count + 1] += mass[count] * hit
                     for state in range(count, 0, -1):
@@ -59,11 +59,11 @@ def simulated_tails(
     row: Integer
     with cython.nogil:
         for index in range(cells.shape[0]):
-            own: Word = mixed(seed, cells[index])
+            own = mixed(seed, cells[index])
             counter: Word = 0
             below = above = made = 0
             while made < draws[index] and (below < stop or above < stop):
-                total: cython.double = 0.0
+                total = 0.0
                 for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
                     for _ in range(repeats[row]):
                         total += event[row] if uniform(own, counter) < chance[row] else none[row]
@@ -85,9 +85,9 @@ def _add_binomial(
     share: cython.double,
 ) -> cython.void:
     """Add `share` times the binomial's mass to table[i] = mass(low + i): all of its mass lies there."""
-    odds: cython.double = probability / max(1.0 - probability, 1e-12)
-    value: cython.double = 1.0
-    total: cython.double = 0.0
+    odds = probability / max(1.0 - probability, 1e-12)
+    value = 1.0
+    total = 0.0
     for i in range(size):
         total += value
         value *= (trials - low - i) / (low + i + 1.0) * odds
@@ -106,14 +106,14 @@ def _gamma(shape: cython.double, seed: Word) -> cython.double:
     if shape < 1.0:
         boost = (1.0 - uniform(seed, 0)) ** (1.0 / shape)
         shape += 1.0
-    centre: cython.double = shape - 1.0 / 3.0
-    slope: cython.double = 1.0 / sqrt(9.0 * centre)
+    centre = shape - 1.0 / 3.0
+    slope = 1.0 / sqrt(9.0 * centre)
     while True:
-        z: cython.double = gaussian(seed, 2 * counter)
-        level: cython.double = 1.0 - uniform(seed, 4 * counter + 2)
+        z = gaussian(seed, 2 * counter)
+        level = 1.0 - uniform(seed, 4 * counter + 2)
         counter += 1
-        root: cython.double = 1.0 + slope * z
-        cube: cython.double = root * root * root
+        root = 1.0 + slope * z
+        cube = root * root * root
         if cube > 0.0 and log(level) < 0.5 * z * z + centre * (1.0 - cube + log(cube)):
             return centre * cube * boost
 
@@ -130,7 +130,7 @@ def _lowest(mean: cython.double, deviation: cython.double) -> Index:
 def _span(mean: cython.double, deviation: cython.double, trials: cython.double) -> Index:
     """How many numbers have a mass that is looked up."""
     # Trials may be more than an integer holds.
-    high: cython.double = min(mean + 9.0 * deviation + 25.0, ceil(trials))
+    high = min(mean + 9.0 * deviation + 25.0, ceil(trials))
     return cython.cast(Index, high) - _lowest(mean, deviation) + 1
 
 
@@ -140,13 +140,13 @@ def _cumulative_masses(
     table: FloatsOut, size: Index, low: Index, mean: cython.double, trials: cython.double
 ) -> cython.void:
     """Fill the cumulative masses of the matched binomial from `low` on; mixed where trials are not whole."""
-    under: cython.double = floor(trials)
-    over: cython.double = ceil(trials)
+    under = floor(trials)
+    over = ceil(trials)
     table[:size] = 0.0
     if under == over or mean > under:
         _add_binomial(table, size, low, over, mean / over, 1.0)
     else:
-        share: cython.double = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
+        share = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
         _add_binomial(table, size, low, under, mean / under, share)
         _add_binomial(table, size, low, over, mean / over, 1.0 - share)
     for index in range(1, size):
@@ -159,7 +159,7 @@ def _guided(table: FloatsOut, size: Index, guide: IntegersOut) -> cython.void:
     """Where to begin looking for a level in a share of the whole mass: at the first place above the share's start."""
     place: Index = 0
     for share in range(guide.shape[0]):
-        start: cython.double = cython.cast(cython.double, share) / guide.shape[0] * table[size - 1]
+        start = cython.cast(cython.double, share) / guide.shape[0] * table[size - 1]
         while place < size - 1 and table[place] <= start:
             place += 1
         guide[share] = place
@@ -175,7 +175,7 @@ def draw_cells(
     Results are kept between 0 and `limit`. Trials that are not whole are drawn as a mixture of the two neighbours
     with the same mean and variance. Above variance `WIDE`, a normal with the matched skewness.
     """
-    longest: Index = 1
+    longest = 1
     for cell in range(mean.shape[0]):
         if 0.0 < variance[cell] <= WIDE:
             longest = max(longest, _span(mean[cell], sqrt(variance[cell]), trials[cell]))
@@ -183,7 +183,7 @@ def draw_cells(
     guide: IntegersOut = np.empty(64, np.int64)
     with cython.nogil:
         for cell in range(mean.shape[0]):
-            own: Word = mixed(seed, cell)
+            own = mixed(seed, cell)
             deviation: cython.double = sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
             if deviation == 0.0:
                 for draw in range(out.shape[0]):
@@ -191,26 +191,26 @@ def draw_cells(
             elif variance[cell] > WIDE:
                 skewness: cython.double = (2.0 * variance[cell] / mean[cell] - 1.0) / deviation
                 for draw in range(out.shape[0]):
-                    z: cython.double = gaussian(own, first + draw)
+                    z = gaussian(own, first + draw)
                     z += skewness * (z * z - 1.0) / 6.0
                     out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
             else:
-                low: Index = _lowest(mean[cell], deviation)
-                size: Index = _span(mean[cell], deviation, trials[cell])
+                low = _lowest(mean[cell], deviation)
+                size = _span(mean[cell], deviation, trials[cell])
                 _cumulative_masses(table, size, low, mean[cell], trials[cell])
                 _guided(table, size, guide)
                 for draw in range(out.shape[0]):
-                    share: cython.double = uniform(own, first + draw)
+                    share = uniform(own, first + draw)
                     place: Index = guide[cython.cast(Index, share * guide.shape[0])]
                     while place < size - 1 and table[place] <= share * table[size - 1]:
                         place += 1
-                    number: cython.double = low + place
+                    number = low + place
                     if roughness[cell] > 0.0 and number > 0.0:
-                        inner: Word = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
+                        inner = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
                         number = _gamma(number / roughness[cell], inner) * roughness[cell]
                     out[draw, cell] = scale[cell] * number
             for draw in range(out.shape[0]):
-                value: cython.double = min(max(out[draw, cell], 0.0), limit[cell])
+                value = min(max(out[draw, cell], 0.0), limit[cell])
                 out[draw, cell] = limit[cell] - value if swapped[cell] else value
 
 
@@ -218,7 +218,7 @@ def draw_normal(mean: Floats, deviation: Floats, first: Index, seed: Word, out: 
     """Fill out[draw, cell] with normal numbers."""
     with cython.nogil:
         for cell in range(mean.shape[0]):
-            own: Word = mixed(seed, cell)
+            own = mixed(seed, cell)
             for draw in range(out.shape[0]):
                 out[draw, cell] = mean[cell] + deviation[cell] * gaussian(own, first + draw)
 
@@ -233,7 +233,7 @@ def draw_rows(
         for draw in range(out.shape[1]):
             own[draw] = mixed(seed, first + draw)
         for row in range(event.shape[0]):
-            limit: Integer = limit_of(chance[row])
+            limit = limit_of(chance[row])
             for draw in range(out.shape[1]):
                 out[place[row], draw] += drawn(mixed(own[draw], unit[row]), limit, event[row], none[row])
 

@@ -26,8 +26,8 @@ SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it
 @cython.cfunc
 @cython.nogil
 def _add_mean(words: cython.pointer[Word], predicted: cython.double, observed: Word) -> cython.void:
-    q: Word = cython.cast(Word, grid(predicted))
-    total: Word = words[0] + q
+    q = cython.cast(Word, grid(predicted))
+    total = words[0] + q
     carry: Word = total < q
     words[0] = total
     words[1] += 1 + (observed << 24) + (carry << 48)
@@ -43,7 +43,7 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
     packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
     """
     ahead: Index = AHEAD
-    near: Index = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
+    near = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
     with cython.nogil:
         for i in range(near):
             fetch(cython.address(packed[codes[i + ahead], 0]))
@@ -61,12 +61,12 @@ def binned_means(
     packed: WordTableOut,
 ) -> None:
     """As `coded_means` by bins of `values`, found while the rows are in the cache."""
-    bins: Index = len(edges) - 1
+    bins = len(edges) - 1
     codes: CodesOut = np.empty(SUB_BLOCK, np.int32)
-    start: Index = 0
+    start = 0
     with cython.nogil:
         while start < len(values):
-            rows: Index = min(SUB_BLOCK, len(values) - start)
+            rows = min(SUB_BLOCK, len(values) - start)
             if uniform:
                 uniform_index(
                     cython.address(values[start]),
@@ -108,12 +108,12 @@ def full_exact(
     with cython.nogil:
         for i in range(len(codes)):
             cell: Index = codes[i]
-            p: cython.double = predicted[i]
+            p = predicted[i]
             y: cython.double = observed[i]
-            times: Integer = count[i] if len(count) else 1
-            first: Integer = cython.cast(Integer, weight[i]) * times if len(weight) else times
+            times = count[i] if len(count) else 1
+            first = cython.cast(Integer, weight[i]) * times if len(weight) else times
             second: Integer = cython.cast(Integer, weight[i]) * first if len(weight) else times
-            difference: cython.double = (y - p) * (y - p)
+            difference = (y - p) * (y - p)
             rows[cell] += times
             result[cell, 0, 0] += first << (52 - LOW_BITS)
             result[cell, 1, 0] += second << (52 - LOW_BITS)
@@ -133,10 +133,10 @@ def full_real(
             cell: Index = codes[i]
             p: cython.double = predicted[i]
             y: cython.double = observed[i]
-            times: Integer = count[i] if len(count) else 1
-            first: cython.double = weight[i] * times
-            second: cython.double = weight[i] * first
-            difference: cython.double = (y - p) * (y - p)
+            times = count[i] if len(count) else 1
+            first = weight[i] * times
+            second = weight[i] * first
+            difference = (y - p) * (y - p)
             rows[cell] += times
             result[cell, 0] += first
             result[cell, 1] += second
@@ -154,8 +154,8 @@ def means_real(
     with cython.nogil:
         for i in range(len(codes)):
             cell: Index = codes[i]
-            times: Integer = count[i] if len(count) else 1
-            first: cython.double = weight[i] * times
+            times = count[i] if len(count) else 1
+            first = weight[i] * times
             rows[cell] += times
             result[cell, 0] += first
             result[cell, 1] += first * predicted[i]
@@ -164,15 +164,15 @@ def means_real(
 
 def on_grid(predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Share each row between its two neighbours of a grid over [0, 1]; result : (nodes, 2) = Σw(p - y), Σw."""
-    steps: Index = result.shape[0] - 1
+    steps = result.shape[0] - 1
     with cython.nogil:
         for i in range(len(predicted)):
-            p: cython.double = predicted[i]
-            place: cython.double = p * steps
+            p = predicted[i]
+            place = p * steps
             left: Index = min(cython.cast(Index, place), steps - 1)
             part: cython.double = place - left
-            w: cython.double = weight[i] if len(weight) else 1.0
-            residual: cython.double = (p - observed[i]) * w
+            w = weight[i] if len(weight) else 1.0
+            residual = (p - observed[i]) * w
             result[left, 0] += (1.0 - part) * residual
             result[left, 1] += (1.0 - part) * w
             result[left + 1, 0] += part * residual
@@ -196,9 +196,9 @@ def _packed_rows(
 ) -> cython.void:
     """What each row of weight 1 gives, (rows, 8) uint64."""
     for i in range(rows):
-        p: cython.double = predicted[start + i]
+        p = predicted[start + i]
         y: cython.double = observed[start + i]
-        m: cython.double = mended[start + i]
+        m = mended[start + i]
         terms[i, 0] = 1 | (cython.cast(Word, observed[start + i]) << UPPER)
         terms[i, 1] = cython.cast(Word, grid(p))
         terms[i, 2] = cython.cast(Word, grid(p * (1.0 - p)))
@@ -212,13 +212,13 @@ def _packed_rows(
 @cython.nogil
 def _to_limbs(cells: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> cython.void:
     """Add a packed cell to the limbs of a tally's cell; the words of its probability begin at `word`."""
-    rows: Integer = cython.cast(Integer, cells[cell, 0] & UPPER_MASK)
+    rows = cython.cast(Integer, cells[cell, 0] & UPPER_MASK)
     limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
     limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
     limbs[cell, 3, 0] += cython.cast(Integer, cells[cell, 0] >> UPPER) << (52 - LOW_BITS)
     for k in range(3):  # p, p(1-p), (y-p)²
         to: Index = k + 3 if k else 2
-        lower: Integer = limbs[cell, to, 1] + cython.cast(Integer, cells[cell, word + k] & UPPER_MASK)
+        lower = limbs[cell, to, 1] + cython.cast(Integer, cells[cell, word + k] & UPPER_MASK)
         limbs[cell, to, 0] += cython.cast(Integer, cells[cell, word + k] >> UPPER) + (lower >> LOW_BITS)
         limbs[cell, to, 1] = lower & LOW_MASK
 

@@ -74,8 +74,8 @@ def _prepare(
     for step in range(network.shape[0]):  # every row from the largest to the smallest
         first, second = cython.address(tile[network[step, 0], 0]), cython.address(tile[network[step, 1], 0])
         for i in range(ROWS):
-            one: cython.double = first[i]
-            two: cython.double = second[i]
+            one = first[i]
+            two = second[i]
             first[i] = one if one > two else two
             second[i] = one if one < two else two
 
@@ -85,13 +85,13 @@ def _prepare(
 def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.void:
     """Variation of every row of a sorted tile; entropy is to the base of the number of classes, with 0 log 0 = 0."""
     classes: cython.double = tile.shape[0]
-    scale: cython.double = 1.0 / log(classes) if kind == BY_ENTROPY else classes / (classes - 1.0)
+    scale = 1.0 / log(classes) if kind == BY_ENTROPY else classes / (classes - 1.0)
     for i in range(ROWS):
         value[i] = tile[0, i] if kind == BY_CONFIDENCE else 0.0
     if kind == BY_ENTROPY:
         for k in range(tile.shape[0]):
             for i in range(ROWS):
-                x: cython.double = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
+                x = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
                 value[i] -= x * logarithm(x)
         for i in range(ROWS):
             value[i] = min(max(value[i] * scale, 0.0), 1.0)
@@ -127,11 +127,11 @@ def _add(
     weight: Floats, counts: TableOut, limbs: IntegerCubeOut, sums: TableOut,
 ) -> cython.void:  # fmt: skip
     """Add the rows of a tile; variations that are given may be any numbers, and their mean is not asked for."""
-    classes: Index = tile.shape[0]
+    classes = tile.shape[0]
     for i in range(rows):
         cell: Index = codes[i]
-        last: cython.double = 0.0 if kind == AS_GIVEN else value[i]
-        times: cython.double = weight[start + i] if len(weight) else 1.0
+        last = 0.0 if kind == AS_GIVEN else value[i]
+        times = weight[start + i] if len(weight) else 1.0
         counts[cell, rank[i]] += times
         if sums.shape[0]:
             for k in range(classes):
@@ -160,9 +160,9 @@ def rank_rows(
     variations in limbs (bins, K + 1, 2), if weights are whole numbers, or sums (bins, K + 1), whichever has rows.
     Limbs are still to be carried over.
     """
-    start: Index = 0
+    start = 0
     near: cython.double = NEAR
-    classes: Index = counts.shape[1]
+    classes = counts.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
     ranks: IntegersOut = np.zeros(ROWS, np.int64)
     label: IntegersOut = np.zeros(ROWS, np.int64)
@@ -171,7 +171,7 @@ def rank_rows(
     codes: CodesOut = np.zeros(ROWS, np.int32)
     with cython.nogil:
         while start < len(outcome):
-            rows: Index = min(ROWS, len(outcome) - start)
+            rows = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, start, rows, network, tile, ranks, own, label)
             if kind != AS_GIVEN:
                 _variation(kind, tile, values)
