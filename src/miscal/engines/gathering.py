@@ -20,7 +20,7 @@ from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.libraries import pa
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import arrow_of, numpy_of
+from miscal.data.vectors import Array, arrow_of, numpy_of
 from miscal.engines.adding import AddState, in_units
 from miscal.engines.memory import tally
 from miscal.engines.requests import SCORE, RangeCells
@@ -193,7 +193,7 @@ class SampleState:
         taken = plain_text(taken if rows.size == table.num_rows else taken.take(arrow_of(rows)))
         self._take(taken.append_column(NUMBER, arrow_of(rows + chunk.row)))
 
-    def _among(self, numbers: np.ndarray) -> np.ndarray:
+    def _among(self, numbers: Array) -> Array:
         """Which rows of these numbers are in the sample, by a hash of the number."""
         found, rows = np.empty(numbers.size + 1, np.int64), self.total or self.rows
         limit = 2**64 - 1 if rows <= self.limit else self.limit * 2**64 // rows
@@ -236,6 +236,6 @@ class SampleState:
             self._take(pa.ipc.open_stream(pa.py_buffer(packed["table"])).read_all())
 
 
-def _numbers(table: Any) -> np.ndarray:
+def _numbers(table: Any) -> Array:
     """The numbers that the rows of a sample have in the table."""
     return numpy_of(table[NUMBER].combine_chunks())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miscal.carriers.tally import MEAN_COLUMNS, Tally
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
 from miscal.kernels.order import add_exact, add_real, spread, strips
 from miscal.kernels.sorting import BucketMap, distinct_up_to, rows_at, rows_in
@@ -51,26 +51,26 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
     arrays = pooling.values, pair.predicted, pair.observed
 
-    def add(start: int, stop: int, packed: np.ndarray) -> None:
+    def add(start: int, stop: int, packed: Array) -> None:
         binned_means(*(values[start:stop] for values in arrays), pooling.cells.edges, pooling.even, packed)
 
     return mean_tally_of(_packed_sums(pair.rows, add, cells.count), cells)
 
 
-def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
+def coded_sums(pair: Pair, codes: Callable[[int, int], Array], cells: int) -> Array:
     """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
 
-    def add(start: int, stop: int, packed: np.ndarray) -> None:
+    def add(start: int, stop: int, packed: Array) -> None:
         cells_here = np.ascontiguousarray(codes(start, stop))
         coded_means(cells_here, pair.predicted[start:stop], pair.observed[start:stop], packed)
 
     return _packed_sums(pair.rows, add, cells)
 
 
-def _packed_sums(rows: int, add: Callable[[int, int, np.ndarray], None], cells: int) -> np.ndarray:
+def _packed_sums(rows: int, add: Callable[[int, int, Array], None], cells: int) -> Array:
     """The same of blocks of rows that `add` packs."""
 
-    def work(start: int, stop: int) -> np.ndarray:
+    def work(start: int, stop: int) -> Array:
         packed = np.zeros((cells, 2), np.uint64)
         add(start, stop, packed)
         return packed
@@ -88,7 +88,7 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
     assert pair.weight is not None
     arrays = (pair.predicted, pair.observed, pair.weight, NO_COUNT if pair.count is None else pair.count)
 
-    def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    def work(start: int, stop: int) -> tuple[Array, Array]:
         rows, result = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS)))
         means_real(pooling.codes(start, stop), *(values[start:stop] for values in arrays), rows, result)
         return rows, result
@@ -100,7 +100,7 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
     )
 
 
-def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
+def mean_tally_of(sums: Array, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
     np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
@@ -109,7 +109,7 @@ def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
 
 
-def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
+def quantile_tally(pair: Pair, values: Array, bins: int) -> Tally:
     """Weight, predicted and observed per equal-support bin of `values`; every row counts once, outcomes are 0 or 1.
 
     Rows are added into thousands of narrow strips of the value. The edges lie in a few of them; only the rows of those
@@ -118,7 +118,7 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
     low, scale = _layout(values)
     codes = np.empty(values.size, np.int16)
 
-    def strip_codes(start: int, stop: int) -> np.ndarray:
+    def strip_codes(start: int, stop: int) -> Array:
         strips(values[start:stop], low, scale, STRIPS - 1.0, codes[start:stop])
         return codes[start:stop]
 
@@ -138,7 +138,7 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
     return mean_tally_of(total, Ranges(edges))
 
 
-def _layout(values: np.ndarray) -> tuple[float, float]:
+def _layout(values: Array) -> tuple[float, float]:
     """Where the strips start, and how many there are a unit."""
     sample = np.sort(values[:: max(1, values.size // SAMPLE)])
     edge = sample.size // 256  # a few far outliers must not make all strips wide
@@ -188,7 +188,7 @@ class Walk:
         return math.sqrt(self.variance) / self.weight
 
 
-def walk_of(sums: np.ndarray, keys: np.ndarray, whole: Tally, distinct: int, first: float) -> Walk:
+def walk_of(sums: Array, keys: Array, whole: Tally, distinct: int, first: float) -> Walk:
     """The summary of partial sums and the keys they are reached at.
 
     sums : those that may be the highest or the lowest, apart from the start
@@ -210,7 +210,7 @@ def walk_of(sums: np.ndarray, keys: np.ndarray, whole: Tally, distinct: int, fir
     )
 
 
-def walk(pair: Pair, key: np.ndarray | None = None) -> Walk:
+def walk(pair: Pair, key: Array | None = None) -> Walk:
     """Highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given), and where."""
     walker = _Walker(pair, key)
     whole = tally(pair, LevelPooling(np.zeros(pair.rows, np.int32), Numbered(1)))
@@ -218,7 +218,7 @@ def walk(pair: Pair, key: np.ndarray | None = None) -> Walk:
     return walk_of(*walker.extremes(), whole, distinct, walker.map.low)
 
 
-def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
+def walk_range(pair: Pair, key: Array | None = None) -> float:
     """Highest minus lowest partial sum over the total weight, and nothing else."""
     sums, _ = _Walker(pair, key).extremes()
     weight = float(pair.rows if pair.first is None else pair.first.sum())
@@ -228,7 +228,7 @@ def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
 class _Walker:
     """One walk: rows in narrow buckets of the key, and a look inside those that may hold an extreme."""
 
-    def __init__(self, pair: Pair, key: np.ndarray | None) -> None:
+    def __init__(self, pair: Pair, key: Array | None) -> None:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
@@ -240,7 +240,7 @@ class _Walker:
         self.map = BucketMap(self.key, buckets)
         self.codes = locked(self.map.codes(self.key))
 
-    def extremes(self) -> tuple[np.ndarray, np.ndarray]:
+    def extremes(self) -> tuple[Array, Array]:
         """Partial sums with the highest and the lowest among them, and the keys they are reached at."""
         limbs = self._buckets().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
         falls, rises = _value(limbs[0]), _value(limbs[1])
@@ -258,10 +258,10 @@ class _Walker:
         sums, keys = self._inside(rows_in(self.codes, inside), partial)
         return np.append(borders[1:][wanted], sums), np.append(highs[wanted], keys)
 
-    def _buckets(self) -> np.ndarray:
+    def _buckets(self) -> Array:
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
 
-        def work(start: int, stop: int) -> np.ndarray:
+        def work(start: int, stop: int) -> Array:
             result = np.zeros((self.map.count, width), kind)
             kernel(self.codes[start:stop], *self._rows(slice(start, stop)), result)
             return result
@@ -269,11 +269,11 @@ class _Walker:
         first, *others = over_blocks(self.key.size, work, BLOCK)
         return sum(others, first)
 
-    def _rows(self, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _rows(self, rows: slice | Array) -> tuple[Array, Array, Array]:
         weight = self.weight[rows] if self.weight.size else self.weight
         return self.pair.predicted[rows], self.pair.observed[rows], weight
 
-    def _inside(self, rows: np.ndarray, partial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _inside(self, rows: Array, partial: Array) -> tuple[Array, Array]:
         """Partial sums after each key of some buckets, walked through from the border of each."""
         rows = rows[np.argsort(self.key[rows], kind="stable")]
         key, codes, steps = self.key[rows], self.codes[rows], self._steps(rows)
@@ -285,7 +285,7 @@ class _Walker:
         ends = np.append(key[1:] != key[:-1], True)[: rows.size]  # within a block of ties there is no order
         return sums[ends], key[ends]
 
-    def _steps(self, rows: np.ndarray) -> np.ndarray:
+    def _steps(self, rows: Array) -> Array:
         """Weight times residual of some rows: (2, rows) limbs of 26 bits where exact, else (1, rows)."""
         predicted, observed, weight = self._rows(rows)
         if not self.exact:
@@ -294,7 +294,7 @@ class _Walker:
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
 
-def _value(limbs: np.ndarray) -> np.ndarray:
+def _value(limbs: Array) -> Array:
     """Numbers of their limbs (2, n) int64 of 26 bits, which need not be carried; real ones (1, n) as they are."""
     if len(limbs) == 1:
         return np.asarray(limbs[0])

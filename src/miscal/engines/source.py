@@ -15,15 +15,13 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
-import numpy as np
-
 from miscal.data.checks import memory_bytes
 from miscal.data.columns import arrow_vector
 from miscal.data.errors import check_named, refusal
 from miscal.data.files import TypesChanged, kind_of
 from miscal.data.libraries import pa, pc
 from miscal.data.texts import form_of, parsed
-from miscal.data.vectors import frame_of
+from miscal.data.vectors import Array, frame_of
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count
 
@@ -35,7 +33,7 @@ LONG = 500  # bytes of a text on average: longer ones name no level
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 MANY_ROWS = 100_000  # whose memory is worth giving back
 PAGE = mmap.PAGESIZE
-Packed = dict[str, np.ndarray]
+Packed = dict[str, Array]
 Progress = Callable[[str, int, int], None]
 
 

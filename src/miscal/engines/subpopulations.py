@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 
+from miscal.data.vectors import Array
 from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
@@ -27,12 +28,12 @@ class Ordered:
     how : 0, or how the variance of real responses is estimated
     """
 
-    order: np.ndarray
-    signed: np.ndarray
-    observed: np.ndarray = field(default_factory=lambda: NOTHING)
-    weight: np.ndarray = field(default_factory=lambda: NOTHING)
-    second: np.ndarray = field(default_factory=lambda: NOTHING)
-    largest: np.ndarray = field(default_factory=lambda: NOTHING)
+    order: Array
+    signed: Array
+    observed: Array = field(default_factory=lambda: NOTHING)
+    weight: Array = field(default_factory=lambda: NOTHING)
+    second: Array = field(default_factory=lambda: NOTHING)
+    largest: Array = field(default_factory=lambda: NOTHING)
     how: int = 0
 
     @property
@@ -40,11 +41,11 @@ class Ordered:
         return int(self.signed.size)
 
     @property
-    def everyone(self) -> np.ndarray:
+    def everyone(self) -> Array:
         """The list of the full population."""
         return np.arange(self.rows, dtype=np.int32)
 
-    def walk(self, members: np.ndarray) -> np.ndarray:
+    def walk(self, members: Array) -> Array:
         """What the walk over a list of positions leaves behind, (WIDTH,)."""
         stats = np.empty(kernels.WIDTH)
         kernels.walk_list(
@@ -53,11 +54,11 @@ class Ordered:
         return stats
 
     @property
-    def score(self) -> np.ndarray:
+    def score(self) -> Array:
         """The scores without the outcome, in order."""
         return self.signed if self.observed.size else np.abs(self.signed)
 
-    def residual(self) -> np.ndarray:
+    def residual(self) -> Array:
         """w·count·(outcome - score), in order."""
         outcome = self.observed if self.observed.size else (~np.signbit(self.signed)).astype(np.float64)
         residual = outcome - self.score
@@ -77,16 +78,14 @@ def ordered(pair: Pair) -> Ordered:
     return Ordered(order, signed, NOTHING, pair.first[order], pair.second[order], largest)
 
 
-def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | None, how: int) -> Ordered:
+def ordered_real(score: Array, response: Array, weight: Array | None, how: int) -> Ordered:
     """Sort the rows of a comparison of real responses."""
     order = _by(score, response, weight, None)
     first = NOTHING if weight is None else weight[order]
     return Ordered(order, score[order], response[order], first, first * first, first, how)
 
 
-def _by(
-    score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None
-) -> np.ndarray:
+def _by(score: Array, outcome: Array, weight: Array | None, count: Array | None) -> Array:
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):
         if values is not None:
@@ -103,12 +102,12 @@ class Search:
     define, members : what each is, and the positions of its rows, of those left out after the others; quickest in order
     """
 
-    stats: np.ndarray
-    too_small: np.ndarray
+    stats: Array
+    too_small: Array
     define: Callable[[int], Definition]
-    members: Callable[[int], np.ndarray]
+    members: Callable[[int], Array]
 
-    def lists(self) -> tuple[np.ndarray, np.ndarray]:
+    def lists(self) -> tuple[Array, Array]:
         """Positions of the rows of all subpopulations, one after the other, and where each begins."""
         starts = np.append(0, np.cumsum(self.stats[:, kernels.ROWS])).astype(np.int64)
         positions = np.empty(starts[-1], np.int32)
@@ -117,7 +116,7 @@ class Search:
         return positions, starts
 
 
-def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
+def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
     """Statistics of the walks over lists of positions."""
     block = max(1, -(-len(lists) // (4 * thread_count())))
     parts = over_blocks(
@@ -126,7 +125,7 @@ def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def information(stats: np.ndarray) -> np.ndarray:
+def information(stats: Array) -> Array:
     """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
     top = stats[:, kernels.TOP]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -134,7 +133,7 @@ def information(stats: np.ndarray) -> np.ndarray:
 
 
 def search_lists(
-    rows: Ordered, lists: list[np.ndarray], definitions: list[Definition], least_information: float = 0.0
+    rows: Ordered, lists: list[Array], definitions: list[Definition], least_information: float = 0.0
 ) -> Search:
     """Measure given subpopulations; equal ones are merged, the first name stays."""
     firsts: dict[int, int] = {}
@@ -150,7 +149,7 @@ def search_lists(
 
 
 Split = tuple[int, int, int]  # column, threshold and side
-Found = tuple[int, tuple[Split, ...], np.ndarray]  # path, its splits so far and what the walk left behind
+Found = tuple[int, tuple[Split, ...], Array]  # path, its splits so far and what the walk left behind
 
 
 class PathSearch:
@@ -185,7 +184,7 @@ class PathSearch:
         listed = lru_cache(maxsize=1)(self._listed)  # of one path at a time
         every = [*self.found, *self.small]
 
-        def members(k: int) -> np.ndarray:
+        def members(k: int) -> Array:
             if k == 0:
                 return self.everyone
             path, splits, _ = every[k - 1]
@@ -198,7 +197,7 @@ class PathSearch:
             members,
         )
 
-    def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
+    def descend(self, path: int, lists: Array | None = None) -> Iterator[tuple[Split, Array]]:
         """The splits of a path and the rows that each leaves: random column, random side, until too few remain.
 
         Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
@@ -233,7 +232,7 @@ class PathSearch:
         """The seed of a path."""
         return int(kernels.random_word(self.seed, path))
 
-    def _order(self, own: int, column: int) -> np.ndarray:
+    def _order(self, own: int, column: int) -> Array:
         """The order of a nominal column's levels on a path; empty of one that has its own."""
         one = self.covariates[column]
         return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
@@ -251,7 +250,7 @@ class PathSearch:
                 enough = information(one[2][None])[0] >= self.least_information
                 (self.found if enough else self.small).append(one)
 
-    def _walked(self, path: int, lists: np.ndarray) -> list[tuple[Found, int]]:
+    def _walked(self, path: int, lists: Array) -> list[tuple[Found, int]]:
         """The subpopulations of a path, each with a mark that equal ones share."""
         levels, splits = [], []
         for split, rows in self.descend(path, lists):
@@ -275,6 +274,6 @@ class PathSearch:
             conditions.append(interval_condition(self.covariates[j], *ends, self._order(own, j)))
         return Definition(tuple(conditions), given=" and ".join(one.words() for one in conditions))
 
-    def _listed(self, path: int) -> list[np.ndarray]:
+    def _listed(self, path: int) -> list[Array]:
         """The rows of the levels of a path, which is taken once more."""
         return [rows.copy() for _, rows in self.descend(path)]

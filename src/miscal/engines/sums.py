@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, locked
 from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
 from miscal.kernels.sums import add_rows, full_exact, full_real, settle_packed
@@ -33,7 +33,7 @@ class EdgeIndex:
     The code of NaN is one more than any number of edges.
     """
 
-    def __init__(self, edges: np.ndarray) -> None:
+    def __init__(self, edges: Array) -> None:
         self.edges = np.ascontiguousarray(edges, np.float64)
         if self.edges.size == 0:
             return
@@ -48,7 +48,7 @@ class EdgeIndex:
         lower[-1] = self.edges.size + 1
         self._within = lower, pivots, self.edges
 
-    def codes(self, values: np.ndarray, out: np.ndarray) -> None:
+    def codes(self, values: Array, out: Array) -> None:
         """Write the code of each value, int32."""
         if self.edges.size == 0:
             out[:] = np.isnan(values)
@@ -57,14 +57,14 @@ class EdgeIndex:
             edge_cells(values, *self._within, out)
 
 
-def _lines(count: int) -> np.ndarray:
+def _lines(count: int) -> Array:
     """Zeros, (count, 8) uint64, each row a cache line of its own and not the halves of two."""
     words = np.zeros(WORDS * (count + 1), np.uint64)
     first = -words.ctypes.data // words.itemsize % WORDS
     return words[first : first + WORDS * count].reshape(count, WORDS)
 
 
-def _firsts(counts: list[int]) -> np.ndarray:
+def _firsts(counts: list[int]) -> Array:
     """Where the cells of each column begin."""
     return np.cumsum([0, *counts[:-1]]).astype(np.uint64)
 
@@ -102,7 +102,7 @@ class CellSums:
         self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
         self.merge(before, places)
 
-    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None = None) -> None:
+    def add(self, codes: Array, pair: Pair, recalibrated: Array | None = None) -> None:
         """Add rows to the cells of their codes, (columns, rows) int32."""
         predicted, observed = pair.predicted, pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
@@ -119,9 +119,7 @@ class CellSums:
         sums = self.rows, self.limbs, self.after_limbs
         add_rows(*rows, codes, self.firsts, self._terms, self._packed, *sums)
 
-    def _add_weighted(
-        self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
-    ) -> None:
+    def _add_weighted(self, codes: Array, pair: Pair, predicted: Array, observed: Array, prefix: str) -> None:
         kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
         if not pair.whole:
             kernel, name, weight = (
@@ -144,12 +142,12 @@ class CellSums:
             self._fresh = False
             settle_packed(self._packed, self.rows, self.limbs, self.after_limbs)
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Array]:
         """All sums, by name, and how many cells each column has; sums of no rows are empty."""
         self.settle()
         return {name: getattr(self, name) for name in NAMES} | {"counts": np.array(self.counts)}
 
-    def merge(self, other: dict[str, np.ndarray], places: Sequence[np.ndarray]) -> None:
+    def merge(self, other: dict[str, Array], places: Sequence[Array]) -> None:
         """Add the sums of another part, cell i of its column c to cell places[c][i]; its further cells are empty."""
         self.settle()
         cells, others = [], []
