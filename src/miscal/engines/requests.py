@@ -150,8 +150,8 @@ class LevelCoder:
         codes, names, occurring = batch.levels(self.request.name)
         if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
             cells = self.met(names, occurring)
-            unknown = cells == OUT
-            table = np.where(unknown, self.count - 1 if self.given else 0, cells).astype(np.int32)
+            unknown, others = cells == OUT, self.count - 1 if self.given else 0
+            table = np.where(unknown, others, cells).astype(np.int32)
             self._last = (names, table) if self.given or not unknown.any() else None
         else:
             table = self._last[1]
@@ -181,8 +181,10 @@ class LevelCoder:
 
     def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         missing, groups = bool(rows[0]), np.full(rows.size, OUT)
-        order = np.arange(len(self.names)) if self.given else numpy_of(pc.array_sort_indices(self.names))
-        groups[order.astype(np.int64) + 1] = np.arange(order.size)
+        order = np.arange(len(self.names))
+        if not self.given:
+            order = numpy_of(pc.array_sort_indices(self.names)).astype(np.int64)
+        groups[order + 1] = np.arange(order.size)
         if missing:
             groups[0] = order.size
         levels = self.names.take(arrow_of(order)).to_pylist()
@@ -191,16 +193,17 @@ class LevelCoder:
 
 def _alike(one: Any, two: Any) -> list[Any]:
     """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
-    both = [one, two]
+    both, types = [one, two], [one.type, two.type]
     if one.type == two.type:
         return both
-    if any(pa.types.is_string(each.type) for each in both):
-        return [
-            each if pa.types.is_string(each.type) else texts_of([*map(str, each.to_pylist())])
-            for each in both
-        ]
-    real = any(pa.types.is_floating(each.type) for each in both)
+    if any(map(pa.types.is_string, types)):
+        return [_as_text(each) for each in both]
+    real = any(map(pa.types.is_floating, types))
     return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
+
+
+def _as_text(levels: Any) -> Any:
+    return levels if pa.types.is_string(levels.type) else texts_of([*map(str, levels.to_pylist())])
 
 
 class CrossedCoder:
@@ -222,8 +225,9 @@ class CrossedCoder:
         groups, cells = np.zeros(1, np.int64), []
         for axis, part in enumerate(self.parts):
             own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
-            both = groups[:, None] * made.count + own[None, :]
-            groups = np.where((groups[:, None] < 0) | (own[None, :] < 0), OUT, both).reshape(-1)
+            groups = groups[:, None]
+            out = (groups < 0) | (own < 0)
+            groups = np.where(out, OUT, groups * made.count + own).reshape(-1)
             cells.append(made)
         return groups, Product(tuple(cells))
 

@@ -43,7 +43,8 @@ class EdgeIndex:
         bucket_codes(self.edges, *self._buckets, own)
         lower = np.searchsorted(own, np.arange(buckets + 1))
         held = np.bincount(own, minlength=buckets + 1)
-        pivots = np.where(held == 1, self.edges[np.minimum(lower, self.edges.size - 1)], np.inf)
+        nearest = self.edges[np.minimum(lower, self.edges.size - 1)]
+        pivots = np.where(held == 1, nearest, np.inf)
         lower = np.where(held > 1, ~lower, lower).astype(np.int32)
         lower[-1] = self.edges.size + 1
         self._within = lower, pivots, self.edges
@@ -87,7 +88,7 @@ class CellSums:
         self.counts, self.firsts = counts, _firsts(counts)
         self.rows = np.zeros(total, np.int64)
         self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
-        self.after_limbs = np.zeros((total if self.recalibrated else 0, COLUMNS, 2), np.int64)
+        self.after_limbs = np.zeros_like(self.limbs[: total if self.recalibrated else 0])
         self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
         self._packed = _lines(0)
         self._fresh = False  # whether rows were packed since all was settled
@@ -98,8 +99,10 @@ class CellSums:
 
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
-        before, places = self.arrays(), [np.arange(own) for own in self.counts]
-        self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
+        before, counts = self.arrays(), [*self.counts]
+        places = [np.arange(own) for own in counts]
+        counts[column] = count
+        self._place(counts)
         self.merge(before, places)
 
     def add(self, codes: Array, pair: Pair, recalibrated: Array | None = None) -> None:
@@ -108,33 +111,39 @@ class CellSums:
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
             observed = observed.astype(np.uint8, copy=False)
         if not (pair.plain and pair.binary):
-            self._add_weighted(codes, pair, predicted, observed, "")
-            if recalibrated is not None:
-                self._add_weighted(codes, pair, recalibrated, observed, "after_")
+            self._add_weighted(codes, pair, (predicted, observed), self.rows, "")
+            if recalibrated is not None:  # the rows are counted already
+                rows = np.zeros_like(self.rows)
+                self._add_weighted(codes, pair, (recalibrated, observed), rows, "after_")
             return
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
         self._fresh = True
-        rows = predicted, observed, predicted if recalibrated is None else recalibrated
+        if recalibrated is None:
+            recalibrated = predicted
         sums = self.rows, self.limbs, self.after_limbs
-        add_rows(*rows, codes, self.firsts, self._terms, self._packed, *sums)
+        add_rows(predicted, observed, recalibrated, codes, self.firsts, self._terms, self._packed, *sums)
 
-    def _add_weighted(self, codes: Array, pair: Pair, predicted: Array, observed: Array, prefix: str) -> None:
-        kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
-        if not pair.whole:
-            kernel, name, weight = (
-                full_real,
-                f"{prefix}sums",
-                weight if weight.size else locked(np.ones(pair.rows)),
-            )
-            if not getattr(self, name).size:
-                setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
-        # Those of the recalibrated score are the same.
-        rows = np.zeros_like(self.rows) if prefix else self.rows
+    def _add_weighted(
+        self, codes: Array, pair: Pair, compared: tuple[Array, Array], rows: Array, prefix: str
+    ) -> None:
+        weight = NO_WEIGHT if pair.weight is None else pair.weight
         count = NO_COUNT if pair.count is None else pair.count
+        kernel, name = (full_exact, "limbs") if pair.whole else (full_real, "sums")
+        if not (pair.whole or weight.size):
+            weight = locked(np.ones(pair.rows))
+        sums = self._held(prefix + name)
         for column, place in enumerate(codes):
             own = self._cells(column)
-            kernel(place, predicted, observed, weight, count, rows[own], getattr(self, name)[own])
+            kernel(place, *compared, weight, count, rows[own], sums[own])
+
+    def _held(self, name: str) -> Array:
+        """Sums by name, made where there are none yet."""
+        held: Array = getattr(self, name)
+        if not len(held):
+            held = np.zeros((sum(self.counts), *held.shape[1:]), held.dtype)
+            setattr(self, name, held)
+        return held
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
@@ -158,12 +167,8 @@ class CellSums:
             others.append(np.arange(own.size) + int(first_there))
         here, there = np.concatenate(cells), np.concatenate(others)
         for name in NAMES:
-            values = other[name]
-            if not values.size:
-                continue
-            if not getattr(self, name).size:
-                setattr(self, name, np.zeros((sum(self.counts), *values.shape[1:]), values.dtype))
-            getattr(self, name)[here] += values[there]
+            if other[name].size:
+                self._held(name)[here] += other[name][there]
         carried(self.limbs)
         carried(self.after_limbs)
 
@@ -172,7 +177,6 @@ class CellSums:
         self.settle()
         own = self._cells(column)
         limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
-        made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own], None, weighted=weighted)
-        if real.size:
-            made = replace(made, limbs=None, sums=made.floats() + real[own])
-        return made
+        cells = Numbered(self.counts[column])
+        made = Tally(cells, self.rows[own], limbs[own], None, weighted=weighted)
+        return replace(made, limbs=None, sums=made.floats() + real[own]) if real.size else made
