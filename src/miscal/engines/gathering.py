@@ -50,9 +50,8 @@ def rows_that_fit(
     """How many rows of columns of these kinds, and texts of these sizes, an audit can hold below a ceiling."""
     ceiling, row = memory_bytes(memory), ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
     text = sum(size for name, size in texts.items() if name in kinds and size <= LONG)
-    return max(
-        int((ceiling - WORK) // (row + text)), min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0))))
-    )
+    least = min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0))))
+    return max(int((ceiling - WORK) // (row + text)), least)
 
 
 def levels_that_fit(memory: Any, predictions: Predictions, level: int = LEVEL) -> int:
@@ -113,9 +112,9 @@ def gather(
     kept = (
         [n for n in source.kinds if n not in {*roles.names, *source.unfit}] if columns is None else [*columns]
     )
-    aside = (*source.aside, *source.unfit.items())
-    source.check(list(dict.fromkeys([*roles.names, *kept])))
-    for name in [*roles.names, *kept]:
+    aside, read = (*source.aside, *source.unfit.items()), list(dict.fromkeys([*roles.names, *kept]))
+    source.check(read)
+    for name in read:
         if source.texts.get(name, 0.0) > LONG:
             where, got = f"column '{name}' of {source.words}", f"they have {source.texts[name]:,.0f}"
             raise refusal(
@@ -126,9 +125,8 @@ def gather(
         if not scores:
             return found
         compared = pair(found.predictions, target)
-        return replace(
-            found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score")))
-        )
+        pooling = BinPooling(compared.predicted, Ranges(GRID, name="score"))
+        return replace(found, scores=tally(compared, pooling))
     roles = in_units(source, roles)
     state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()

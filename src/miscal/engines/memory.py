@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from miscal.carriers.tally import MEAN_COLUMNS, Tally
+from miscal.carriers.tally import MEAN_COLUMNS, Tally, carried
 from miscal.data.vectors import Array, locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
 from miscal.kernels.order import add_exact, add_real, spread, strips
@@ -31,7 +31,8 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     def work(start: int, stop: int) -> Tally:
         sums = CellSums([cells.count], recalibrated=False)
         codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
-        sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)))
+        own = pair if stop - start == rows else pair.take(slice(start, stop))
+        sums.add(codes[None], own)
         return sums.tally(0, weighted=pair.weight is not None)
 
     total, *others = over_blocks(rows, work, _block(cells.count))
@@ -45,14 +46,17 @@ def _block(cells: int) -> int:
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
     if not (pair.plain and pair.binary):
-        return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
+        if pair.whole or pair.weight is None:
+            return tally(pair, pooling)
+        return _weighted_means(pair, pooling)
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
     arrays = pooling.values, pair.predicted, pair.observed
 
     def add(start: int, stop: int, packed: Array) -> None:
-        binned_means(*(values[start:stop] for values in arrays), pooling.cells.edges, pooling.even, packed)
+        own = (values[start:stop] for values in arrays)
+        binned_means(*own, pooling.cells.edges, pooling.even, packed)
 
     return mean_tally_of(_packed_sums(pair.rows, add, cells.count), cells)
 
@@ -90,23 +94,21 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
 
     def work(start: int, stop: int) -> tuple[Array, Array]:
         rows, result = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS)))
-        means_real(pooling.codes(start, stop), *(values[start:stop] for values in arrays), rows, result)
+        own = [values[start:stop] for values in arrays]
+        means_real(pooling.codes(start, stop), *own, rows, result)
         return rows, result
 
     parts = zip(*over_blocks(pair.rows, work, _block(cells)), strict=True)
     counts, sums = (sum(others, first) for first, *others in parts)
-    return Tally(
-        cells=pooling.cells, counts=counts, limbs=None, sums=sums, columns=MEAN_COLUMNS, weighted=True
-    )
+    return Tally(pooling.cells, counts, None, sums, MEAN_COLUMNS, weighted=True)
 
 
 def mean_tally_of(sums: Array, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
-    np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
-    np.add(sums[:, 2], sums[:, 3] >> 32, out=limbs[:, 1, 0])
-    np.bitwise_and(sums[:, 3], 0xFFFFFFFF, out=limbs[:, 1, 1])
-    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
+    limbs[:, ::2, 0] = sums[:, :2] << 20
+    limbs[:, 1] = sums[:, 2:]
+    return Tally(cells, sums[:, 0].copy(), carried(limbs), None, MEAN_COLUMNS)
 
 
 def quantile_tally(pair: Pair, values: Array, bins: int) -> Tally:
@@ -129,7 +131,8 @@ def quantile_tally(pair: Pair, values: Array, bins: int) -> Tally:
     edges = np.unique(interpolated(found, shares, values.size))
     edges = edges if edges.size > 1 else np.repeat(edges, 2)
     again = bin_index(values[rows], edges)
-    total = coded_sums(pair.take(rows), lambda start, stop: again[start:stop], edges.size - 1)
+    looked_at = pair.take(rows)
+    total = coded_sums(looked_at, lambda start, stop: again[start:stop], edges.size - 1)
     sums[codes[rows]] = 0
     others = np.flatnonzero(sums[:, 0])
     # The last row at or below an edge lies in a strip that was looked at, so any other strip lies between two edges.
@@ -142,7 +145,7 @@ def _layout(values: Array) -> tuple[float, float]:
     """Where the strips start, and how many there are a unit."""
     sample = np.sort(values[:: max(1, values.size // SAMPLE)])
     edge = sample.size // 256  # a few far outliers must not make all strips wide
-    low, high = float(sample[edge]), float(sample[-1 - edge])
+    low, high = sample[[edge, -1 - edge]].tolist()
     if not high > low:
         low, high = float(values.min()), float(values.max())
     return low, (STRIPS - 1) / (high - low) if high > low else 1.0
@@ -221,8 +224,9 @@ def walk(pair: Pair, key: Array | None = None) -> Walk:
 def walk_range(pair: Pair, key: Array | None = None) -> float:
     """Highest minus lowest partial sum over the total weight, and nothing else."""
     sums, _ = _Walker(pair, key).extremes()
-    weight = float(pair.rows if pair.first is None else pair.first.sum())
-    return float((sums.max(initial=0.0) - sums.min(initial=0.0)) / weight)
+    weight = pair.rows if pair.first is None else pair.first.sum()
+    span = sums.max(initial=0.0) - sums.min(initial=0.0)
+    return float(span / weight)
 
 
 class _Walker:
@@ -242,21 +246,23 @@ class _Walker:
 
     def extremes(self) -> tuple[Array, Array]:
         """Partial sums with the highest and the lowest among them, and the keys they are reached at."""
-        limbs = self._buckets().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
-        falls, rises = _value(limbs[0]), _value(limbs[1])
-        partial = np.zeros((limbs.shape[1], self.map.count + 1), limbs.dtype)  # at the borders
-        np.cumsum(limbs[1] - limbs[0], axis=1, out=partial[:, 1:])
+        down, up = self._buckets().T.reshape(2, -1, self.map.count)  # of two limbs each where exact
+        falls, rises = _value(down), _value(up)
+        partial = np.zeros((len(up), self.map.count + 1), up.dtype)  # at the borders
+        np.cumsum(up - down, axis=1, out=partial[:, 1:])
         borders = _value(partial)
-        highest, lowest, start = float(borders.max()), float(borders.min()), borders[:-1]
-        slack = 1e-12 * max(1.0, abs(highest), abs(lowest))
+        start, ends = borders[:-1], borders[1:]
+        highest, lowest = borders.max(), borders.min()
+        slack = 1e-12 * max(1.0, highest, -lowest)
         wanted = (start + rises > highest - slack) | (start - falls < lowest + slack)
         wanted &= rises + falls > 0
-        lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
+        lows = np.full(self.map.count, np.inf)
+        highs = -lows
         spread(self.codes, self.key, wanted, lows, highs)
         # A bucket of one key, one that only rises or one that only falls has its extremes at its borders.
         inside = wanted & (lows < highs) & (rises > 0) & (falls > 0)
         sums, keys = self._inside(rows_in(self.codes, inside), partial)
-        return np.append(borders[1:][wanted], sums), np.append(highs[wanted], keys)
+        return np.append(ends[wanted], sums), np.append(highs[wanted], keys)
 
     def _buckets(self) -> Array:
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
@@ -277,10 +283,9 @@ class _Walker:
         """Partial sums after each key of some buckets, walked through from the border of each."""
         rows = rows[np.argsort(self.key[rows], kind="stable")]
         key, codes, steps = self.key[rows], self.codes[rows], self._steps(rows)
-        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: rows.size])
+        buckets, starts, sizes = np.unique(codes, return_index=True, return_counts=True)
         total = np.cumsum(steps, axis=1)
-        before = partial[:, codes[starts]] - (total - steps)[:, starts]
-        sizes = np.diff(np.append(starts, rows.size))
+        before = partial[:, buckets] - (total - steps)[:, starts]
         sums = _value(total + np.repeat(before, sizes, axis=1))
         ends = np.append(key[1:] != key[:-1], True)[: rows.size]  # within a block of ties there is no order
         return sums[ends], key[ends]
@@ -289,14 +294,18 @@ class _Walker:
         """Weight times residual of some rows: (2, rows) limbs of 26 bits where exact, else (1, rows)."""
         predicted, observed, weight = self._rows(rows)
         if not self.exact:
-            return np.asarray(((observed - predicted) * (weight if weight.size else 1.0))[None])
-        grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
-        return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
+            residual = observed - predicted
+            return (residual * weight if weight.size else residual)[None]
+        grid = observed.astype(np.int64) << 52
+        grid -= (predicted * 2.0**52 + 0.5).astype(np.int64)
+        limbs = np.stack([grid >> 26, grid & LIMB])
+        return limbs * weight.astype(np.int64) if weight.size else limbs
 
 
 def _value(limbs: Array) -> Array:
     """Numbers of their limbs (2, n) int64 of 26 bits, which need not be carried; real ones (1, n) as they are."""
     if len(limbs) == 1:
-        return np.asarray(limbs[0])
-    high, low = limbs[0] + (limbs[1] >> 26), limbs[1] & LIMB
-    return np.asarray(high * 2.0**-26 + low * 2.0**-52)
+        return limbs[0]
+    upper, lower = limbs
+    high, low = upper + (lower >> 26), lower & LIMB
+    return high * 2.0**-26 + low * 2.0**-52

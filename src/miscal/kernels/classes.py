@@ -1,7 +1,7 @@
 """Every class against the rest in one pass over the rows: sums, draws of outcomes, the predicted label."""
 
-import cython
 import numpy as np
+from cython import address, bint, cast, double, nogil
 from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     CodesOut, CodeTable, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
@@ -14,7 +14,7 @@ FEW_CLASSES = 256  # up to this many, counting beats halving
 
 
 def class_means(
-    probability: Table, outcome: Outcomes, edges: Strided, equal_width: cython.bint, result: IntegerCubeOut
+    probability: Table, outcome: Outcomes, edges: Strided, equal_width: bint, result: IntegerCubeOut
 ) -> None:
     """Rows, events and sum of predictions for each class and bin of its probability.
 
@@ -26,18 +26,18 @@ def class_means(
     step: Index = max(CHUNK // classes, 1)
     codes: CodesOut = np.empty(step * classes, np.int32)
     start = 0
-    with cython.nogil:
+    with nogil:
         while start < len(outcome):
             rows = min(step, len(outcome) - start)
-            part = cython.address(probability[start, 0])
-            found = cython.address(codes[0])
+            part = address(probability[start, 0])
+            found = address(codes[0])
             if equal_width:
                 uniform_index(part, rows * classes, edges[0], edges[bins], edges, found)
             else:
                 edge_index(part, rows * classes, edges, found)
             for i in range(rows):
                 for k in range(classes):
-                    cell = cython.address(result[k, found[i * classes + k], 0])
+                    cell = address(result[k, found[i * classes + k], 0])
                     cell[0] += 1
                     add_limbs(cell + 2, grid(part[i * classes + k]), 1)
                 own: Index = outcome[start + i]
@@ -54,20 +54,20 @@ def draw_classes(
     """
     draws = out.shape[0]
     classes = probability.shape[1]
-    few: cython.bint = classes <= FEW_CLASSES
+    few: bint = classes <= FEW_CLASSES
     seeds: WordsOut = np.empty(draws, np.uint64)
     reached: FloatsOut = np.empty(classes)
-    with cython.nogil:
+    with nogil:
         for draw in range(draws):
-            seeds[draw] = mixed(seed, first + cython.cast(Word, draw))
+            seeds[draw] = mixed(seed, first + cast(Word, draw))
         for row in range(probability.shape[0]):
-            total: cython.double = 0.0
+            total: double = 0.0
             for k in range(classes):
                 total += probability[row, k]
                 reached[k] = total
             # Rows sum to 1 within 1e-4: the draw is from their shares.
             for draw in range(draws):
-                level: cython.double = uniform(seeds[draw], cython.cast(Word, row)) * total
+                level: double = uniform(seeds[draw], cast(Word, row)) * total
                 label: Index = 0
                 if few:
                     for k in range(classes - 1):
@@ -87,7 +87,7 @@ def class_residuals(
     probability: Table, outcome: Outcomes, weight: Floats, codes: CodeTable, group: Integers, out: CubeOut
 ) -> None:
     """Add w·(outcome - prediction) of every class to out[group, class, cell]; arguments as in `draw_classes`."""
-    with cython.nogil:
+    with nogil:
         for row in range(probability.shape[0]):
             times = weight[row] if len(weight) else 1.0
             own: Index = outcome[row]
@@ -99,7 +99,7 @@ def class_residuals(
 
 def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
     """The confidence in the label, the first of the largest probabilities, and whether it is right."""
-    with cython.nogil:
+    with nogil:
         for i in range(probability.shape[0]):
             best = probability[i, 0]
             label: Integer = 0

@@ -11,8 +11,8 @@ it, 1 / bandwidth, a centre and three coefficients: row j enters the fit with
 tricube(t) * (a + b (t - centre) + c (t - centre)^2) times its weight.
 """
 
-import cython
 import numpy as np
+from cython import address, cfunc, declare, double, nogil, sizeof, struct, void
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
@@ -21,18 +21,18 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 # Values of the smallest cells for each of their nodes, as in `local_regression`.
-CELL = cython.declare(Index, 4)
+CELL = declare(Index, 4)
 # A norm below this share of its power is taken again, from the rows alone.
-SAFE = cython.declare(cython.double, 1e-5)
+SAFE = declare(double, 1e-5)
 # Below this share (1e-13 squared) the local design has lost a degree.
-SINGULAR = cython.declare(cython.double, 1e-26)
+SINGULAR = declare(double, 1e-26)
 
 # Room for the places t of what a point sees, their tricube weights, these times the sums' weights, and two more.
-Room = cython.struct(place=NumbersOut, bell=NumbersOut, mass=NumbersOut, square=NumbersOut, other=NumbersOut)
+Room = struct(place=NumbersOut, bell=NumbersOut, mass=NumbersOut, square=NumbersOut, other=NumbersOut)
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def gather(
     line: Table, distinct: Index, nodes: Index, begin: Index, end: Index, near: TableOut, at: Index
 ) -> Index:
@@ -54,18 +54,18 @@ def gather(
             stop = begin + cell
         for v in range(line.shape[0]):
             memcpy(
-                cython.address(near[v, at]),
-                cython.address(line[v, start]),
-                length * cython.sizeof(cython.double),
+                address(near[v, at]),
+                address(line[v, start]),
+                length * sizeof(double),
             )
         at += length
         begin = stop
     return at
 
 
-@cython.cfunc
-@cython.nogil
-def tricube(x: Numbers, size: Index, point: cython.double, inverse: cython.double, of: Room) -> cython.void:
+@cfunc
+@nogil
+def tricube(x: Numbers, size: Index, point: double, inverse: double, of: Room) -> void:
     """Fill the places and their weights."""
     for j in range(size):
         t = (x[j] - point) * inverse
@@ -75,9 +75,9 @@ def tricube(x: Numbers, size: Index, point: cython.double, inverse: cython.doubl
         of.bell[j] = u * u * u
 
 
-@cython.cfunc
-@cython.nogil
-def solve(weight: Numbers, size: Index, degree: Index, of: Room, solution: NumbersOut) -> cython.double:
+@cfunc
+@nogil
+def solve(weight: Numbers, size: Index, degree: Index, of: Room, solution: NumbersOut) -> double:
     """Solve by orthogonal polynomials about the window's own mean, to which places are moved.
 
     The norms are sums of squares, as in a QR decomposition of the weighted design: rows lose nothing to cancellation,
@@ -129,24 +129,24 @@ def at_points(
     above = line.shape[0] - out.shape[1]
     near: TableOut = np.empty((line.shape[0], pitch))
     room: TableOut = np.empty((5, pitch))
-    of = cython.declare(Room)
+    of = declare(Room)
     of.place, of.bell, of.mass = (
-        cython.address(room[0, 0]),
-        cython.address(room[1, 0]),
-        cython.address(room[2, 0]),
+        address(room[0, 0]),
+        address(room[1, 0]),
+        address(room[2, 0]),
     )
-    of.square, of.other = cython.address(room[3, 0]), cython.address(room[4, 0])
-    with cython.nogil:
+    of.square, of.other = address(room[3, 0]), address(room[4, 0])
+    with nogil:
         for i in range(points.shape[0]):
-            low, high, here = window[i, 0], window[i, 2], cython.address(solution[i, 0])
+            low, high, here = window[i, 0], window[i, 2], address(solution[i, 0])
             size: Index = gather(line, distinct, nodes, low, window[i, 1], near, 0)
             size = gather(line, distinct, nodes, window[i, 1], high, near, size)
-            seen: Numbers = cython.address(near[0, 0])
+            seen: Numbers = address(near[0, 0])
             tricube(seen, size, points[i], inverse[i], of)
             if power == 0:
                 wanted: Index = min(degree, high - low - 1) if inverse[i] > 0.0 else 0
                 if solve(seen + pitch, size, wanted, of, here) < SAFE and size < high - low:
-                    seen, size = cython.address(line[0, low]), high - low
+                    seen, size = address(line[0, low]), high - low
                     tricube(seen, size, points[i], inverse[i], of)
                     solve(seen + pitch, size, wanted, of, here)
             else:

@@ -11,6 +11,7 @@ Outcomes are uint8 or float64; weights are as many as rows, or none for ones.
 
 import cython
 import numpy as np
+from cython import address, cfunc, declare, double, nogil, void
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
@@ -19,15 +20,15 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score
-RUN = cython.declare(Index, 512)  # rows; with ten features a run is 40 kB
+RUN = declare(Index, 512)  # rows; with ten features a run is 40 kB
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def make_features(
-    score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, first: NumbersOut,
+    score: Numbers, size: Index, kind: cython.int, low: double, high: double, first: NumbersOut,
     second: NumbersOut, held: NumbersOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """Fill the features of a run of scores held within [low, high], low > 0; the last is scratch.
 
     probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
@@ -50,12 +51,12 @@ def make_features(
             second[i] = -logarithm(1.0 - held[i])
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def add_residuals(
     x: Numbers, outcome: Numbers, weight: Numbers, size: Index, e: NumbersOut, d: NumbersOut, h: NumbersOut,
     loss: NumbersOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
     for i in range(size):
         e[i] = held_exponential(-fabs(x[i]))
@@ -73,9 +74,9 @@ def add_residuals(
         h[i] *= weight[i]
 
 
-@cython.cfunc
-@cython.nogil
-def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> cython.void:
+@cfunc
+@nogil
+def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> void:
     """Put sum_j theta_j features_j in x; the first feature is 1, each has room for RUN rows."""
     for i in range(size):
         x[i] = theta[0]
@@ -87,7 +88,7 @@ def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> c
 
 
 def score_pass(
-    score: Floats, outcome: Floats, weight: Floats, kind: cython.int, low: cython.double, high: cython.double,
+    score: Floats, outcome: Floats, weight: Floats, kind: cython.int, low: double, high: double,
     centre: Floats, scale: Floats, theta: Floats,
 ):  # fmt: skip
     """Loss in [0, 0], gradient in [1] and Hessian in [2:] of the result; an empty `weight` means ones."""
@@ -99,12 +100,12 @@ def score_pass(
         raise ValueError("all arrays must have as many rows")
     result = np.zeros((size + 2, size))
     out: TableOut = result
-    room = cython.declare(cython.double[3072])  # the weights of a run, and what a pass makes of them
+    room = declare(double[3072])  # the weights of a run, and what a pass makes of them
     w, x, e, d, h, cost = room, room + 512, room + 1024, room + 1536, room + 2048, room + 2560
     # Four of RUN rows, the first the intercept's, the last scratch.
-    features = cython.declare(cython.double[2048])
+    features = declare(double[2048])
     start = 0
-    with cython.nogil:
+    with nogil:
         for i in range(RUN):
             features[i] = 1.0
         while start < count:
@@ -112,7 +113,7 @@ def score_pass(
             for i in range(rows):
                 w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(
-                cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
+                address(score[start]), rows, kind, low, high, features + 512, features + 1024,
                 features + 1536,
             )  # fmt: skip
             for j in range(1, size):
@@ -121,7 +122,7 @@ def score_pass(
                 for i in range(rows):
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
             linear(features, theta, rows, x)
-            add_residuals(x, cython.address(outcome[start]), w, rows, e, d, h, cost)
+            add_residuals(x, address(outcome[start]), w, rows, e, d, h, cost)
             out[0, 0] += weighted_sum(w, cost, rows)
             for j in range(size):
                 out[1, j] += weighted_sum(d, features + j * 512, rows)
@@ -143,7 +144,7 @@ def add_trees(
 
     At an inner node rows with features[column] <= threshold go left; a leaf has left -1.
     """
-    with cython.nogil:
+    with nogil:
         for tree in range(first, last):
             for i in range(result.shape[0]):
                 node: Index = roots[tree]
