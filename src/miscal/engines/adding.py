@@ -26,7 +26,7 @@ from miscal.engines.requests import (
     lookups_of,
 )
 from miscal.engines.roles import Batch, Chunk, Roles, array_of
-from miscal.engines.source import Packed, check_seen
+from miscal.engines.source import Aside, Packed, check_seen
 from miscal.engines.sums import CellSums
 from miscal.pooling.cells import Levels
 from miscal.pooling.condition import Conjunction
@@ -58,7 +58,7 @@ class Added:
     rows: int
     ignored: int
     weights: np.ndarray
-    aside: tuple[tuple[str, str], ...] = ()
+    aside: Aside = ()
 
 
 def add_up(
@@ -194,7 +194,7 @@ class AddState:
             self._fit(place)
         self.sums.merge(packed, places)
 
-    def aside(self) -> tuple[tuple[str, str], ...]:
+    def aside(self) -> Aside:
         """Columns with more levels than allowed."""
         found = [coder.request for _, coder in self._growing() if coder.overflow]
         return tuple((one.name, f"it has more than {one.max_levels:,} levels") for one in found)
