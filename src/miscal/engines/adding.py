@@ -16,6 +16,7 @@ from miscal.carriers.summary import BORDERS, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.requests import (
     SCORE,
     TOGETHER,
@@ -39,8 +40,8 @@ ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 class Recalibration:
     """A map of the score: values[i] for scores in (borders[i - 1], borders[i]]."""
 
-    borders: np.ndarray
-    values: np.ndarray
+    borders: Array
+    values: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class Added:
     recalibrated: tuple[Tally | None, ...]
     rows: int
     ignored: int
-    weights: np.ndarray
+    weights: Array
     aside: Aside = ()
 
 
@@ -99,7 +100,7 @@ class AddState:
     def __post_init__(self) -> None:
         borders = None if self.recalibration is None else self.recalibration.borders
         self.lookups = lookups_of(self.requests, borders)
-        self.recalibrated: np.ndarray | None = None  # the score after it, at each place between edges
+        self.recalibrated: Array | None = None  # the score after it, at each place between edges
         if self.recalibration is not None:
             number = self.lookups[SCORE].numbers(self.recalibration.borders)
             self.recalibrated = self.recalibration.values[number[:-1]]  # no score is missing
@@ -228,7 +229,7 @@ def in_units(source: Any, roles: Roles) -> Roles:
     return replace(roles, units=Units.of(float(least), float(most)))
 
 
-def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> np.ndarray:
+def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> Array:
     """Weight, prediction and outcome of the row with the largest residual of each conjunction, (conjunctions, 3)."""
     state: LargestState = source.run(partial(LargestState, roles, tuple(conjunctions)))
     return state.rows
@@ -271,7 +272,7 @@ class LargestState:
         self.rows[larger] = packed["rows"][larger]
 
 
-def _residuals(rows: np.ndarray) -> np.ndarray:
+def _residuals(rows: Array) -> Array:
     """The sizes of weighted residuals, of weight, prediction and outcome."""
     weight, predicted, observed = rows.T
     return np.abs(weight * (observed - predicted))

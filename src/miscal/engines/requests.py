@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, numpy_of, texts_of
+from miscal.data.vectors import Array, arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch, places_of
 from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
@@ -28,14 +28,14 @@ class RangeCells:
     """Right-closed ranges between increasing edges of a number, a date or the score; missing values have the last."""
 
     name: str
-    edges: np.ndarray
+    edges: Array
 
     @property
     def columns(self) -> tuple[str, ...]:
         return () if self.name == SCORE else (self.name,)
 
     @property
-    def inner(self) -> np.ndarray:
+    def inner(self) -> Array:
         """The edges that tell its cells apart."""
         return np.asarray(self.edges, np.float64)[1:-1]
 
@@ -98,9 +98,9 @@ class Lookup:
         return np.concatenate([[0], ends, [inner.size + 1]]).astype(np.int32)
 
 
-def lookups_of(requests: Sequence[Request], borders: np.ndarray | None) -> dict[str, Lookup]:
+def lookups_of(requests: Sequence[Request], borders: Array | None) -> dict[str, Lookup]:
     """The edges of each column that requests have ranges of, and those of the score that `borders` adds."""
-    edges: dict[str, list[np.ndarray]] = {} if borders is None else {SCORE: [borders]}
+    edges: dict[str, list[Array]] = {} if borders is None else {SCORE: [borders]}
     for request in requests:
         for part in request.parts if isinstance(request, CrossedCells) else (request,):
             if isinstance(part, RangeCells):
@@ -140,13 +140,13 @@ class LevelCoder:
         self.request, self.given, self.overflow = request, request.levels is not None, False
         self.names: Any = texts_of(request.levels or ())  # an Arrow array, levels in order of appearance
         # Levels of a batch, all of them known, and their cells.
-        self._last: tuple[Any, np.ndarray] | None = None
+        self._last: tuple[Any, Array] | None = None
 
     @property
     def count(self) -> int:
         return 1 + len(self.names) + self.given
 
-    def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
+    def put(self, batch: Batch, out: Array, times: int = 0) -> None:
         codes, names, occurring = batch.levels(self.request.name)
         if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
             cells = self.met(names, occurring)
@@ -157,7 +157,7 @@ class LevelCoder:
             table = self._last[1]
         read_off(codes, table, times, out)
 
-    def met(self, names: Any, occurring: np.ndarray) -> np.ndarray:
+    def met(self, names: Any, occurring: Array) -> Array:
         """The cell of each name and of missing values, OUT where it is not known; those that occur are added.
 
         More of them than are allowed end it.
@@ -176,10 +176,10 @@ class LevelCoder:
         self.names = self.names if self.overflow else every
         return self._find(names)
 
-    def _find(self, names: Any) -> np.ndarray:
+    def _find(self, names: Any) -> Array:
         return places_of(*_alike(names, self.names)) + 1
 
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: Array) -> tuple[Array, Cells]:
         missing, groups = bool(rows[0]), np.full(rows.size, OUT)
         order = np.arange(len(self.names))
         if not self.given:
@@ -215,11 +215,11 @@ class CrossedCoder:
         self.parts = list(parts)
         self.count = int(np.prod([part.count for part in parts]))
 
-    def put(self, batch: Batch, out: np.ndarray) -> None:
+    def put(self, batch: Batch, out: Array) -> None:
         for number, part in enumerate(self.parts):
             part.put(batch, out, part.count if number else 0)
 
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: Array) -> tuple[Array, Cells]:
         """Where the combinations go: a part has a cell for missing values where any row has one."""
         box = rows.reshape([part.count for part in self.parts])
         groups, cells = np.zeros(1, np.int64), []
@@ -241,12 +241,12 @@ class ConditionCoder:
         self.conjunctions = list(conjunctions)
         self.count = 1 << len(self.conjunctions)
 
-    def put(self, batch: Batch, out: np.ndarray) -> None:
+    def put(self, batch: Batch, out: Array) -> None:
         out[:] = 0
         for place, one in enumerate(self.conjunctions):
             out |= batch.inside(one).astype(np.int32) << place
 
-    def members(self) -> np.ndarray:
+    def members(self) -> Array:
         """Which cells are of which conjunction."""
         return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 

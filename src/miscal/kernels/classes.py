@@ -1,7 +1,7 @@
 """Every class against the rest in one pass over the rows: sums, draws of outcomes, the predicted label."""
 
 import numpy as np
-from cython import address, bint, cast, double, nogil
+from cython import address, bint, double, nogil
 from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     CodesOut, CodeTable, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
@@ -59,7 +59,7 @@ def draw_classes(
     reached: FloatsOut = np.empty(classes)
     with nogil:
         for draw in range(draws):
-            seeds[draw] = mixed(seed, first + cast(Word, draw))
+            seeds[draw] = mixed(seed, first + draw)
         for row in range(probability.shape[0]):
             total: double = 0.0
             for k in range(classes):
@@ -67,7 +67,7 @@ def draw_classes(
                 reached[k] = total
             # Rows sum to 1 within 1e-4: the draw is from their shares.
             for draw in range(draws):
-                level: double = uniform(seeds[draw], cast(Word, row)) * total
+                level: double = uniform(seeds[draw], row) * total
                 label: Index = 0
                 if few:
                     for k in range(classes - 1):

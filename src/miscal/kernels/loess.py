@@ -53,11 +53,8 @@ def gather(
             start += begin // cell * nodes
             stop = begin + cell
         for v in range(line.shape[0]):
-            memcpy(
-                address(near[v, at]),
-                address(line[v, start]),
-                length * sizeof(double),
-            )
+            to, of = address(near[v, at]), address(line[v, start])
+            memcpy(to, of, length * sizeof(double))
         at += length
         begin = stop
     return at
@@ -130,12 +127,9 @@ def at_points(
     near: TableOut = np.empty((line.shape[0], pitch))
     room: TableOut = np.empty((5, pitch))
     of = declare(Room)
-    of.place, of.bell, of.mass = (
-        address(room[0, 0]),
-        address(room[1, 0]),
-        address(room[2, 0]),
-    )
-    of.square, of.other = address(room[3, 0]), address(room[4, 0])
+    first = address(room[0, 0])
+    of.place, of.bell, of.mass = first, first + pitch, first + 2 * pitch
+    of.square, of.other = first + 3 * pitch, first + 4 * pitch
     with nogil:
         for i in range(points.shape[0]):
             low, high, here = window[i, 0], window[i, 2], address(solution[i, 0])

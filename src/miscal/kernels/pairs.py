@@ -175,15 +175,8 @@ def add_tiles(
                     if size <= 0:
                         continue
                     point, own = address(queries[i, 0]), own_place[i] - low
-                    distances(
-                        address(points[0, low]),
-                        points.shape[1],
-                        points.shape[0],
-                        point,
-                        size,
-                        square,
-                        distance,
-                    )
+                    near = address(points[0, low])
+                    distances(near, points.shape[1], points.shape[0], point, size, square, distance)
                     if own >= 0 and own < size:
                         distance[own] = far()
                     if reference[i] > 0.0:

@@ -77,12 +77,7 @@ def simulated_tails(
 @cfunc
 @nogil
 def _add_binomial(
-    table: FloatsOut,
-    size: Index,
-    low: Index,
-    trials: double,
-    probability: double,
-    share: double,
+    table: FloatsOut, size: Index, low: Index, trials: double, probability: double, share: double
 ) -> void:
     """Add `share` times the binomial's mass to table[i] = mass(low + i): all of its mass lies there."""
     odds = probability / max(1.0 - probability, 1e-12)

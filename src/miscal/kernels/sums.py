@@ -27,7 +27,7 @@ SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it
 @cfunc
 @nogil
 def _add_mean(words: pointer[Word], predicted: double, observed: Word) -> void:
-    q = cast(Word, grid(predicted))
+    q: Word = grid(predicted)
     total = words[0] + q
     carry: Word = total < q
     words[0] = total
@@ -48,18 +48,13 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
     with nogil:
         for i in range(near):
             fetch(address(packed[codes[i + ahead], 0]))
-            _add_mean(address(packed[codes[i], 0]), predicted[i], cast(Word, observed[i]))
+            _add_mean(address(packed[codes[i], 0]), predicted[i], observed[i])
         for i in range(near, len(codes)):
-            _add_mean(address(packed[codes[i], 0]), predicted[i], cast(Word, observed[i]))
+            _add_mean(address(packed[codes[i], 0]), predicted[i], observed[i])
 
 
 def binned_means(
-    values: Floats,
-    predicted: Floats,
-    observed: Outcomes,
-    edges: Strided,
-    uniform: bint,
-    packed: WordTableOut,
+    values: Floats, predicted: Floats, observed: Outcomes, edges: Strided, uniform: bint, packed: WordTableOut
 ) -> None:
     """As `coded_means` by bins of `values`, found while the rows are in the cache."""
     bins = len(edges) - 1
@@ -68,20 +63,14 @@ def binned_means(
     with nogil:
         while start < len(values):
             rows = min(SUB_BLOCK, len(values) - start)
+            here, found = address(values[start]), address(codes[0])
             if uniform:
-                uniform_index(
-                    address(values[start]),
-                    rows,
-                    edges[0],
-                    edges[bins],
-                    edges,
-                    address(codes[0]),
-                )
+                uniform_index(here, rows, edges[0], edges[bins], edges, found)
             else:
-                edge_index(address(values[start]), rows, edges, address(codes[0]))
+                edge_index(here, rows, edges, found)
             for i in range(rows):
                 place = address(packed[codes[i], 0])
-                _add_mean(place, predicted[start + i], cast(Word, observed[start + i]))
+                _add_mean(place, predicted[start + i], observed[start + i])
             start += rows
 
 
@@ -90,11 +79,11 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
     most: Word = PACKED_ROWS
     with nogil:
         for cell in range(packed.shape[0]):
-            result[cell, 0] += cast(Integer, packed[cell, 1] & most)
-            result[cell, 1] += cast(Integer, (packed[cell, 1] >> 24) & most)
+            result[cell, 0] += packed[cell, 1] & most
+            result[cell, 1] += (packed[cell, 1] >> 24) & most
             carries = packed[cell, 1] >> 48
-            result[cell, 2] += cast(Integer, (carries << 32) + (packed[cell, 0] >> LOW_BITS))
-            result[cell, 3] += cast(Integer, packed[cell, 0] & LOW_MASK)
+            result[cell, 2] += (carries << 32) + (packed[cell, 0] >> LOW_BITS)
+            result[cell, 3] += packed[cell, 0] & LOW_MASK
 
 
 def full_exact(
@@ -200,19 +189,19 @@ def _packed_rows(
         y: double = observed[start + i]
         m = mended[start + i]
         terms[i, 0] = 1 | (cast(Word, observed[start + i]) << UPPER)
-        terms[i, 1] = cast(Word, grid(p))
-        terms[i, 2] = cast(Word, grid(p * (1.0 - p)))
-        terms[i, 3] = cast(Word, grid((y - p) * (y - p)))
-        terms[i, 4] = cast(Word, grid(m))
-        terms[i, 5] = cast(Word, grid(m * (1.0 - m)))
-        terms[i, 6] = cast(Word, grid((y - m) * (y - m)))
+        terms[i, 1] = grid(p)
+        terms[i, 2] = grid(p * (1.0 - p))
+        terms[i, 3] = grid((y - p) * (y - p))
+        terms[i, 4] = grid(m)
+        terms[i, 5] = grid(m * (1.0 - m))
+        terms[i, 6] = grid((y - m) * (y - m))
 
 
 @cfunc
 @nogil
 def _to_limbs(cells: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> void:
     """Add a packed cell to the limbs of a tally's cell; the words of its probability begin at `word`."""
-    rows = cast(Integer, cells[cell, 0] & UPPER_MASK)
+    rows: Integer = cells[cell, 0] & UPPER_MASK
     limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
     limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
     limbs[cell, 3, 0] += cast(Integer, cells[cell, 0] >> UPPER) << (52 - LOW_BITS)
@@ -229,7 +218,7 @@ def _empty(
     cells: WordTableOut, cell: Index, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
 ) -> void:
     """Move a packed cell into its rows and the limbs of both probabilities."""
-    rows[cell] += cast(Integer, cells[cell, 0] & UPPER_MASK)
+    rows[cell] += cells[cell, 0] & UPPER_MASK
     _to_limbs(cells, cell, 1, limbs)
     if after.shape[0]:
         _to_limbs(cells, cell, 4, after)

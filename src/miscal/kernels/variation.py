@@ -12,13 +12,8 @@ import numpy as np
 from cython import address, cast, cfunc, double, nogil, void
 from cython.cimports.libc.math import floor, log
 from cython.cimports.miscal.kernels.arithmetic import (
-    LOW_BITS,
-    LOW_MASK,
-    SUB_BLOCK,
-    add_limbs,
-    grid,
-    logarithm,
-)
+    LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm,
+)  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS, CodesOut, Floats, FloatsOut,
     Index, Integer, IntegerCubeOut, IntegersOut, IntegerTable, Outcomes, Strided, Table, TableOut,
