@@ -275,4 +275,4 @@ class LargestState:
 def _residuals(rows: Array) -> Array:
     """The sizes of weighted residuals, of weight, prediction and outcome."""
     weight, predicted, observed = rows.T
-    return np.abs(weight * (observed - predicted))
+    return np.asarray(np.abs(weight * (observed - predicted)))

@@ -295,11 +295,11 @@ class _Walker:
         predicted, observed, weight = self._rows(rows)
         if not self.exact:
             residual = observed - predicted
-            return (residual * weight if weight.size else residual)[None]
+            return np.asarray(residual * weight if weight.size else residual)[None]
         grid = observed.astype(np.int64) << 52
         grid -= (predicted * 2.0**52 + 0.5).astype(np.int64)
         limbs = np.stack([grid >> 26, grid & LIMB])
-        return limbs * weight.astype(np.int64) if weight.size else limbs
+        return np.asarray(limbs * weight.astype(np.int64)) if weight.size else limbs
 
 
 def _value(limbs: Array) -> Array:
