@@ -295,17 +295,17 @@ class _Walker:
         predicted, observed, weight = self._rows(rows)
         if not self.exact:
             residual = observed - predicted
-            return np.asarray(residual * weight if weight.size else residual)[None]
+            return (residual * weight if weight.size else residual)[None]
         grid = observed.astype(np.int64) << 52
         grid -= (predicted * 2.0**52 + 0.5).astype(np.int64)
         limbs = np.stack([grid >> 26, grid & LIMB])
-        return np.asarray(limbs * weight.astype(np.int64)) if weight.size else limbs
+        return limbs * weight.astype(np.int64) if weight.size else limbs
 
 
 def _value(limbs: Array) -> Array:
     """Numbers of their limbs (2, n) int64 of 26 bits, which need not be carried; real ones (1, n) as they are."""
     if len(limbs) == 1:
-        return limbs[0]
+        return np.asarray(limbs[0])
     upper, lower = limbs
     high, low = upper + (lower >> 26), lower & LIMB
-    return high * 2.0**-26 + low * 2.0**-52
+    return np.asarray(high * 2.0**-26 + low * 2.0**-52)
