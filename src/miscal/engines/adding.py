@@ -16,6 +16,7 @@ from miscal.carriers.summary import BORDERS, weight_sums
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.engines.requests import (
     SCORE,
     TOGETHER,
@@ -26,7 +27,7 @@ from miscal.engines.requests import (
     lookups_of,
 )
 from miscal.engines.roles import Batch, Chunk, Roles, array_of
-from miscal.engines.source import Packed, check_seen
+from miscal.engines.source import Aside, Packed, check_seen
 from miscal.engines.sums import CellSums
 from miscal.pooling.cells import Levels
 from miscal.pooling.condition import Conjunction
@@ -39,8 +40,8 @@ ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 class Recalibration:
     """A map of the score: values[i] for scores in (borders[i - 1], borders[i]]."""
 
-    borders: np.ndarray
-    values: np.ndarray
+    borders: Array
+    values: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +58,8 @@ class Added:
     recalibrated: tuple[Tally | None, ...]
     rows: int
     ignored: int
-    weights: np.ndarray
-    aside: tuple[tuple[str, str], ...] = ()
+    weights: Array
+    aside: Aside = ()
 
 
 def add_up(
@@ -99,19 +100,18 @@ class AddState:
     def __post_init__(self) -> None:
         borders = None if self.recalibration is None else self.recalibration.borders
         self.lookups = lookups_of(self.requests, borders)
-        self.recalibrated: np.ndarray | None = None  # the score after it, at each place between edges
+        self.recalibrated: Array | None = None  # the score after it, at each place between edges
         if self.recalibration is not None:
-            number = self.lookups[SCORE].numbers(self.recalibration.borders)[:-1]  # no score is missing
-            self.recalibrated = self.recalibration.values[number]
+            number = self.lookups[SCORE].numbers(self.recalibration.borders)
+            self.recalibrated = self.recalibration.values[number[:-1]]  # no score is missing
         self.coders: list[Any] = []
-        self.columns_of = []  # the numbers of each request's coders
+        self.places = []  # the numbers of each request's coders
         for request in self.requests:
             first = len(self.coders)
             self.coders += coders_of(request, self.lookups)
-            self.columns_of.append(range(first, len(self.coders)))
-        self.sums = CellSums(
-            [coder.count for coder in self.coders], recalibrated=self.recalibrated is not None
-        )
+            self.places.append(range(first, len(self.coders)))
+        counts = [coder.count for coder in self.coders]
+        self.sums = CellSums(counts, recalibrated=self.recalibrated is not None)
         # Classes of each batch: at most two where the event was named.
         self.labels: set[tuple[str, ...]] = set()
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
@@ -122,9 +122,9 @@ class AddState:
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
-        rows, block = chunk.table.num_rows, max(ROOM // (4 * len(self.coders)), LEAST_ROWS)
-        for start in range(0, rows, block):
-            piece = chunk.table if rows <= block else chunk.table.slice(start, block)
+        block = max(ROOM // (4 * len(self.coders)), LEAST_ROWS)
+        for start in range(0, chunk.table.num_rows, block):
+            piece = chunk.table.slice(start, block)
             here = Chunk(piece, chunk.place, chunk.first + start, chunk.row + start)
             self.add_batch(self.roles.open(here, self.target))
 
@@ -164,14 +164,16 @@ class AddState:
         labels = {label for one in self.labels for label in one if not label.startswith("not ")}
         classes = max(map(len, self.labels), default=0)
         if len(labels) > classes:
-            shown, where = ", ".join(map(repr, sorted(labels)[:6])), f"column '{self.roles.outcome}'"
-            raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
+            shown = ", ".join(map(repr, sorted(labels)[:6]))
+            what, where = f"must have {classes} labels", f"column '{self.roles.outcome}'"
+            raise refusal(what, where=where, got=f"it has {len(labels):,}: {shown}")
 
     def arrays(self) -> Packed:
         levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]
         words = json.dumps([sorted(self.labels), levels])
         packed = {"totals": self.totals, "weights": self.weights}
-        return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}
+        packed["words"] = np.frombuffer(words.encode(), np.uint8)
+        return packed | self.sums.arrays()
 
     def _growing(self) -> list[tuple[int, LevelCoder]]:
         return [
@@ -188,12 +190,12 @@ class AddState:
         places = [np.arange(count) for count in packed["counts"].tolist()]
         for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow
-            cells = coder.met(array_of(names), np.arange(len(names)))
-            places[place] = np.append(0, np.maximum(cells[:-1], 0))
+            cells = coder.met(array_of(names), np.arange(len(names)))[:-1]
+            places[place] = np.append(0, np.maximum(cells, 0))
             self._fit(place)
         self.sums.merge(packed, places)
 
-    def aside(self) -> tuple[tuple[str, str], ...]:
+    def aside(self) -> Aside:
         """Columns with more levels than allowed."""
         found = [coder.request for _, coder in self._growing() if coder.overflow]
         return tuple((one.name, f"it has more than {one.max_levels:,} levels") for one in found)
@@ -201,7 +203,7 @@ class AddState:
     def tallies(self, *, after: bool) -> tuple[Tally | None, ...]:
         """The tally of each request."""
         read = partial(self.sums.tally, weighted=bool(self.totals[2]), after=after)
-        return tuple(self._tally(read, *asked) for asked in zip(self.requests, self.columns_of, strict=True))
+        return tuple(map(partial(self._tally, read), self.requests, self.places))
 
     def _tally(self, read: Callable[..., Tally], request: Request, own: range) -> Tally | None:
         if isinstance(request, ConditionCells):
@@ -214,7 +216,8 @@ class AddState:
         tallies = []
         for number, column in enumerate(own):
             which, inside = np.nonzero(self.coders[column].members())
-            tallies.append(read(column).take(inside).coarsen(which + TOGETHER * number, cells))
+            members = read(column).take(inside)
+            tallies.append(members.coarsen(which + TOGETHER * number, cells))
         return sum(tallies[1:], tallies[0])
 
 
@@ -226,10 +229,10 @@ def in_units(source: Any, roles: Roles) -> Roles:
     return replace(roles, units=Units.of(float(least), float(most)))
 
 
-def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> np.ndarray:
+def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> Array:
     """Weight, prediction and outcome of the row with the largest residual of each conjunction, (conjunctions, 3)."""
-    found: np.ndarray = source.run(partial(LargestState, roles, tuple(conjunctions))).rows
-    return found
+    state: LargestState = source.run(partial(LargestState, roles, tuple(conjunctions)))
+    return state.rows
 
 
 @dataclass(eq=False)
@@ -242,7 +245,8 @@ class LargestState:
     def __post_init__(self) -> None:
         self.ends = np.zeros(2)
         self.rows = np.zeros((len(self.conjunctions), 3))
-        self.columns = list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
+        asked = ConditionCells(self.conjunctions).columns
+        self.columns = list(dict.fromkeys([*self.roles.added, *asked]))
 
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)
@@ -255,19 +259,20 @@ class LargestState:
             inside = rows[batch.inside(one)]
             if inside.size:
                 largest[place] = inside[np.argmax(_residuals(inside))]
-        ends = np.array([values.min(initial=0.0), values.max(initial=0.0)])
-        self.merge({"ends": ends, "rows": largest})
+        ends = values.min(initial=0.0), values.max(initial=0.0)
+        self.merge({"ends": np.array(ends), "rows": largest})
 
     def arrays(self) -> Packed:
         return {"ends": self.ends, "rows": self.rows}
 
     def merge(self, packed: Packed) -> None:
-        least, most = packed["ends"]
-        self.ends = np.array([min(self.ends[0], least), max(self.ends[1], most)])
+        ends = np.append(self.ends, packed["ends"])
+        self.ends = np.array([ends.min(), ends.max()])
         larger = _residuals(packed["rows"]) > _residuals(self.rows)
         self.rows[larger] = packed["rows"][larger]
 
 
-def _residuals(rows: np.ndarray) -> np.ndarray:
+def _residuals(rows: Array) -> Array:
     """The sizes of weighted residuals, of weight, prediction and outcome."""
-    return np.asarray(np.abs(rows[:, 0] * (rows[:, 2] - rows[:, 1])))
+    weight, predicted, observed = rows.T
+    return np.asarray(np.abs(weight * (observed - predicted)))

@@ -20,12 +20,12 @@ from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.libraries import pa
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import arrow_of, numpy_of
+from miscal.data.vectors import Array, arrow_of, numpy_of
 from miscal.engines.adding import AddState, in_units
 from miscal.engines.memory import tally
 from miscal.engines.requests import SCORE, RangeCells
 from miscal.engines.roles import Chunk, Roles
-from miscal.engines.source import LONG, Packed, check_seen, joined, plain_text
+from miscal.engines.source import LONG, Aside, Packed, check_seen, joined, plain_text
 from miscal.kernels.simulate import hashed_below
 from miscal.pairs import pair
 from miscal.pooling.cells import BinPooling, Ranges
@@ -50,15 +50,16 @@ def rows_that_fit(
     """How many rows of columns of these kinds, and texts of these sizes, an audit can hold below a ceiling."""
     ceiling, row = memory_bytes(memory), ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
     text = sum(size for name, size in texts.items() if name in kinds and size <= LONG)
-    return max(
-        int((ceiling - WORK) // (row + text)), min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0))))
-    )
+    least = min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0))))
+    return max(int((ceiling - WORK) // (row + text)), least)
 
 
 def levels_that_fit(memory: Any, predictions: Predictions, level: int = LEVEL) -> int:
     """How many levels a column may have below a ceiling of memory; columns of many share it."""
-    many = sum(len(column.levels) > MANY_LEVELS for column in predictions.columns.values() if column.nominal)
-    return max(int((memory_bytes(memory) - LEVELS) // (level * max(many, 1))), MANY_LEVELS)
+    nominal = [column for column in predictions.columns.values() if column.nominal]
+    many = sum(len(column.levels) > MANY_LEVELS for column in nominal)
+    room = memory_bytes(memory) - LEVELS
+    return max(int(room // (level * max(many, 1))), MANY_LEVELS)
 
 
 def half_of_memory() -> int:
@@ -85,7 +86,7 @@ class Gathered:
     rows: int
     ignored: int
     complete: bool
-    aside: tuple[tuple[str, str], ...] = ()
+    aside: Aside = ()
     scores: Tally | None = None
     roles: Roles | None = None
 
@@ -110,25 +111,24 @@ def gather(
 
     A sample has no clusters and no ids.
     """
-    kept = (
-        [n for n in source.kinds if n not in {*roles.names, *source.unfit}] if columns is None else [*columns]
-    )
+    left_out = {*roles.names, *source.unfit}
+    kept = [name for name in source.kinds if name not in left_out] if columns is None else [*columns]
     aside = (*source.aside, *source.unfit.items())
-    source.check(list(dict.fromkeys([*roles.names, *kept])))
-    for name in [*roles.names, *kept]:
+    read = list(dict.fromkeys([*roles.names, *kept]))
+    source.check(read)
+    for name in read:
         if source.texts.get(name, 0.0) > LONG:
             where, got = f"column '{name}' of {source.words}", f"they have {source.texts[name]:,.0f}"
             raise refusal(
                 f"must hold texts of at most {LONG} bytes on average", where=where, got=got, hint=SHORTER
             )
     if limit is None or (source.rows is not None and source.rows <= limit):
-        found = _all(source, roles, kept, aside)
+        found = _all(source, roles, kept, read, aside)
         if not scores:
             return found
         compared = pair(found.predictions, target)
-        return replace(
-            found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score")))
-        )
+        pooling = BinPooling(compared.predicted, Ranges(GRID, name="score"))
+        return replace(found, scores=tally(compared, pooling))
     roles = in_units(source, roles)
     state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()
@@ -142,8 +142,8 @@ def gather(
     return Gathered(made, state.rows, int(state.added.totals[1]), complete, aside, grid, roles)
 
 
-def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:
-    table = source.loaded(list(dict.fromkeys([*roles.names, *kept])))
+def _all(source: Any, roles: Roles, kept: list[str], read: list[str], aside: Aside) -> Gathered:
+    table = source.loaded(read)
     several = source.parts > 1
     try:
         made = roles.read(table, kept)
@@ -154,7 +154,8 @@ def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str
         if several:  # a batch that is refused by itself names the place
             source.run(partial(SampleState, roles, tuple(kept), 1, source.rows))
         raise
-    check_seen(source, rows := source.rows if source.rows is not None else int(table.num_rows))
+    rows = table.num_rows if source.rows is None else source.rows
+    check_seen(source, rows)
     return Gathered(made, rows, made.ignored, True, aside)
 
 
@@ -190,10 +191,11 @@ class SampleState:
         self.added.add_batch(batch)
         rows = self._among(np.arange(chunk.row, chunk.row + table.num_rows))
         taken = table.select(self.columns)
-        taken = plain_text(taken if rows.size == table.num_rows else taken.take(arrow_of(rows)))
-        self._take(taken.append_column(NUMBER, arrow_of(rows + chunk.row)))
+        if rows.size < table.num_rows:
+            taken = taken.take(arrow_of(rows))
+        self._take(plain_text(taken).append_column(NUMBER, arrow_of(rows + chunk.row)))
 
-    def _among(self, numbers: np.ndarray) -> np.ndarray:
+    def _among(self, numbers: Array) -> Array:
         """Which rows of these numbers are in the sample, by a hash of the number."""
         found, rows = np.empty(numbers.size + 1, np.int64), self.total or self.rows
         limit = 2**64 - 1 if rows <= self.limit else self.limit * 2**64 // rows
@@ -236,6 +238,6 @@ class SampleState:
             self._take(pa.ipc.open_stream(pa.py_buffer(packed["table"])).read_all())
 
 
-def _numbers(table: Any) -> np.ndarray:
+def _numbers(table: Any) -> Array:
     """The numbers that the rows of a sample have in the table."""
     return numpy_of(table[NUMBER].combine_chunks())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miscal.carriers.tally import MEAN_COLUMNS, Tally
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
 from miscal.kernels.order import add_exact, add_real, spread, strips
 from miscal.kernels.sorting import BucketMap, distinct_up_to, rows_at, rows_in
@@ -31,7 +31,8 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     def work(start: int, stop: int) -> Tally:
         sums = CellSums([cells.count], recalibrated=False)
         codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
-        sums.add(codes[None], pair if stop - start == rows else pair.take(slice(start, stop)))
+        own = pair if stop - start == rows else pair.take(slice(start, stop))
+        sums.add(codes[None], own)
         return sums.tally(0, weighted=pair.weight is not None)
 
     total, *others = over_blocks(rows, work, _block(cells.count))
@@ -45,32 +46,35 @@ def _block(cells: int) -> int:
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
     if not (pair.plain and pair.binary):
-        return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
+        if pair.whole or pair.weight is None:
+            return tally(pair, pooling)
+        return _weighted_means(pair, pooling)
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
     arrays = pooling.values, pair.predicted, pair.observed
 
-    def add(start: int, stop: int, packed: np.ndarray) -> None:
-        binned_means(*(values[start:stop] for values in arrays), pooling.cells.edges, pooling.even, packed)
+    def add(start: int, stop: int, packed: Array) -> None:
+        own = (values[start:stop] for values in arrays)
+        binned_means(*own, pooling.cells.edges, pooling.even, packed)
 
     return mean_tally_of(_packed_sums(pair.rows, add, cells.count), cells)
 
 
-def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
+def coded_sums(pair: Pair, codes: Callable[[int, int], Array], cells: int) -> Array:
     """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
 
-    def add(start: int, stop: int, packed: np.ndarray) -> None:
+    def add(start: int, stop: int, packed: Array) -> None:
         cells_here = np.ascontiguousarray(codes(start, stop))
         coded_means(cells_here, pair.predicted[start:stop], pair.observed[start:stop], packed)
 
     return _packed_sums(pair.rows, add, cells)
 
 
-def _packed_sums(rows: int, add: Callable[[int, int, np.ndarray], None], cells: int) -> np.ndarray:
+def _packed_sums(rows: int, add: Callable[[int, int, Array], None], cells: int) -> Array:
     """The same of blocks of rows that `add` packs."""
 
-    def work(start: int, stop: int) -> np.ndarray:
+    def work(start: int, stop: int) -> Array:
         packed = np.zeros((cells, 2), np.uint64)
         add(start, stop, packed)
         return packed
@@ -88,28 +92,28 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
     assert pair.weight is not None
     arrays = (pair.predicted, pair.observed, pair.weight, NO_COUNT if pair.count is None else pair.count)
 
-    def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    def work(start: int, stop: int) -> tuple[Array, Array]:
         rows, result = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS)))
-        means_real(pooling.codes(start, stop), *(values[start:stop] for values in arrays), rows, result)
+        own = [values[start:stop] for values in arrays]
+        means_real(pooling.codes(start, stop), *own, rows, result)
         return rows, result
 
     parts = zip(*over_blocks(pair.rows, work, _block(cells)), strict=True)
     counts, sums = (sum(others, first) for first, *others in parts)
-    return Tally(
-        cells=pooling.cells, counts=counts, limbs=None, sums=sums, columns=MEAN_COLUMNS, weighted=True
-    )
+    return Tally(pooling.cells, counts, None, sums, MEAN_COLUMNS, weighted=True)
 
 
-def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
+def mean_tally_of(sums: Array, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
+    high, low = sums[:, 2], sums[:, 3]
     np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
-    np.add(sums[:, 2], sums[:, 3] >> 32, out=limbs[:, 1, 0])
-    np.bitwise_and(sums[:, 3], 0xFFFFFFFF, out=limbs[:, 1, 1])
-    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
+    np.add(high, low >> 32, out=limbs[:, 1, 0])
+    np.bitwise_and(low, 0xFFFFFFFF, out=limbs[:, 1, 1])
+    return Tally(cells, sums[:, 0].copy(), limbs, None, MEAN_COLUMNS)
 
 
-def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
+def quantile_tally(pair: Pair, values: Array, bins: int) -> Tally:
     """Weight, predicted and observed per equal-support bin of `values`; every row counts once, outcomes are 0 or 1.
 
     Rows are added into thousands of narrow strips of the value. The edges lie in a few of them; only the rows of those
@@ -118,7 +122,7 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
     low, scale = _layout(values)
     codes = np.empty(values.size, np.int16)
 
-    def strip_codes(start: int, stop: int) -> np.ndarray:
+    def strip_codes(start: int, stop: int) -> Array:
         strips(values[start:stop], low, scale, STRIPS - 1.0, codes[start:stop])
         return codes[start:stop]
 
@@ -129,7 +133,8 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
     edges = np.unique(interpolated(found, shares, values.size))
     edges = edges if edges.size > 1 else np.repeat(edges, 2)
     again = bin_index(values[rows], edges)
-    total = coded_sums(pair.take(rows), lambda start, stop: again[start:stop], edges.size - 1)
+    looked_at = pair.take(rows)
+    total = coded_sums(looked_at, lambda start, stop: again[start:stop], edges.size - 1)
     sums[codes[rows]] = 0
     others = np.flatnonzero(sums[:, 0])
     # The last row at or below an edge lies in a strip that was looked at, so any other strip lies between two edges.
@@ -138,11 +143,11 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int) -> Tally:
     return mean_tally_of(total, Ranges(edges))
 
 
-def _layout(values: np.ndarray) -> tuple[float, float]:
+def _layout(values: Array) -> tuple[float, float]:
     """Where the strips start, and how many there are a unit."""
     sample = np.sort(values[:: max(1, values.size // SAMPLE)])
     edge = sample.size // 256  # a few far outliers must not make all strips wide
-    low, high = float(sample[edge]), float(sample[-1 - edge])
+    low, high = sample[[edge, -1 - edge]].tolist()
     if not high > low:
         low, high = float(values.min()), float(values.max())
     return low, (STRIPS - 1) / (high - low) if high > low else 1.0
@@ -188,7 +193,7 @@ class Walk:
         return math.sqrt(self.variance) / self.weight
 
 
-def walk_of(sums: np.ndarray, keys: np.ndarray, whole: Tally, distinct: int, first: float) -> Walk:
+def walk_of(sums: Array, keys: Array, whole: Tally, distinct: int, first: float) -> Walk:
     """The summary of partial sums and the keys they are reached at.
 
     sums : those that may be the highest or the lowest, apart from the start
@@ -210,7 +215,7 @@ def walk_of(sums: np.ndarray, keys: np.ndarray, whole: Tally, distinct: int, fir
     )
 
 
-def walk(pair: Pair, key: np.ndarray | None = None) -> Walk:
+def walk(pair: Pair, key: Array | None = None) -> Walk:
     """Highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given), and where."""
     walker = _Walker(pair, key)
     whole = tally(pair, LevelPooling(np.zeros(pair.rows, np.int32), Numbered(1)))
@@ -218,17 +223,18 @@ def walk(pair: Pair, key: np.ndarray | None = None) -> Walk:
     return walk_of(*walker.extremes(), whole, distinct, walker.map.low)
 
 
-def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
+def walk_range(pair: Pair, key: Array | None = None) -> float:
     """Highest minus lowest partial sum over the total weight, and nothing else."""
     sums, _ = _Walker(pair, key).extremes()
-    weight = float(pair.rows if pair.first is None else pair.first.sum())
-    return float((sums.max(initial=0.0) - sums.min(initial=0.0)) / weight)
+    weight = pair.rows if pair.first is None else pair.first.sum()
+    span = sums.max(initial=0.0) - sums.min(initial=0.0)
+    return float(span / weight)
 
 
 class _Walker:
     """One walk: rows in narrow buckets of the key, and a look inside those that may hold an extreme."""
 
-    def __init__(self, pair: Pair, key: np.ndarray | None) -> None:
+    def __init__(self, pair: Pair, key: Array | None) -> None:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
@@ -240,28 +246,30 @@ class _Walker:
         self.map = BucketMap(self.key, buckets)
         self.codes = locked(self.map.codes(self.key))
 
-    def extremes(self) -> tuple[np.ndarray, np.ndarray]:
+    def extremes(self) -> tuple[Array, Array]:
         """Partial sums with the highest and the lowest among them, and the keys they are reached at."""
-        limbs = self._buckets().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
-        falls, rises = _value(limbs[0]), _value(limbs[1])
-        partial = np.zeros((limbs.shape[1], self.map.count + 1), limbs.dtype)  # at the borders
-        np.cumsum(limbs[1] - limbs[0], axis=1, out=partial[:, 1:])
+        down, up = self._buckets().T.reshape(2, -1, self.map.count)  # of two limbs each where exact
+        falls, rises = _value(down), _value(up)
+        partial = np.zeros((len(up), self.map.count + 1), up.dtype)  # at the borders
+        np.cumsum(up - down, axis=1, out=partial[:, 1:])
         borders = _value(partial)
-        highest, lowest, start = float(borders.max()), float(borders.min()), borders[:-1]
-        slack = 1e-12 * max(1.0, abs(highest), abs(lowest))
+        start, ends = borders[:-1], borders[1:]
+        highest, lowest = borders.max(), borders.min()
+        slack = 1e-12 * max(1.0, highest, -lowest)
         wanted = (start + rises > highest - slack) | (start - falls < lowest + slack)
         wanted &= rises + falls > 0
-        lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
+        lows = np.full(self.map.count, np.inf)
+        highs = -lows
         spread(self.codes, self.key, wanted, lows, highs)
         # A bucket of one key, one that only rises or one that only falls has its extremes at its borders.
         inside = wanted & (lows < highs) & (rises > 0) & (falls > 0)
         sums, keys = self._inside(rows_in(self.codes, inside), partial)
-        return np.append(borders[1:][wanted], sums), np.append(highs[wanted], keys)
+        return np.append(ends[wanted], sums), np.append(highs[wanted], keys)
 
-    def _buckets(self) -> np.ndarray:
+    def _buckets(self) -> Array:
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
 
-        def work(start: int, stop: int) -> np.ndarray:
+        def work(start: int, stop: int) -> Array:
             result = np.zeros((self.map.count, width), kind)
             kernel(self.codes[start:stop], *self._rows(slice(start, stop)), result)
             return result
@@ -269,34 +277,37 @@ class _Walker:
         first, *others = over_blocks(self.key.size, work, BLOCK)
         return sum(others, first)
 
-    def _rows(self, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _rows(self, rows: slice | Array) -> tuple[Array, Array, Array]:
         weight = self.weight[rows] if self.weight.size else self.weight
         return self.pair.predicted[rows], self.pair.observed[rows], weight
 
-    def _inside(self, rows: np.ndarray, partial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _inside(self, rows: Array, partial: Array) -> tuple[Array, Array]:
         """Partial sums after each key of some buckets, walked through from the border of each."""
         rows = rows[np.argsort(self.key[rows], kind="stable")]
         key, codes, steps = self.key[rows], self.codes[rows], self._steps(rows)
-        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: rows.size])
+        buckets, starts, sizes = np.unique(codes, return_index=True, return_counts=True)
         total = np.cumsum(steps, axis=1)
-        before = partial[:, codes[starts]] - (total - steps)[:, starts]
-        sizes = np.diff(np.append(starts, rows.size))
+        before = partial[:, buckets] - (total - steps)[:, starts]
         sums = _value(total + np.repeat(before, sizes, axis=1))
         ends = np.append(key[1:] != key[:-1], True)[: rows.size]  # within a block of ties there is no order
         return sums[ends], key[ends]
 
-    def _steps(self, rows: np.ndarray) -> np.ndarray:
+    def _steps(self, rows: Array) -> Array:
         """Weight times residual of some rows: (2, rows) limbs of 26 bits where exact, else (1, rows)."""
         predicted, observed, weight = self._rows(rows)
         if not self.exact:
-            return np.asarray(((observed - predicted) * (weight if weight.size else 1.0))[None])
-        grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
-        return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
+            residual = observed - predicted
+            return (residual * weight if weight.size else residual)[None]
+        grid = observed.astype(np.int64) << 52
+        grid -= (predicted * 2.0**52 + 0.5).astype(np.int64)
+        limbs = np.stack([grid >> 26, grid & LIMB])
+        return limbs * weight.astype(np.int64) if weight.size else limbs
 
 
-def _value(limbs: np.ndarray) -> np.ndarray:
+def _value(limbs: Array) -> Array:
     """Numbers of their limbs (2, n) int64 of 26 bits, which need not be carried; real ones (1, n) as they are."""
     if len(limbs) == 1:
         return np.asarray(limbs[0])
-    high, low = limbs[0] + (limbs[1] >> 26), limbs[1] & LIMB
+    upper, lower = limbs
+    high, low = upper + (lower >> 26), lower & LIMB
     return np.asarray(high * 2.0**-26 + low * 2.0**-52)

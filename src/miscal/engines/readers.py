@@ -66,23 +66,22 @@ class FileSource(Source):
             raise refusal("must be of one format", where=f"the files of '{source}'", got=got)
         for file in self.files:
             unique(file.names, file.where)
-        if self.files[0].csv is not None:
-            shared = joined_types([file.csv for file in self.files if file.csv is not None])
+        csv = [file.csv for file in self.files if file.csv is not None]
+        if csv:
+            shared = joined_types(csv)
             for file in self.files:
                 file.types = shared
         self._parts = [(file, group) for file in self.files for group in range(len(file.parts))]
         self.sizes = [rows for file in self.files for rows in file.parts]
-        self.aside = [
-            (name, ABSENT) for name in self.names if any(name not in file.names for file in self.files)
-        ]
+        self.common = [name for name in self.names if all(name in file.names for file in self.files)]
+        self.aside = [(name, ABSENT) for name in self.names if name not in self.common]
 
     @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for file in self.files for name in file.names))
 
     def _stored(self) -> dict[str, str]:
-        common = [name for name in self.names if all(name in file.names for file in self.files)]
-        kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in common}
+        kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in self.common}
         return {
             name: "numeric" if set(each) == {"integer", "numeric"} else each[0]
             for name, each in kinds.items()
@@ -99,10 +98,8 @@ class FileSource(Source):
             for name in columns:
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
-                    where, what = (
-                        f"column '{name}' of {file.where}",
-                        f"must hold {known} values, as in '{first.path}'",
-                    )
+                    where = f"column '{name}' of {file.where}"
+                    what = f"must hold {known} values, as in '{first.path}'"
                     raise refusal(what, where=where, got=f"it is {found}")
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
@@ -165,27 +162,30 @@ def _polars(frame: Any) -> LazySource:
         pieces = frame.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True)
         return (piece.to_arrow() for piece in pieces)
 
-    return LazySource("the polars frame", frame.head(0).collect().to_arrow().schema, [part])
+    empty = frame.head(0).collect()
+    return LazySource("the polars frame", empty.to_arrow().schema, [part])
 
 
 def _duckdb(relation: Any) -> LazySource:
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        chosen = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in columns))
+        quoted = (name.replace('"', '""') for name in columns)
+        chosen = relation.project(", ".join(f'"{name}"' for name in quoted))
         reader = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
         return iter(reader(batch_rows))
 
     empty = relation.limit(0)
-    return LazySource(
-        "the DuckDB relation", (getattr(empty, "to_arrow_table", None) or empty.arrow)().schema, [part]
-    )
+    table = getattr(empty, "to_arrow_table", None) or empty.arrow
+    return LazySource("the DuckDB relation", table().schema, [part])
 
 
 def _dask(frame: Any) -> LazySource:
     def part(place: int, columns: list[str], _: int) -> Iterator[Any]:
-        yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)
+        yield arrow(frame[columns].partitions[place].compute())
 
-    schema = pa.Table.from_pandas(frame.head(1000, npartitions=1), preserve_index=False).schema
-    return LazySource("the Dask frame", schema, [partial(part, place) for place in range(frame.npartitions)])
+    arrow = partial(pa.Table.from_pandas, preserve_index=False)
+    schema = arrow(frame.head(1000, npartitions=1)).schema
+    parts = [partial(part, place) for place in range(frame.npartitions)]
+    return LazySource("the Dask frame", schema, parts)
 
 
 def _dataset(dataset: Any) -> LazySource:

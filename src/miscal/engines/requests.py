@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, numpy_of, texts_of
+from miscal.data.vectors import Array, arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch, places_of
 from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
@@ -28,14 +28,14 @@ class RangeCells:
     """Right-closed ranges between increasing edges of a number, a date or the score; missing values have the last."""
 
     name: str
-    edges: np.ndarray
+    edges: Array
 
     @property
     def columns(self) -> tuple[str, ...]:
         return () if self.name == SCORE else (self.name,)
 
     @property
-    def inner(self) -> np.ndarray:
+    def inner(self) -> Array:
         """The edges that tell its cells apart."""
         return np.asarray(self.edges, np.float64)[1:-1]
 
@@ -98,9 +98,9 @@ class Lookup:
         return np.concatenate([[0], ends, [inner.size + 1]]).astype(np.int32)
 
 
-def lookups_of(requests: Sequence[Request], borders: np.ndarray | None) -> dict[str, Lookup]:
+def lookups_of(requests: Sequence[Request], borders: Array | None) -> dict[str, Lookup]:
     """The edges of each column that requests have ranges of, and those of the score that `borders` adds."""
-    edges: dict[str, list[np.ndarray]] = {} if borders is None else {SCORE: [borders]}
+    edges: dict[str, list[Array]] = {} if borders is None else {SCORE: [borders]}
     for request in requests:
         for part in request.parts if isinstance(request, CrossedCells) else (request,):
             if isinstance(part, RangeCells):
@@ -140,24 +140,24 @@ class LevelCoder:
         self.request, self.given, self.overflow = request, request.levels is not None, False
         self.names: Any = texts_of(request.levels or ())  # an Arrow array, levels in order of appearance
         # Levels of a batch, all of them known, and their cells.
-        self._last: tuple[Any, np.ndarray] | None = None
+        self._last: tuple[Any, Array] | None = None
 
     @property
     def count(self) -> int:
         return 1 + len(self.names) + self.given
 
-    def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
+    def put(self, batch: Batch, out: Array, times: int = 0) -> None:
         codes, names, occurring = batch.levels(self.request.name)
         if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
             cells = self.met(names, occurring)
-            unknown = cells == OUT
-            table = np.where(unknown, self.count - 1 if self.given else 0, cells).astype(np.int32)
+            unknown, others = cells == OUT, self.count - 1 if self.given else 0
+            table = np.where(unknown, others, cells).astype(np.int32)
             self._last = (names, table) if self.given or not unknown.any() else None
         else:
             table = self._last[1]
         read_off(codes, table, times, out)
 
-    def met(self, names: Any, occurring: np.ndarray) -> np.ndarray:
+    def met(self, names: Any, occurring: Array) -> Array:
         """The cell of each name and of missing values, OUT where it is not known; those that occur are added.
 
         More of them than are allowed end it.
@@ -176,13 +176,15 @@ class LevelCoder:
         self.names = self.names if self.overflow else every
         return self._find(names)
 
-    def _find(self, names: Any) -> np.ndarray:
+    def _find(self, names: Any) -> Array:
         return places_of(*_alike(names, self.names)) + 1
 
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: Array) -> tuple[Array, Cells]:
         missing, groups = bool(rows[0]), np.full(rows.size, OUT)
-        order = np.arange(len(self.names)) if self.given else numpy_of(pc.array_sort_indices(self.names))
-        groups[order.astype(np.int64) + 1] = np.arange(order.size)
+        order = np.arange(len(self.names))
+        if not self.given:
+            order = numpy_of(pc.array_sort_indices(self.names)).astype(np.int64)
+        groups[order + 1] = np.arange(order.size)
         if missing:
             groups[0] = order.size
         levels = self.names.take(arrow_of(order)).to_pylist()
@@ -191,16 +193,17 @@ class LevelCoder:
 
 def _alike(one: Any, two: Any) -> list[Any]:
     """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
-    both = [one, two]
+    both, types = [one, two], [one.type, two.type]
     if one.type == two.type:
         return both
-    if any(pa.types.is_string(each.type) for each in both):
-        return [
-            each if pa.types.is_string(each.type) else texts_of([*map(str, each.to_pylist())])
-            for each in both
-        ]
-    real = any(pa.types.is_floating(each.type) for each in both)
+    if any(map(pa.types.is_string, types)):
+        return [_as_text(each) for each in both]
+    real = any(map(pa.types.is_floating, types))
     return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
+
+
+def _as_text(levels: Any) -> Any:
+    return levels if pa.types.is_string(levels.type) else texts_of([*map(str, levels.to_pylist())])
 
 
 class CrossedCoder:
@@ -212,18 +215,19 @@ class CrossedCoder:
         self.parts = list(parts)
         self.count = int(np.prod([part.count for part in parts]))
 
-    def put(self, batch: Batch, out: np.ndarray) -> None:
+    def put(self, batch: Batch, out: Array) -> None:
         for number, part in enumerate(self.parts):
             part.put(batch, out, part.count if number else 0)
 
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: Array) -> tuple[Array, Cells]:
         """Where the combinations go: a part has a cell for missing values where any row has one."""
         box = rows.reshape([part.count for part in self.parts])
         groups, cells = np.zeros(1, np.int64), []
         for axis, part in enumerate(self.parts):
             own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
-            both = groups[:, None] * made.count + own[None, :]
-            groups = np.where((groups[:, None] < 0) | (own[None, :] < 0), OUT, both).reshape(-1)
+            groups = groups[:, None]
+            out = (groups < 0) | (own < 0)
+            groups = np.where(out, OUT, groups * made.count + own).reshape(-1)
             cells.append(made)
         return groups, Product(tuple(cells))
 
@@ -237,12 +241,12 @@ class ConditionCoder:
         self.conjunctions = list(conjunctions)
         self.count = 1 << len(self.conjunctions)
 
-    def put(self, batch: Batch, out: np.ndarray) -> None:
+    def put(self, batch: Batch, out: Array) -> None:
         out[:] = 0
         for place, one in enumerate(self.conjunctions):
             out |= batch.inside(one).astype(np.int32) << place
 
-    def members(self) -> np.ndarray:
+    def members(self) -> Array:
         """Which cells are of which conjunction."""
         return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 

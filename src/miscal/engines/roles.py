@@ -11,7 +11,7 @@ from miscal.data import sources
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import arrow_of, locked, numpy_of, settled, texts_of
+from miscal.data.vectors import Array, arrow_of, locked, numpy_of, settled, texts_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.condition import Condition, Conjunction, number_text
 
@@ -75,8 +75,8 @@ class Batch:
     chunk: Chunk
     classes: tuple[Any, ...]
     ignored: int = 0
-    notes: dict[Any, np.ndarray] = field(default_factory=dict)
-    encoded: dict[str, tuple[np.ndarray, Any, np.ndarray]] = field(default_factory=dict)
+    notes: dict[Any, Array] = field(default_factory=dict)
+    encoded: dict[str, tuple[Array, Any, Array]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -89,7 +89,7 @@ class Batch:
         except MiscalError as error:
             raise type(error)(located(str(error), self.chunk)) from error
 
-    def numbers(self, name: str) -> np.ndarray:
+    def numbers(self, name: str) -> Array:
         """A numeric or date column as float64, NaN where missing."""
         made = self.column(name)
         if made.nominal:
@@ -99,7 +99,7 @@ class Batch:
             )
         return made.values
 
-    def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+    def levels(self, name: str) -> tuple[Array, Any, Array]:
         """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers in any order.
 
         The third are codes of the levels that occur, also in rows that are left out.
@@ -117,7 +117,7 @@ class Batch:
         held = kind.value_type if pa.types.is_dictionary(kind) else kind
         return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
 
-    def _texts(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+    def _texts(self, name: str) -> tuple[Array, Any, Array]:
         """The dictionary as it stands: to sort it in every batch takes longer than to read the rows."""
         vector = settled(self.chunk.table[name], f"column '{name}'")
         if not pa.types.is_dictionary(vector.type):
@@ -128,7 +128,7 @@ class Batch:
             return every, names, every
         return locked(every[self.columns[ROW].values.astype(np.int64)]), names, every
 
-    def _holds(self, one: Condition) -> np.ndarray:
+    def _holds(self, one: Condition) -> Array:
         if not self._is_text(one.column):
             return one.rows({one.column: self.column(one.column)})
         codes, names, _ = self.levels(one.column)
@@ -139,7 +139,7 @@ class Batch:
         belongs = np.append(one.slots([*some, "\0 any other level"]), one.missing)
         return np.asarray(belongs[places_of(names, texts_of(some))][codes])
 
-    def inside(self, conjunction: Conjunction) -> np.ndarray:
+    def inside(self, conjunction: Conjunction) -> Array:
         """Which rows satisfy all conditions; what many conjunctions share is found once, while there is room for it."""
         inside = np.ones(self.rows, bool)
         for one in conjunction.conditions:
@@ -160,7 +160,7 @@ def array_of(levels: Sequence[Any]) -> Any:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [None, pa.py_buffer(values)])
 
 
-def places_of(names: Any, known: Any) -> np.ndarray:
+def places_of(names: Any, known: Any) -> Array:
     """The place of each name among those known, -2 where it is not there; -1 of a null, and once more at the end."""
     places = numpy_of(pc.index_in(names, value_set=known), -2)
     missing = numpy_of(names.is_null().cast(pa.int8()))

@@ -11,11 +11,10 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from itertools import takewhile
+from functools import partial
+from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import Any, Protocol, Self
-
-import numpy as np
 
 from miscal.data.checks import memory_bytes
 from miscal.data.columns import arrow_vector
@@ -23,7 +22,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.files import TypesChanged, kind_of
 from miscal.data.libraries import pa, pc
 from miscal.data.texts import form_of, parsed
-from miscal.data.vectors import frame_of
+from miscal.data.vectors import Array, frame_of
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count
 
@@ -35,7 +34,8 @@ LONG = 500  # bytes of a text on average: longer ones name no level
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 MANY_ROWS = 100_000  # whose memory is worth giving back
 PAGE = mmap.PAGESIZE
-Packed = dict[str, np.ndarray]
+Packed = dict[str, Array]
+Aside = tuple[tuple[str, str], ...]  # columns that could not be used, with the reason
 Progress = Callable[[str, int, int], None]
 
 
@@ -114,7 +114,9 @@ class Source:
     def limited(self, memory: int | None, progress: Progress | None) -> Self:
         """Share the processors out, and a ceiling of memory."""
         self.memory, self.progress = memory, progress
-        allowed = thread_count() if memory is None else min(thread_count(), max(1, memory // (256 << 20)))
+        allowed = thread_count()
+        if memory is not None:
+            allowed = min(allowed, max(1, memory // (256 << 20)))
         self.threads = max(1, min(allowed, max(self.parts, 1)))
         self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
         self.batch_rows = BATCH_ROWS
@@ -189,7 +191,8 @@ class Source:
 
     def whole(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes; its text is not yet what it stands for."""
-        return joined([each for part in range(self.parts) for each in self.tables(part, columns, BATCH_ROWS)])
+        parts = (self.tables(part, columns, BATCH_ROWS) for part in range(self.parts))
+        return joined(list(chain.from_iterable(parts)))
 
     def loaded(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes."""
@@ -198,14 +201,14 @@ class Source:
             return table
 
         frame = frame_of(table, self.words, list(columns))
-        return self._as_meant(pa.table({name: arrow_vector(frame[name], "the column") for name in columns}))
+        vectors = {name: arrow_vector(frame[name], "the column") for name in columns}
+        return self._as_meant(pa.table(vectors))
 
     def _as_meant(self, table: Any) -> Any:
         for place, name in enumerate(table.column_names):
             if name in self.forms:
-                table = table.set_column(
-                    place, name, parsed(table[name], self.forms[name], f"column '{name}'")
-                )
+                values = parsed(table[name], self.forms[name], f"column '{name}'")
+                table = table.set_column(place, name, values)
         return table
 
     def head(self, names: Sequence[str]) -> Any:
@@ -239,13 +242,11 @@ class Source:
 
     def _read(self, part: int, columns: Sequence[str], row: int) -> Generator[Chunk, None, int]:
         """The batches of a part whose first row has a number in the table; in the end, how many rows they have."""
-        first, place = 0, self.place(part)
+        first, place, most = 0, self.place(part), self.batch_rows
         long = sum(size for name, size in self.texts.items() if size > LONG and name in columns)
-        few = (
-            self.batch_rows
-            if self.memory is None or not long
-            else self.memory // int(16 * self.threads * long)
-        )
+        if self.memory is not None and long:
+            few = self.memory // int(16 * self.threads * long)
+            most = min(most, max(few, 16))
 
         def chunk(table: Any) -> Chunk:
             nonlocal first
@@ -254,7 +255,7 @@ class Source:
             return Chunk(self._as_meant(table), place, start, row + start)
 
         # Mapped, for a loop would hold each table until the next is decoded, which then takes other memory.
-        chunks = map(chunk, self.tables(part, columns, min(self.batch_rows, max(few, 16))))
+        chunks = map(chunk, self.tables(part, columns, most))
         yield from filter(lambda one: one.table.num_rows, chunks)
         return first
 
@@ -264,19 +265,15 @@ class Source:
         try:
             while True:
                 with contextlib.suppress(TypesChanged):
-                    return (
-                        self._alone(start())
-                        if self.threads == 1 or self.rows is None
-                        else self._together(start)
-                    )
+                    alone = self.threads == 1 or self.rows is None
+                    return self._alone(start()) if alone else self._together(start)
         finally:
             self._release(4 * self.keep // 7)  # what comes after a pass needs other memory
 
     def _alone(self, state: State) -> State:
         """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        return _filled(
-            state, ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns)
-        )
+        read = partial(self.batches, state.columns)
+        return _filled(state, ahead(read) if self.ahead else read())
 
     def _together(self, start: Start) -> Any:
         """The state of several workers; after an error or an interrupt they end at their next batch."""
@@ -361,5 +358,6 @@ def plain_text(table: Any) -> Any:
     """Text as text: each batch has a dictionary of its own."""
     for place, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
-            table = table.set_column(place, column.name, table[place].cast(column.type.value_type))
+            values = table[place].cast(column.type.value_type)
+            table = table.set_column(place, column.name, values)
     return table

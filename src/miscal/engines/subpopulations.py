@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
 import numpy as np
 
+from miscal.data.vectors import Array
 from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
@@ -27,12 +28,12 @@ class Ordered:
     how : 0, or how the variance of real responses is estimated
     """
 
-    order: np.ndarray
-    signed: np.ndarray
-    observed: np.ndarray = field(default_factory=lambda: NOTHING)
-    weight: np.ndarray = field(default_factory=lambda: NOTHING)
-    second: np.ndarray = field(default_factory=lambda: NOTHING)
-    largest: np.ndarray = field(default_factory=lambda: NOTHING)
+    order: Array
+    signed: Array
+    observed: Array
+    weight: Array
+    second: Array
+    largest: Array
     how: int = 0
 
     @property
@@ -40,11 +41,11 @@ class Ordered:
         return int(self.signed.size)
 
     @property
-    def everyone(self) -> np.ndarray:
+    def everyone(self) -> Array:
         """The list of the full population."""
         return np.arange(self.rows, dtype=np.int32)
 
-    def walk(self, members: np.ndarray) -> np.ndarray:
+    def walk(self, members: Array) -> Array:
         """What the walk over a list of positions leaves behind, (WIDTH,)."""
         stats = np.empty(kernels.WIDTH)
         kernels.walk_list(
@@ -53,15 +54,15 @@ class Ordered:
         return stats
 
     @property
-    def score(self) -> np.ndarray:
+    def score(self) -> Array:
         """The scores without the outcome, in order."""
         return self.signed if self.observed.size else np.abs(self.signed)
 
-    def residual(self) -> np.ndarray:
+    def residual(self) -> Array:
         """w·count·(outcome - score), in order."""
-        outcome = self.observed if self.observed.size else (~np.signbit(self.signed)).astype(np.float64)
+        outcome = self.observed if self.observed.size else ~np.signbit(self.signed)
         residual = outcome - self.score
-        return np.asarray(residual * self.weight) if self.weight.size else residual
+        return residual * self.weight if self.weight.size else residual
 
 
 def ordered(pair: Pair) -> Ordered:
@@ -72,25 +73,24 @@ def ordered(pair: Pair) -> Ordered:
     signed = pair.predicted[order]
     np.negative(signed, out=signed, where=pair.observed[order] == 0)
     if pair.first is None or pair.second is None:
-        return Ordered(order, signed)
+        return Ordered(order, signed, NOTHING, NOTHING, NOTHING, NOTHING)
     largest = np.ones(order.size) if pair.weight is None else pair.weight[order]
-    return Ordered(order, signed, NOTHING, pair.first[order], pair.second[order], largest)
+    first, second = pair.first[order], pair.second[order]
+    return Ordered(order, signed, NOTHING, first, second, largest)
 
 
-def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | None, how: int) -> Ordered:
+def ordered_real(score: Array, response: Array, weight: Array | None, how: int) -> Ordered:
     """Sort the rows of a comparison of real responses."""
     order = _by(score, response, weight, None)
     first = NOTHING if weight is None else weight[order]
     return Ordered(order, score[order], response[order], first, first * first, first, how)
 
 
-def _by(
-    score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None
-) -> np.ndarray:
+def _by(score: Array, outcome: Array, weight: Array | None, count: Array | None) -> Array:
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):
         if values is not None:
-            order = order[sorted_order(values[order].astype(np.float64, copy=False))]
+            order = order[sorted_order(values[order])]
     return order
 
 
@@ -103,69 +103,71 @@ class Search:
     define, members : what each is, and the positions of its rows, of those left out after the others; quickest in order
     """
 
-    stats: np.ndarray
-    too_small: np.ndarray
+    stats: Array
+    too_small: Array
     define: Callable[[int], Definition]
-    members: Callable[[int], np.ndarray]
+    members: Callable[[int], Array]
 
-    def lists(self) -> tuple[np.ndarray, np.ndarray]:
+    def lists(self) -> tuple[Array, Array]:
         """Positions of the rows of all subpopulations, one after the other, and where each begins."""
-        starts = np.append(0, np.cumsum(self.stats[:, kernels.ROWS])).astype(np.int64)
+        sizes = self.stats[:, kernels.ROWS].astype(np.int64)
+        starts = np.append(0, np.cumsum(sizes))
         positions = np.empty(starts[-1], np.int32)
         for k in range(len(self.stats)):
             positions[starts[k] : starts[k + 1]] = self.members(k)
         return positions, starts
 
 
-def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
+def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
     """Statistics of the walks over lists of positions."""
+
+    def work(start: int, stop: int) -> list[Array]:
+        return [rows.walk(members) for members in lists[start:stop]]
+
     block = max(1, -(-len(lists) // (4 * thread_count())))
-    parts = over_blocks(
-        len(lists), lambda start, stop: [rows.walk(members) for members in lists[start:stop]], block
-    )
-    return np.concatenate(parts)
+    return np.concatenate(over_blocks(len(lists), work, block))
 
 
-def information(stats: np.ndarray) -> np.ndarray:
+def information(stats: Array) -> Array:
     """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
     top = stats[:, kernels.TOP]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(top > 0, stats[:, kernels.VARIANCE] / top**2, 0.0))
+        return np.where(top > 0, stats[:, kernels.VARIANCE] / top**2, 0.0)
 
 
 def search_lists(
-    rows: Ordered, lists: list[np.ndarray], definitions: list[Definition], least_information: float = 0.0
+    rows: Ordered, lists: list[Array], definitions: list[Definition], least_information: float = 0.0
 ) -> Search:
     """Measure given subpopulations; equal ones are merged, the first name stays."""
-    firsts: dict[int, int] = {}
-    every, names = [rows.everyone, *lists], [Definition(), *definitions]
-    for k, members in enumerate(every):
-        firsts.setdefault(kernels.fingerprint(members), k)
-    kept = np.array(list(firsts.values()))
-    stats = walk_lists(rows, [every[k] for k in kept])
+    firsts: dict[int, tuple[Array, Definition]] = {}
+    names = [Definition(), *definitions]
+    for members, name in zip([rows.everyone, *lists], names, strict=True):
+        firsts.setdefault(kernels.fingerprint(members), (members, name))
+    kept = list(firsts.values())
+    stats = walk_lists(rows, [members for members, _ in kept])
     enough = information(stats) >= least_information
     enough[0] = True
-    order = [*kept[enough], *kept[~enough]]
-    return Search(stats[enough], stats[~enough], lambda k: names[order[k]], lambda k: every[order[k]])
+    order = np.argsort(~enough, kind="stable")
+    found = [kept[k] for k in order]
+    return Search(stats[enough], stats[~enough], lambda k: found[k][1], lambda k: found[k][0])
 
 
 Split = tuple[int, int, int]  # column, threshold and side
-Found = tuple[int, tuple[Split, ...], np.ndarray]  # path, its splits so far and what the walk left behind
+Found = tuple[int, tuple[Split, ...], Array]  # path, its splits so far and what the walk left behind
 
 
+@dataclass(eq=False)
 class PathSearch:
     """Random paths (Algorithm 1) until enough different subpopulations are found or no new ones turn up."""
 
-    def __init__(
-        self, rows: Ordered, covariates: list[Covariate], seed: int, least: int, least_information: float
-    ) -> None:
-        self.rows, self.covariates, self.least, self.least_information = (
-            rows,
-            covariates,
-            least,
-            least_information,
-        )
-        self.seed, self.everyone = seed, rows.everyone
+    rows: Ordered
+    covariates: list[Covariate]
+    seed: int
+    least: int
+    least_information: float
+
+    def __post_init__(self) -> None:
+        self.everyone = self.rows.everyone
         self.marks = {kernels.fingerprint(self.everyone)}
         self.found: list[Found] = []
         self.small: list[Found] = []
@@ -175,51 +177,46 @@ class PathSearch:
         path, idle = 0, 0
         longest = max(1.0, math.log2(max(self.rows.rows / self.least, 2.0)))
         while len(self.found) < count and idle < IDLE_PATHS:
-            lengths = path and (len(self.found) + len(self.small)) / path
-            asked = math.ceil(0.9 * (count - len(self.found)) / max(lengths or longest, 0.1))
-            paths = min(max(asked, thread_count()), 4 * IDLE_PATHS)
             before = len(self.found)
+            length = (before + len(self.small)) / path if path else 0
+            asked = math.ceil(0.9 * (count - before) / max(length or longest, 0.1))
+            paths = min(max(asked, thread_count()), 4 * IDLE_PATHS)
             self._round(path, paths, count)
             path += paths
             idle = idle + paths if len(self.found) == before else 0
         listed = lru_cache(maxsize=1)(self._listed)  # of one path at a time
         every = [*self.found, *self.small]
 
-        def members(k: int) -> np.ndarray:
+        def members(k: int) -> Array:
             if k == 0:
                 return self.everyone
             path, splits, _ = every[k - 1]
             return listed(path)[len(splits) - 1]
 
-        return Search(
-            np.array([self.rows.walk(self.everyone), *(stats for _, _, stats in self.found)]),
-            np.array([stats for _, _, stats in self.small]).reshape(-1, kernels.WIDTH),
-            lambda k: self._named(every[k - 1]) if k else Definition(),
-            members,
-        )
+        def define(k: int) -> Definition:
+            return self._named(every[k - 1]) if k else Definition()
 
-    def descend(self, path: int, lists: np.ndarray | None = None) -> Iterator[tuple[Split, np.ndarray]]:
+        stats = np.array([self.rows.walk(self.everyone), *(one[2] for one in every)])
+        large, small = np.split(stats, [1 + len(self.found)])
+        return Search(large, small, define, members)
+
+    def descend(self, path: int, lists: Array | None = None) -> Iterator[tuple[Split, Array]]:
         """The splits of a path and the rows that each leaves: random column, random side, until too few remain.
 
         Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
         anew for each path takes a tenth of the time.
         """
-        lists = np.empty((2, self.everyone.size), np.int32) if lists is None else lists
-        own, alive, rows, turn, depth = (
-            self._own(path),
-            list(range(len(self.covariates))),
-            self.everyone,
-            0,
-            0,
-        )
+        if lists is None:
+            lists = self._scratch()
+        own, rows, turn, depth = self._own(path), self.everyone, 0, 0
+        alive = list(range(len(self.covariates)))
         while alive and depth < kernels.DEEPEST:
-            pick, upper = (
-                kernels.random_word(own, turn) % len(alive),
-                kernels.random_word(own, turn + 1) >> 63,
-            )
-            one, column, turn = self.covariates[alive[pick]], alive[pick], turn + 2
-            made = lists[depth & 1]
-            threshold, found = kernels.half(one.codes, one.count, self._order(own, column), upper, rows, made)
+            pick = kernels.random_word(own, turn) % len(alive)
+            upper = kernels.random_word(own, turn + 1) >> 63
+            turn += 2
+            column, made = alive[pick], lists[depth & 1]
+            one, order = self.covariates[column], self._order(own, column)
+            threshold, found = kernels.half(one.codes, one.count, order, upper, rows, made)
             if not threshold:
                 alive[pick] = alive[-1]
                 alive.pop()
@@ -229,35 +226,40 @@ class PathSearch:
             rows, depth = made[:found], depth + 1
             yield (column, threshold, upper), rows
 
+    def _scratch(self) -> Array:
+        return np.empty((2, self.everyone.size), np.int32)
+
     def _own(self, path: int) -> int:
         """The seed of a path."""
         return int(kernels.random_word(self.seed, path))
 
-    def _order(self, own: int, column: int) -> np.ndarray:
+    def _order(self, own: int, column: int) -> Array:
         """The order of a nominal column's levels on a path; empty of one that has its own."""
         one = self.covariates[column]
         return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
 
     def _round(self, first: int, paths: int, count: int) -> None:
         def work(start: int, stop: int) -> list[list[tuple[Found, int]]]:
-            lists = np.empty((2, self.everyone.size), np.int32)
+            lists = self._scratch()
             return [self._walked(first + k, lists) for k in range(start, stop)]
 
-        for part in over_blocks(paths, work, max(1, -(-paths // thread_count()))):
+        block = max(1, -(-paths // thread_count()))
+        for part in over_blocks(paths, work, block):
             for one, mark in chain.from_iterable(part):
                 if mark in self.marks or len(self.found) >= count:
                     continue
                 self.marks.add(mark)
-                enough = information(one[2][None])[0] >= self.least_information
-                (self.found if enough else self.small).append(one)
+                held = information(one[2][None])[0]
+                (self.found if held >= self.least_information else self.small).append(one)
 
-    def _walked(self, path: int, lists: np.ndarray) -> list[tuple[Found, int]]:
+    def _walked(self, path: int, lists: Array) -> list[tuple[Found, int]]:
         """The subpopulations of a path, each with a mark that equal ones share."""
         levels, splits = [], []
         for split, rows in self.descend(path, lists):
             stats = self.rows.walk(rows)
             splits.append(split)
-            levels.append(((path, tuple(splits), stats), kernels.fingerprint(rows)))
+            found = path, tuple(splits), stats
+            levels.append((found, kernels.fingerprint(rows)))
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:
                 break
@@ -270,11 +272,12 @@ class PathSearch:
         for j, threshold, upper in splits:
             low, high = bounds.get(j, (0, self.covariates[j].count))
             bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
-        own, conditions = self._own(path), []
-        for j, ends in bounds.items():
-            conditions.append(interval_condition(self.covariates[j], *ends, self._order(own, j)))
-        return Definition(tuple(conditions), given=" and ".join(one.words() for one in conditions))
+        own = self._own(path)
+        conditions = tuple(
+            interval_condition(self.covariates[j], *ends, self._order(own, j)) for j, ends in bounds.items()
+        )
+        return Definition(conditions, given=" and ".join(one.words() for one in conditions))
 
-    def _listed(self, path: int) -> list[np.ndarray]:
+    def _listed(self, path: int) -> list[Array]:
         """The rows of the levels of a path, which is taken once more."""
         return [rows.copy() for _, rows in self.descend(path)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
-from miscal.data.vectors import locked
+from miscal.data.vectors import Array, locked
 from miscal.kernels.order import bucket_codes, edge_cells
 from miscal.kernels.sorting import BucketMap
 from miscal.kernels.sums import add_rows, full_exact, full_real, settle_packed
@@ -33,7 +33,7 @@ class EdgeIndex:
     The code of NaN is one more than any number of edges.
     """
 
-    def __init__(self, edges: np.ndarray) -> None:
+    def __init__(self, edges: Array) -> None:
         self.edges = np.ascontiguousarray(edges, np.float64)
         if self.edges.size == 0:
             return
@@ -43,12 +43,13 @@ class EdgeIndex:
         bucket_codes(self.edges, *self._buckets, own)
         lower = np.searchsorted(own, np.arange(buckets + 1))
         held = np.bincount(own, minlength=buckets + 1)
-        pivots = np.where(held == 1, self.edges[np.minimum(lower, self.edges.size - 1)], np.inf)
+        nearest = self.edges[np.minimum(lower, self.edges.size - 1)]
+        pivots = np.where(held == 1, nearest, np.inf)
         lower = np.where(held > 1, ~lower, lower).astype(np.int32)
         lower[-1] = self.edges.size + 1
         self._within = lower, pivots, self.edges
 
-    def codes(self, values: np.ndarray, out: np.ndarray) -> None:
+    def codes(self, values: Array, out: Array) -> None:
         """Write the code of each value, int32."""
         if self.edges.size == 0:
             out[:] = np.isnan(values)
@@ -57,14 +58,14 @@ class EdgeIndex:
             edge_cells(values, *self._within, out)
 
 
-def _lines(count: int) -> np.ndarray:
+def _lines(count: int) -> Array:
     """Zeros, (count, 8) uint64, each row a cache line of its own and not the halves of two."""
     words = np.zeros(WORDS * (count + 1), np.uint64)
     first = -words.ctypes.data // words.itemsize % WORDS
     return words[first : first + WORDS * count].reshape(count, WORDS)
 
 
-def _firsts(counts: list[int]) -> np.ndarray:
+def _firsts(counts: list[int]) -> Array:
     """Where the cells of each column begin."""
     return np.cumsum([0, *counts[:-1]]).astype(np.uint64)
 
@@ -87,7 +88,7 @@ class CellSums:
         self.counts, self.firsts = counts, _firsts(counts)
         self.rows = np.zeros(total, np.int64)
         self.limbs = np.zeros((total, COLUMNS, 2), np.int64)
-        self.after_limbs = np.zeros((total if self.recalibrated else 0, COLUMNS, 2), np.int64)
+        self.after_limbs = np.zeros_like(self.limbs[: total if self.recalibrated else 0])
         self.sums = self.after_sums = np.zeros((0, COLUMNS))  # stay empty while weights are whole numbers
         self._packed = _lines(0)
         self._fresh = False  # whether rows were packed since all was settled
@@ -98,45 +99,51 @@ class CellSums:
 
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
-        before, places = self.arrays(), [np.arange(own) for own in self.counts]
-        self._place([*self.counts[:column], count, *self.counts[column + 1 :]])
+        before, counts = self.arrays(), [*self.counts]
+        places = [np.arange(own) for own in counts]
+        counts[column] = count
+        self._place(counts)
         self.merge(before, places)
 
-    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None = None) -> None:
+    def add(self, codes: Array, pair: Pair, recalibrated: Array | None = None) -> None:
         """Add rows to the cells of their codes, (columns, rows) int32."""
         predicted, observed = pair.predicted, pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
             observed = observed.astype(np.uint8, copy=False)
         if not (pair.plain and pair.binary):
-            self._add_weighted(codes, pair, predicted, observed, "")
-            if recalibrated is not None:
-                self._add_weighted(codes, pair, recalibrated, observed, "after_")
+            self._add_weighted(codes, pair, (predicted, observed), self.rows, "")
+            if recalibrated is not None:  # the rows are counted already
+                rows = np.zeros_like(self.rows)
+                self._add_weighted(codes, pair, (recalibrated, observed), rows, "after_")
             return
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
         self._fresh = True
-        rows = predicted, observed, predicted if recalibrated is None else recalibrated
+        if recalibrated is None:
+            recalibrated = predicted
         sums = self.rows, self.limbs, self.after_limbs
-        add_rows(*rows, codes, self.firsts, self._terms, self._packed, *sums)
+        add_rows(predicted, observed, recalibrated, codes, self.firsts, self._terms, self._packed, *sums)
 
     def _add_weighted(
-        self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
+        self, codes: Array, pair: Pair, compared: tuple[Array, Array], rows: Array, prefix: str
     ) -> None:
-        kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
-        if not pair.whole:
-            kernel, name, weight = (
-                full_real,
-                f"{prefix}sums",
-                weight if weight.size else locked(np.ones(pair.rows)),
-            )
-            if not getattr(self, name).size:
-                setattr(self, name, np.zeros((sum(self.counts), COLUMNS)))
-        # Those of the recalibrated score are the same.
-        rows = np.zeros_like(self.rows) if prefix else self.rows
+        weight = NO_WEIGHT if pair.weight is None else pair.weight
         count = NO_COUNT if pair.count is None else pair.count
+        kernel, name = (full_exact, "limbs") if pair.whole else (full_real, "sums")
+        if not (pair.whole or weight.size):
+            weight = locked(np.ones(pair.rows))
+        sums = self._held(prefix + name)
         for column, place in enumerate(codes):
             own = self._cells(column)
-            kernel(place, predicted, observed, weight, count, rows[own], getattr(self, name)[own])
+            kernel(place, *compared, weight, count, rows[own], sums[own])
+
+    def _held(self, name: str) -> Array:
+        """Sums by name, made where there are none yet."""
+        held: Array = getattr(self, name)
+        if not len(held):
+            held = np.zeros((sum(self.counts), *held.shape[1:]), held.dtype)
+            setattr(self, name, held)
+        return held
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
@@ -144,12 +151,12 @@ class CellSums:
             self._fresh = False
             settle_packed(self._packed, self.rows, self.limbs, self.after_limbs)
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Array]:
         """All sums, by name, and how many cells each column has; sums of no rows are empty."""
         self.settle()
         return {name: getattr(self, name) for name in NAMES} | {"counts": np.array(self.counts)}
 
-    def merge(self, other: dict[str, np.ndarray], places: Sequence[np.ndarray]) -> None:
+    def merge(self, other: dict[str, Array], places: Sequence[Array]) -> None:
         """Add the sums of another part, cell i of its column c to cell places[c][i]; its further cells are empty."""
         self.settle()
         cells, others = [], []
@@ -160,12 +167,8 @@ class CellSums:
             others.append(np.arange(own.size) + int(first_there))
         here, there = np.concatenate(cells), np.concatenate(others)
         for name in NAMES:
-            values = other[name]
-            if not values.size:
-                continue
-            if not getattr(self, name).size:
-                setattr(self, name, np.zeros((sum(self.counts), *values.shape[1:]), values.dtype))
-            getattr(self, name)[here] += values[there]
+            if other[name].size:
+                self._held(name)[here] += other[name][there]
         carried(self.limbs)
         carried(self.after_limbs)
 
@@ -174,7 +177,6 @@ class CellSums:
         self.settle()
         own = self._cells(column)
         limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
-        made = Tally(Numbered(self.counts[column]), self.rows[own], limbs[own], None, weighted=weighted)
-        if real.size:
-            made = replace(made, limbs=None, sums=made.floats() + real[own])
-        return made
+        cells = Numbered(self.counts[column])
+        made = Tally(cells, self.rows[own], limbs[own], None, weighted=weighted)
+        return replace(made, limbs=None, sums=made.floats() + real[own]) if real.size else made

@@ -1,6 +1,6 @@
 """The inner loops: arrays in, arrays out, compiled with the wheel and free of the interpreter's lock.
 
-Files that start with `import cython` are kernels: Python that Cython compiles (`meson.build` lists them). Each is built
+Files that import from `cython` are kernels: Python that Cython compiles (`meson.build` lists them). Each is built
 for any processor of its kind and once more for x86-64-v3; here the quicker one that this processor can run takes the
 module's name, or the one that MISCAL_KERNELS names. Both give the same bits. The other files are the Python that calls
 them.

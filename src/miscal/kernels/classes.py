@@ -1,7 +1,7 @@
 """Every class against the rest in one pass over the rows: sums, draws of outcomes, the predicted label."""
 
-import cython
 import numpy as np
+from cython import address, bint, double, nogil
 from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     CodesOut, CodeTable, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
@@ -14,30 +14,30 @@ FEW_CLASSES = 256  # up to this many, counting beats halving
 
 
 def class_means(
-    probability: Table, outcome: Outcomes, edges: Strided, equal_width: cython.bint, result: IntegerCubeOut
+    probability: Table, outcome: Outcomes, edges: Strided, equal_width: bint, result: IntegerCubeOut
 ) -> None:
     """Rows, events and sum of predictions for each class and bin of its probability.
 
     probability : (n, K); outcome : (n,) class numbers; edges : (bins + 1,), the same for all classes.
     result : (K, bins, 4) int64, added to: rows, events, high and low limb of the predictions.
     """
-    classes: Index = probability.shape[1]
-    bins: Index = len(edges) - 1
+    classes = probability.shape[1]
+    bins = len(edges) - 1
     step: Index = max(CHUNK // classes, 1)
     codes: CodesOut = np.empty(step * classes, np.int32)
-    start: Index = 0
-    with cython.nogil:
+    start = 0
+    with nogil:
         while start < len(outcome):
-            rows: Index = min(step, len(outcome) - start)
-            part = cython.address(probability[start, 0])
-            found = cython.address(codes[0])
+            rows = min(step, len(outcome) - start)
+            part = address(probability[start, 0])
+            found = address(codes[0])
             if equal_width:
                 uniform_index(part, rows * classes, edges[0], edges[bins], edges, found)
             else:
                 edge_index(part, rows * classes, edges, found)
             for i in range(rows):
                 for k in range(classes):
-                    cell = cython.address(result[k, found[i * classes + k], 0])
+                    cell = address(result[k, found[i * classes + k], 0])
                     cell[0] += 1
                     add_limbs(cell + 2, grid(part[i * classes + k]), 1)
                 own: Index = outcome[start + i]
@@ -52,30 +52,30 @@ def draw_classes(
 
     probability : (n, K); weight : (n,), or empty when all are 1; codes : (n, K), the cell of a row and class.
     """
-    draws: Index = out.shape[0]
-    classes: Index = probability.shape[1]
-    few: cython.bint = classes <= FEW_CLASSES
+    draws = out.shape[0]
+    classes = probability.shape[1]
+    few: bint = classes <= FEW_CLASSES
     seeds: WordsOut = np.empty(draws, np.uint64)
     reached: FloatsOut = np.empty(classes)
-    with cython.nogil:
+    with nogil:
         for draw in range(draws):
-            seeds[draw] = mixed(seed, first + cython.cast(Word, draw))
+            seeds[draw] = mixed(seed, first + draw)
         for row in range(probability.shape[0]):
-            total: cython.double = 0.0
+            total: double = 0.0
             for k in range(classes):
                 total += probability[row, k]
                 reached[k] = total
             # Rows sum to 1 within 1e-4: the draw is from their shares.
             for draw in range(draws):
-                level: cython.double = uniform(seeds[draw], cython.cast(Word, row)) * total
+                level: double = uniform(seeds[draw], row) * total
                 label: Index = 0
                 if few:
                     for k in range(classes - 1):
                         label += reached[k] <= level
                 else:
-                    high: Index = classes - 1
+                    high = classes - 1
                     while label < high:
-                        middle: Index = (label + high) >> 1
+                        middle = (label + high) >> 1
                         if reached[middle] <= level:
                             label = middle + 1
                         else:
@@ -87,9 +87,9 @@ def class_residuals(
     probability: Table, outcome: Outcomes, weight: Floats, codes: CodeTable, group: Integers, out: CubeOut
 ) -> None:
     """Add w·(outcome - prediction) of every class to out[group, class, cell]; arguments as in `draw_classes`."""
-    with cython.nogil:
+    with nogil:
         for row in range(probability.shape[0]):
-            times: cython.double = weight[row] if len(weight) else 1.0
+            times = weight[row] if len(weight) else 1.0
             own: Index = outcome[row]
             for k in range(probability.shape[1]):
                 out[group[row], k, codes[row, k]] += times * (
@@ -99,9 +99,9 @@ def class_residuals(
 
 def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
     """The confidence in the label, the first of the largest probabilities, and whether it is right."""
-    with cython.nogil:
+    with nogil:
         for i in range(probability.shape[0]):
-            best: cython.double = probability[i, 0]
+            best = probability[i, 0]
             label: Integer = 0
             for k in range(1, probability.shape[1]):
                 if probability[i, k] > best:

@@ -11,8 +11,8 @@ it, 1 / bandwidth, a centre and three coefficients: row j enters the fit with
 tricube(t) * (a + b (t - centre) + c (t - centre)^2) times its weight.
 """
 
-import cython
 import numpy as np
+from cython import address, cfunc, declare, double, nogil, sizeof, struct, void
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
@@ -21,18 +21,18 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 # Values of the smallest cells for each of their nodes, as in `local_regression`.
-CELL = cython.declare(Index, 4)
+CELL = declare(Index, 4)
 # A norm below this share of its power is taken again, from the rows alone.
-SAFE = cython.declare(cython.double, 1e-5)
+SAFE = declare(double, 1e-5)
 # Below this share (1e-13 squared) the local design has lost a degree.
-SINGULAR = cython.declare(cython.double, 1e-26)
+SINGULAR = declare(double, 1e-26)
 
 # Room for the places t of what a point sees, their tricube weights, these times the sums' weights, and two more.
-Room = cython.struct(place=NumbersOut, bell=NumbersOut, mass=NumbersOut, square=NumbersOut, other=NumbersOut)
+Room = struct(place=NumbersOut, bell=NumbersOut, mass=NumbersOut, square=NumbersOut, other=NumbersOut)
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def gather(
     line: Table, distinct: Index, nodes: Index, begin: Index, end: Index, near: TableOut, at: Index
 ) -> Index:
@@ -41,10 +41,10 @@ def gather(
     Return where the next belongs.
     """
     while begin < end:
-        cell: Index = CELL * nodes
-        start: Index = begin
-        stop: Index = min(end, (begin // cell + 1) * cell)
-        length: Index = stop - begin
+        cell = CELL * nodes
+        start = begin
+        stop = min(end, (begin // cell + 1) * cell)
+        length = stop - begin
         if length == cell:
             start, length = distinct, nodes
             while begin % (2 * cell) == 0 and begin + 2 * cell <= end:
@@ -53,64 +53,61 @@ def gather(
             start += begin // cell * nodes
             stop = begin + cell
         for v in range(line.shape[0]):
-            memcpy(
-                cython.address(near[v, at]),
-                cython.address(line[v, start]),
-                length * cython.sizeof(cython.double),
-            )
+            to, of = address(near[v, at]), address(line[v, start])
+            memcpy(to, of, length * sizeof(double))
         at += length
         begin = stop
     return at
 
 
-@cython.cfunc
-@cython.nogil
-def tricube(x: Numbers, size: Index, point: cython.double, inverse: cython.double, of: Room) -> cython.void:
+@cfunc
+@nogil
+def tricube(x: Numbers, size: Index, point: double, inverse: double, of: Room) -> void:
     """Fill the places and their weights."""
     for j in range(size):
-        t: cython.double = (x[j] - point) * inverse
-        r: cython.double = fabs(t)
-        u: cython.double = 1.0 - r * r * r
+        t = (x[j] - point) * inverse
+        r = fabs(t)
+        u = 1.0 - r * r * r
         of.place[j] = t
         of.bell[j] = u * u * u
 
 
-@cython.cfunc
-@cython.nogil
-def solve(weight: Numbers, size: Index, degree: Index, of: Room, solution: NumbersOut) -> cython.double:
+@cfunc
+@nogil
+def solve(weight: Numbers, size: Index, degree: Index, of: Room, solution: NumbersOut) -> double:
     """Solve by orthogonal polynomials about the window's own mean, to which places are moved.
 
     The norms are sums of squares, as in a QR decomposition of the weighted design: rows lose nothing to cancellation,
     nodes (whose sums may be negative) what their rounding is of a norm. Return the least norm as a share of its power.
     """
-    s0: cython.double = weighted_sum(of.bell, weight, size)
+    s0 = weighted_sum(of.bell, weight, size)
     solution[0] = 1.0 / s0 if s0 > 0.0 else NAN
     solution[1] = solution[2] = solution[3] = 0.0
     if degree == 0 or not s0 > 0.0:
         return 1.0
     for j in range(size):
         of.mass[j] = of.bell[j] * weight[j]
-    mean: cython.double = weighted_sum(of.mass, of.place, size) / s0
+    mean = weighted_sum(of.mass, of.place, size) / s0
     for j in range(size):
         of.place[j] -= mean
         of.square[j] = of.place[j] * of.place[j]
         of.other[j] = of.square[j] * of.place[j]
-    v1: cython.double = weighted_sum(of.mass, of.square, size)
-    share: cython.double = v1 / (v1 + mean * mean * s0)
+    v1 = weighted_sum(of.mass, of.square, size)
+    share = v1 / (v1 + mean * mean * s0)
     if not share > SINGULAR:
         return share
     solution[1], solution[3] = -mean / v1, mean
     if degree == 1:
         return share
-    tilt: cython.double = weighted_sum(of.mass, of.other, size) / v1
-    flat: cython.double = v1 / s0
+    tilt = weighted_sum(of.mass, of.other, size) / v1
+    flat = v1 / s0
     for j in range(size):
-        p: cython.double = of.square[j] - tilt * of.place[j] - flat
+        p = of.square[j] - tilt * of.place[j] - flat
         of.other[j] = p * p
-    v2: cython.double = weighted_sum(of.mass, of.other, size)
+    v2 = weighted_sum(of.mass, of.other, size)
     share = min(share, v2 / (v2 + tilt * tilt * v1 + flat * flat * s0))
     if share > SINGULAR:
-        here: cython.double = (mean * mean + tilt * mean - flat) / v2
+        here = (mean * mean + tilt * mean - flat) / v2
         solution[0] -= here * flat
         solution[1] -= here * tilt
         solution[2] = here
@@ -125,28 +122,25 @@ def at_points(
 
     power 0: fit first, (a, b, c, centre) to `solution`; then the sums are the fitted values.
     """
-    pitch: Index = line.shape[1]
-    above: Index = line.shape[0] - out.shape[1]
+    pitch = line.shape[1]
+    above = line.shape[0] - out.shape[1]
     near: TableOut = np.empty((line.shape[0], pitch))
     room: TableOut = np.empty((5, pitch))
-    of = cython.declare(Room)
-    of.place, of.bell, of.mass = (
-        cython.address(room[0, 0]),
-        cython.address(room[1, 0]),
-        cython.address(room[2, 0]),
-    )
-    of.square, of.other = cython.address(room[3, 0]), cython.address(room[4, 0])
-    with cython.nogil:
+    of = declare(Room)
+    first = address(room[0, 0])
+    of.place, of.bell, of.mass = first, first + pitch, first + 2 * pitch
+    of.square, of.other = first + 3 * pitch, first + 4 * pitch
+    with nogil:
         for i in range(points.shape[0]):
-            low, high, here = window[i, 0], window[i, 2], cython.address(solution[i, 0])
+            low, high, here = window[i, 0], window[i, 2], address(solution[i, 0])
             size: Index = gather(line, distinct, nodes, low, window[i, 1], near, 0)
             size = gather(line, distinct, nodes, window[i, 1], high, near, size)
-            seen: Numbers = cython.address(near[0, 0])
+            seen: Numbers = address(near[0, 0])
             tricube(seen, size, points[i], inverse[i], of)
             if power == 0:
                 wanted: Index = min(degree, high - low - 1) if inverse[i] > 0.0 else 0
                 if solve(seen + pitch, size, wanted, of, here) < SAFE and size < high - low:
-                    seen, size = cython.address(line[0, low]), high - low
+                    seen, size = address(line[0, low]), high - low
                     tricube(seen, size, points[i], inverse[i], of)
                     solve(seen + pitch, size, wanted, of, here)
             else:

@@ -11,6 +11,7 @@ Outcomes are uint8 or float64; weights are as many as rows, or none for ones.
 
 import cython
 import numpy as np
+from cython import address, cfunc, declare, double, nogil, void
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
@@ -19,21 +20,21 @@ from cython.cimports.miscal.kernels.kinds import (
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score
-RUN = cython.declare(Index, 512)  # rows; with ten features a run is 40 kB
+RUN = declare(Index, 512)  # rows; with ten features a run is 40 kB
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def make_features(
-    score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, first: NumbersOut,
+    score: Numbers, size: Index, kind: cython.int, low: double, high: double, first: NumbersOut,
     second: NumbersOut, held: NumbersOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """Fill the features of a run of scores held within [low, high], low > 0; the last is scratch.
 
     probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
     """
     for i in range(size):
-        p: cython.double = score[i]
+        p = score[i]
         p = p if p > low else low
         held[i] = p if p < high else high
     if kind == 0:  # PROBABILITY
@@ -50,17 +51,17 @@ def make_features(
             second[i] = -logarithm(1.0 - held[i])
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def add_residuals(
     x: Numbers, outcome: Numbers, weight: Numbers, size: Index, e: NumbersOut, d: NumbersOut, h: NumbersOut,
     loss: NumbersOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
     for i in range(size):
         e[i] = held_exponential(-fabs(x[i]))
     for i in range(size):
-        q: cython.double = 1.0 / (1.0 + e[i])
+        q = 1.0 / (1.0 + e[i])
         h[i] = e[i] * q * q
         d[i] = q if x[i] >= 0.0 else e[i] * q
     for i in range(size):
@@ -73,55 +74,55 @@ def add_residuals(
         h[i] *= weight[i]
 
 
-@cython.cfunc
-@cython.nogil
-def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> cython.void:
+@cfunc
+@nogil
+def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> void:
     """Put sum_j theta_j features_j in x; the first feature is 1, each has room for RUN rows."""
     for i in range(size):
         x[i] = theta[0]
     for j in range(1, theta.shape[0]):
         row = features + j * 512
-        t: cython.double = theta[j]
+        t = theta[j]
         for i in range(size):
             x[i] += t * row[i]
 
 
 def score_pass(
-    score: Floats, outcome: Floats, weight: Floats, kind: cython.int, low: cython.double, high: cython.double,
+    score: Floats, outcome: Floats, weight: Floats, kind: cython.int, low: double, high: double,
     centre: Floats, scale: Floats, theta: Floats,
 ):  # fmt: skip
     """Loss in [0, 0], gradient in [1] and Hessian in [2:] of the result; an empty `weight` means ones."""
-    count: Index = score.shape[0]
-    size: Index = theta.shape[0]
+    count = score.shape[0]
+    size = theta.shape[0]
     if size > (3 if kind == 2 else 2) or centre.shape[0] < size - 1 or scale.shape[0] < size - 1:
         raise ValueError("theta must have one coefficient a feature, each with a centre and a scale")
     if len(outcome) != count or weight.shape[0] not in (0, count):
         raise ValueError("all arrays must have as many rows")
     result = np.zeros((size + 2, size))
     out: TableOut = result
-    room = cython.declare(cython.double[3072])  # the weights of a run, and what a pass makes of them
+    room = declare(double[3072])  # the weights of a run, and what a pass makes of them
     w, x, e, d, h, cost = room, room + 512, room + 1024, room + 1536, room + 2048, room + 2560
     # Four of RUN rows, the first the intercept's, the last scratch.
-    features = cython.declare(cython.double[2048])
-    start: Index = 0
-    with cython.nogil:
+    features = declare(double[2048])
+    start = 0
+    with nogil:
         for i in range(RUN):
             features[i] = 1.0
         while start < count:
-            rows: Index = min(RUN, count - start)
+            rows = min(RUN, count - start)
             for i in range(rows):
                 w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(
-                cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
+                address(score[start]), rows, kind, low, high, features + 512, features + 1024,
                 features + 1536,
             )  # fmt: skip
             for j in range(1, size):
-                c: cython.double = centre[j - 1]
-                s: cython.double = scale[j - 1]
+                c = centre[j - 1]
+                s = scale[j - 1]
                 for i in range(rows):
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
             linear(features, theta, rows, x)
-            add_residuals(x, cython.address(outcome[start]), w, rows, e, d, h, cost)
+            add_residuals(x, address(outcome[start]), w, rows, e, d, h, cost)
             out[0, 0] += weighted_sum(w, cost, rows)
             for j in range(size):
                 out[1, j] += weighted_sum(d, features + j * 512, rows)
@@ -143,7 +144,7 @@ def add_trees(
 
     At an inner node rows with features[column] <= threshold go left; a leaf has left -1.
     """
-    with cython.nogil:
+    with nogil:
         for tree in range(first, last):
             for i in range(result.shape[0]):
                 node: Index = roots[tree]

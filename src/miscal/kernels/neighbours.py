@@ -13,11 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from miscal.kernels.sorting import sorted_order
+from miscal.kernels.sorting import Array, sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.kernels.pairs import add_tiles, sweep
 
-Array = np.ndarray[Any, Any]
 Weigh = Callable[[Array, Array], Any]
 Kernel = str | Weigh
 
@@ -55,11 +54,14 @@ class Problem:
 
     def own_place(self) -> Array:
         """The place of each query among the sources when it is to be left out, else -1."""
-        return np.arange(len(self.points)) if self.same and not self.own else np.full(len(self.queries), -1)
+        if self.same and not self.own:
+            return np.arange(len(self.points))
+        return np.full(len(self.queries), -1)
 
     def pairs(self) -> float:
         """How many there are."""
-        return float(np.dot(np.diff(self.starts).astype(float), np.diff(self.query_starts)))
+        sources = np.diff(self.starts).astype(float)
+        return float(sources @ np.diff(self.query_starts))
 
 
 def local_sums(
@@ -101,12 +103,16 @@ def local_sums(
         Where pairs are computed.
     """
     if kernel == "group":  # the points of a group are cells of their own, all in one place
-        asked, asked_cells = (features[:0], cells[:0]) if queries is None else queries
-        keys = np.column_stack([np.append(cells, asked_cells), np.concatenate([features, asked])])
+        keys = np.column_stack([cells, features])
+        if queries is not None:
+            keys = np.concatenate([keys, np.column_stack(queries[::-1])])
         codes = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-        cells, asked_cells = np.split(codes, [len(cells)])
-        features, bandwidths = np.zeros((len(cells), 1)), np.full(bandwidths.size, np.inf)
-        queries = None if queries is None else (np.zeros((len(asked), 1)), asked_cells)
+        nowhere = np.zeros((len(codes), 1))
+        count = len(cells)
+        features, cells = nowhere[:count], codes[:count]
+        if queries is not None:
+            queries = nowhere[count:], codes[count:]
+        bandwidths = np.full(bandwidths.size, np.inf)
     problem, order = arranged(features, cells, values, queries, own)
     sums = np.empty((bandwidths.size, len(order), values.shape[1]))
     scales = scales_of(bandwidths, features.shape[1], kernel)
@@ -115,21 +121,22 @@ def local_sums(
         sums[:, order] = given_kernel_sums(problem, kernel)
     elif _exact_pays(problem, kernel, method):
         for b in np.flatnonzero(~flat):
-            sums[b][order] = laplacian_sums(problem, float(scales[b]))
+            sums[b][order] = laplacian_sums(problem, scales[b])
     elif not flat.all():
-        sums[np.ix_(~flat, order)] = all_pairs(problem, scales[~flat], kernel == "gaussian", device)
+        made = all_pairs(problem, scales[~flat], kernel == "gaussian", device)
+        sums[np.ix_(~flat, order)] = made
     # Every weight is 1: the same for all rows of a cell, to the last digit.
     if flat.any() and not callable(kernel):
-        codes = _codes(problem.starts)
+        codes, asking = _codes(problem.starts), _codes(problem.query_starts)
         totals = [np.bincount(codes, column, problem.starts.size - 1) for column in problem.values.T]
-        sums[np.ix_(flat, order)] = np.stack(totals, axis=1)[_codes(problem.query_starts)]
+        sums[np.ix_(flat, order)] = np.stack(totals, axis=1)[asking]
     return sums
 
 
 def laplacian_energy(scores: Array, residuals: Array, bandwidth: float) -> float:
     """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth)."""
-    cells = np.zeros(scores.size, np.int64)
-    sums = local_sums(scores[:, None], cells, residuals[:, None], np.array([bandwidth]))
+    cells, bandwidths = np.zeros(scores.size, np.int64), np.array([bandwidth])
+    sums = local_sums(scores[:, None], cells, residuals[:, None], bandwidths)
     return float(residuals @ sums[0, :, 0])
 
 
@@ -147,22 +154,24 @@ def arranged(
 ) -> tuple[Problem, Array]:
     """Put the rows of a cell together; also return the rows of the queries in that order."""
     asked, asked_cells = (features, cells) if queries is None else queries
-    count = int(max(cells.max(initial=-1), asked_cells.max(initial=-1))) + 1
+    count = 1 + max(each.max(initial=-1) for each in (cells, asked_cells))
     order, starts = _by_cell(features[:, 0], cells, count)
     points, columns = features.take(order, axis=0), values.take(order, axis=0)
     problem = Problem(points, columns, starts, points, starts, same=True, own=own)
     if queries is None:
         return problem, order
     order, starts = _by_cell(asked[:, 0], asked_cells, count)
-    return replace(problem, queries=asked.take(order, axis=0), query_starts=starts, same=False), order
+    placed = asked.take(order, axis=0)
+    return replace(problem, queries=placed, query_starts=starts, same=False), order
 
 
 def _by_cell(key: Array, cells: Array, count: int) -> tuple[Array, Array]:
     """Positions sorted by cell and within a cell by the key, and where each cell begins."""
     small = cells.astype(np.uint16) if count < 1 << 16 else cells  # numpy sorts 16 bits by radix
-    starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=count))])
+    sizes = np.bincount(cells, minlength=count)
     order = sorted_order(key)
-    return order[np.argsort(small[order], kind="stable")], starts.astype(np.int64)
+    order = order[np.argsort(small[order], kind="stable")]
+    return order, np.append(0, np.cumsum(sizes))
 
 
 def scales_of(bandwidths: Array, dimensions: int, kernel: Kernel) -> Array:
@@ -184,7 +193,8 @@ def _exact_pays(problem: Problem, kernel: Kernel, method: str) -> bool:
     least = CROSSOVER.get(problem.points.shape[1])
     if kernel == "gaussian" or least is None or method == "pairs":
         return False
-    return method == "exact" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
+    rows = (len(problem.points) + len(problem.queries)) / 2.0
+    return method == "exact" or problem.pairs() >= least * rows
 
 
 def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> Array:
@@ -193,7 +203,8 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> Arr
     They are relative to the weight of each query's nearest source, unless every query is a source too.
     """
     least = DEVICE_WORK if device == "auto" else 1.0
-    if device != "cpu" and problem.pairs() * problem.points.shape[1] >= least and device_available():
+    work = problem.pairs() * problem.points.shape[1]
+    if device != "cpu" and work >= least and device_available():
         from miscal.kernels.pairs_device import device_sums
 
         return device_sums(problem, scales, square)
@@ -209,21 +220,25 @@ def add_pairs(problem: Problem, scales: Array, square: bool, reference: Array, s
     sums (b, q, m) are those of exp((reference - distance) * scale); reference (q,), FAR where there is none yet. Where
     all count for themselves each pair is looked at once, for both.
     """
-    by_feature, by_column = np.ascontiguousarray(problem.points.T), np.ascontiguousarray(problem.values.T)
-    given = by_feature, by_column, np.ascontiguousarray(problem.queries), problem.own_place(), scales, square
-    tiles = _tiles(problem, problem.counts_itself)
-    if not problem.counts_itself:
-        size = 1 + len(tiles) // 256
-        over_blocks(
-            len(tiles), lambda i, j: add_tiles(*given, tiles[i:j], False, reference, sums), block=size
-        )
+    turned = [np.ascontiguousarray(each.T) for each in (problem.points, problem.values)]
+    given = *turned, problem.queries, problem.own_place(), scales, square
+    mirrored = problem.counts_itself
+    tiles = _tiles(problem, mirrored)
+    if not mirrored:
+
+        def add(start: int, stop: int) -> None:
+            add_tiles(*given, tiles[start:stop], mirrored, reference, sums)
+
+        over_blocks(len(tiles), add, 1 + len(tiles) // 256)
         return
     shares = max(1, min(SHARES, BUDGET // max(1, sums.nbytes), len(tiles)))
-    parts, own = (
-        np.zeros((shares, *sums.shape)),
-        [np.ascontiguousarray(tiles[i::shares]) for i in range(shares)],
-    )
-    over_blocks(shares, lambda i, _: add_tiles(*given, own[i], True, reference, parts[i]), block=1)
+    parts = np.zeros((shares, *sums.shape))
+
+    def add_share(i: int, _: int) -> None:
+        own = np.ascontiguousarray(tiles[i::shares])
+        add_tiles(*given, own, mirrored, reference, parts[i])
+
+    over_blocks(shares, add_share, 1)
     sums += parts.sum(axis=0) + problem.values
 
 
@@ -233,11 +248,12 @@ def _tiles(problem: Problem, halved: bool) -> Array:
     sides = pairwise(problem.starts.tolist()), pairwise(problem.query_starts.tolist())
     for (low, high), (start, stop) in zip(*sides, strict=True):
         for first in range(start, stop, TILE):
-            last = min(first + TILE, stop)
+            here = first, min(first + TILE, stop)
             if halved:
-                tiles += [(first, last, other, min(other + TILE, high)) for other in range(first, high, TILE)]
+                for other in range(first, high, TILE):
+                    tiles.append((*here, other, min(other + TILE, high)))  # noqa: PERF401
             elif low < high:
-                tiles.append((first, last, low, high))
+                tiles.append((*here, low, high))
     return np.array(tiles, np.int64).reshape(-1, 4)
 
 
@@ -248,15 +264,17 @@ def given_kernel_sums(problem: Problem, given: Weigh) -> Array:
         size = max(1, ENTRIES // (high - low))
         for first in range(start, stop, size):
             last = min(first + size, stop)
-            weights = np.array(given(problem.queries[first:last], problem.points[low:high]), float)
-            if weights.shape != (last - first, high - low):
+            queries, points = problem.queries[first:last], problem.points[low:high]
+            weights = np.array(given(queries, points), float)
+            if weights.shape != (len(queries), len(points)):
                 raise ValueError(
-                    f"it gave the shape {weights.shape} for {last - first} and {high - low} points"
+                    f"it gave the shape {weights.shape} for {len(queries)} and {len(points)} points"
                 )
             if not ((weights >= 0) & (weights < np.inf)).all():
                 raise ValueError("it gave a weight that is negative, infinite or not a number")
             if problem.same and not problem.own:
-                weights[np.arange(last - first), np.arange(first, last) - low] = 0.0
+                rows = np.arange(last - first)
+                weights[rows, rows + first - low] = 0.0
             sums[first:last] = weights @ problem.values[low:high]
     return sums
 
@@ -272,17 +290,21 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
     points, values, nodes, gives, asks = _together(problem)
     line, slack = points.shape[1] == 1, SLACK / scale
     by_feature, source = np.ascontiguousarray(points.T), gives.astype(np.uint8)
-    reference = np.full(len(points), 0.0 if problem.counts_itself else FAR)
-    sums = values.copy() if problem.counts_itself else np.zeros_like(values)
-    order = _by_cell(points[:, -1], _codes(nodes), nodes.size - 1)[0].astype(np.uint32)
+    itself = problem.counts_itself
+    reference = np.full(len(points), 0.0 if itself else FAR)
+    sums = values.copy() if itself else np.zeros_like(values)
+    order, _ = _by_cell(points[:, -1], _codes(nodes), nodes.size - 1)
+    order = order.astype(np.uint32)
+    smallest = 0 if line else LEAF
     while line or (np.diff(nodes) > LEAF).any():
-        wide = np.diff(nodes) > (0 if line else LEAF)
-        spans = np.stack([nodes[:-1][wide], nodes[1:][wide]], axis=1)
+        spans = np.stack([nodes[:-1], nodes[1:]], axis=1)
+        spans = spans[np.diff(nodes) > smallest]
 
         def work(begin: int, end: int, spans: Array = spans) -> None:
-            sweep(by_feature, order, spans[begin:end], source, values, scale, slack, reference, sums)
+            own = spans[begin:end]
+            sweep(by_feature, order, own, source, values, scale, slack, reference, sums)
 
-        over_blocks(len(spans), work, block=1 + len(spans) // 256)
+        over_blocks(len(spans), work, 1 + len(spans) // 256)
         if line:
             return sums[asks]
         nodes = np.sort(np.append(nodes, spans.sum(axis=1) // 2))
@@ -295,12 +317,13 @@ def laplacian_sums(problem: Problem, scale: float) -> Array:
 
 def _together(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
     """Points, values and starts of sources and queries sorted together, and which of them are sources and queries."""
-    n, q = len(problem.points), len(problem.queries)
+    n = len(problem.points)
     if problem.same:
         every = np.ones(n, bool)
         return problem.points, problem.values, problem.starts, every, every
     points = np.concatenate([problem.points, problem.queries])
-    values = np.concatenate([problem.values, np.zeros((q, problem.values.shape[1]))])
+    values = np.zeros((len(points), problem.values.shape[1]))
+    values[:n] = problem.values
     cells = np.append(_codes(problem.starts), _codes(problem.query_starts))
     order, starts = _by_cell(points[:, 0], cells, problem.starts.size - 1)
     return points[order], values[order], starts, order < n, order >= n

@@ -13,8 +13,8 @@ sorted. Sums are integers on the grid of `kernels.sums`, split into limbs of 26 
 the same bits for any order of rows.
 """
 
-import cython
 import numpy as np
+from cython import address, cast, cfunc, double, nogil, void
 from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, grid
@@ -30,10 +30,10 @@ def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None
 
     counts : (DIGITS, 2**DIGIT) int64, added to
     """
-    with cython.nogil:
+    with nogil:
         for i in range(len(values)):
             # Only a missing number is not itself: it comes last.
-            key: Word = ~cython.cast(Word, 0) if values[i] != values[i] else ordinal(values[i])
+            key: Word = ~cast(Word, 0) if values[i] != values[i] else ordinal(values[i])
             keys[i] = key
             for digit in range(DIGITS):
                 counts[digit, key & DIGIT_MASK] += 1
@@ -45,11 +45,11 @@ def scatter_digits(
 ) -> None:
     """Move rows to where their digit says, those of equal digits in the order in which they come."""
     shift: Word = digit * DIGIT
-    with cython.nogil:
+    with nogil:
         for k in range(len(order)):
-            key: Word = keys[k]
+            key = keys[k]
             own: Index = (key >> shift) & DIGIT_MASK
-            place: Integer = starts[own]
+            place = starts[own]
             to_keys[place] = key
             to_order[place] = order[k]
             starts[own] = place + 1
@@ -65,7 +65,7 @@ def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
     last: IntegersOut = np.empty(len(events), np.int64)
     total: FloatsOut = np.empty(len(events))
     mass: FloatsOut = np.empty(len(events))
-    with cython.nogil:
+    with nogil:
         for i in range(len(events)):
             last[blocks] = i
             total[blocks] = events[i]
@@ -78,7 +78,7 @@ def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
                 blocks -= 1
         i = 0
         for block in range(blocks):
-            rate: cython.double = total[block] / mass[block]
+            rate: double = total[block] / mass[block]
             while i <= last[block]:
                 rates[i] = rate
                 i += 1
@@ -91,20 +91,20 @@ def add_exact(
 
     A row with outcome 0 falls by its prediction, a row with outcome 1 rises by one minus its prediction.
     """
-    with cython.nogil:
+    with nogil:
         for i in range(len(codes)):
             event: Integer = observed[i]
             size: Integer = ((event << 52) - grid(predicted[i])) * (2 * event - 1)
-            times: Integer = cython.cast(Integer, weight[i]) if len(weight) else 1
+            times: Integer = cast(Integer, weight[i]) if len(weight) else 1
             result[codes[i], 2 * event] += (size >> HALF) * times
             result[codes[i], 2 * event + 1] += (size & HALF_MASK) * times
 
 
 def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Residuals with any weights or outcomes per bucket: result (buckets, 2) float64 = falls and rises."""
-    with cython.nogil:
+    with nogil:
         for i in range(len(codes)):
-            step: cython.double = (observed[i] - predicted[i]) * (weight[i] if len(weight) else 1.0)
+            step: double = (observed[i] - predicted[i]) * (weight[i] if len(weight) else 1.0)
             if step < 0.0:
                 result[codes[i], 0] -= step
             else:
@@ -113,7 +113,7 @@ def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floa
 
 def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
     """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
-    with cython.nogil:
+    with nogil:
         for i in range(len(key)):
             place: Index = codes[i]
             if wanted[place]:
@@ -123,13 +123,13 @@ def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: F
 
 def add_stretches(values: CubeOut, out: CubeOut) -> None:
     """Sums over every stretch of the middle axis, (first, last) in the order of the first: out (a, n(n + 1)/2, c)."""
-    with cython.nogil:
+    with nogil:
         for a in range(values.shape[0]):
             stretch: Index = 0
             for first in range(values.shape[1]):
                 for last in range(first, values.shape[1]):
                     for c in range(values.shape[2]):
-                        before: cython.double = out[a, stretch - 1, c] if last > first else 0.0
+                        before: double = out[a, stretch - 1, c] if last > first else 0.0
                         out[a, stretch, c] = before + values[a, last, c]
                     stretch += 1
 
@@ -137,23 +137,23 @@ def add_stretches(values: CubeOut, out: CubeOut) -> None:
 ROOM = 1024  # rows whose places are found at a time
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _positions(
-    values: Floats, first: Index, rows: Index, low: cython.double, high: cython.double, base: Word,
-    scale: cython.double, absent: cython.double, positions: FloatsOut,
-) -> cython.void:  # fmt: skip
+    values: Floats, first: Index, rows: Index, low: double, high: double, base: Word,
+    scale: double, absent: double, positions: FloatsOut,
+) -> void:  # fmt: skip
     """Where values lie among stretches of equal numbers of floats; several at a time, without a branch or a table."""
     for i in range(rows):
-        value: cython.double = values[first + i]
-        held: cython.double = low if value < low else value
+        value = values[first + i]
+        held = low if value < low else value
         held = high if held > high else held
-        position: cython.double = position_of(held, base, scale)
+        position = position_of(held, base, scale)
         positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
 
 
 def bucket_codes(
-    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
+    values: Floats, low: double, high: double, base: Word, scale: double, starts: Floats,
     widths: Floats, codes: BucketsOut,
 ) -> None:  # fmt: skip
     """The bucket of each value, held within [low, high]: where its stretch starts, plus its share of its width.
@@ -161,17 +161,16 @@ def bucket_codes(
     The last of the starts is the code of NaN.
     """
     positions: FloatsOut = np.empty(ROOM)
-    first: Index = 0
-    absent: cython.double = len(starts) - 1
-    with cython.nogil:
+    first = 0
+    absent: double = len(starts) - 1
+    with nogil:
         while first < len(values):
-            rows: Index = min(len(positions), len(values) - first)
+            rows = min(len(positions), len(values) - first)
             _positions(values, first, rows, low, high, base, scale, absent, positions)
             for i in range(rows):
-                stretch: Index = cython.cast(Index, positions[i])
-                codes[first + i] = cython.cast(
-                    int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch]
-                )
+                stretch = cast(Index, positions[i])
+                beyond = (positions[i] - stretch) * widths[stretch]
+                codes[first + i] = cast(int32_t, starts[stretch] + beyond)
             first += rows
 
 
@@ -181,7 +180,7 @@ def edge_cells(values: Floats, lower: Codes, pivots: Floats, edges: Floats, code
     lower[b] : how many edges lie in buckets before b, or ~ of that where b holds several: the value is compared with
     them one by one.  pivots[b] : the one edge that b holds, else infinity.  NaN has the code that is last in `lower`.
     """
-    with cython.nogil:
+    with nogil:
         for i in range(len(values)):
             bucket: Index = codes[i]
             code: int32_t = lower[bucket] + (values[i] > pivots[bucket])
@@ -195,26 +194,24 @@ def edge_cells(values: Floats, lower: Codes, pivots: Floats, edges: Floats, code
 def read_off(places: Codes, numbers: Codes, times: int32_t, out: CodesOut) -> None:
     """Out = out * times + numbers[place] for each row; a negative place reads the last of the numbers."""
     last: int32_t = len(numbers) - 1
-    with cython.nogil:
+    with nogil:
         for i in range(len(places)):
             out[i] = out[i] * times + numbers[places[i] if places[i] >= 0 else last]
 
 
-def strips(
-    values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut
-) -> None:
+def strips(values: Floats, low: double, scale: double, last: double, codes: StripsOut) -> None:
     """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
-    with cython.nogil:
+    with nogil:
         for i in range(len(values)):
-            position: cython.double = (values[i] - low) * scale
+            position = (values[i] - low) * scale
             position = position if position > 0.0 else 0.0
             position = position if position < last else last
-            codes[i] = cython.cast(int16_t, cython.cast(int32_t, position))
+            codes[i] = cast(int16_t, cast(int32_t, position))
 
 
 def edge_index(values: object, edges: Strided, codes: CodesOut) -> None:
     """Any increasing edges: the bin of each value."""
     flat: Floats = np.ascontiguousarray(values)
-    with cython.nogil:
+    with nogil:
         if len(flat):
-            places.edge_index(cython.address(flat[0]), len(flat), edges, cython.address(codes[0]))
+            places.edge_index(address(flat[0]), len(flat), edges, address(codes[0]))

@@ -21,8 +21,8 @@ against some hundred others, is a few vector instructions a feature; a tile of d
 cache.
 """
 
-import cython
 import numpy as np
+from cython import address, bint, cfunc, declare, double, nogil, pointer, void
 from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint32_t
 from cython.cimports.miscal.kernels.arithmetic import exponential
@@ -31,34 +31,34 @@ from cython.cimports.miscal.kernels.kinds import (
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import decay, distances, far, weighted_sum
 
-SETTLE = cython.declare(Index, 255)  # a power of two less one: points after which the fresh sums are settled
+SETTLE = declare(Index, 255)  # a power of two less one: points after which the fresh sums are settled
 
 
-@cython.cfunc
-@cython.nogil
-def move(sums: NumbersOut, further: NumbersOut, columns: Index, factor: cython.double) -> cython.void:
+@cfunc
+@nogil
+def move(sums: NumbersOut, further: NumbersOut, columns: Index, factor: double) -> void:
     """Take two levels of sums together, relative to another reference."""
     for c in range(columns):
         sums[c] = (sums[c] + further[c]) * factor
         further[c] = 0.0
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def walk(
-    points: Table, order: cython.pointer(uint32_t), size: Index, middle: Index, falling: cython.bint, source: Flags,
-    values: Table, scale: cython.double, slack: cython.double, running: NumbersOut, reference: FloatsOut,
+    points: Table, order: pointer(uint32_t), size: Index, middle: Index, falling: bint, source: Flags,
+    values: Table, scale: double, slack: double, running: NumbersOut, reference: FloatsOut,
     sums: TableOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """Add to each point of a node, in order of z or against it, what those of the other side before it give.
 
     `running` is room for (2, 2, columns) numbers, the settled and fresh sums of each side. A line has one side.
     """
-    columns: Index = values.shape[1]
-    last: Index = points.shape[0] - 1
+    columns = values.shape[1]
+    last = points.shape[0] - 1
     settled, fresh = running, running + 2 * columns
-    cost = cython.declare(cython.double[2])
-    z = cython.declare(cython.double[2])
+    cost = declare(double[2])
+    z = declare(double[2])
     cost[0] = cost[1] = far()
     z[0] = z[1] = 0.0
     for c in range(4 * columns):
@@ -66,21 +66,21 @@ def walk(
     for step in range(size):
         i: Index = order[size - 1 - step if falling else step]
         mine: Index = last and i >= middle
-        other: Index = last - mine
-        height: cython.double = points[last, i]
-        aside: cython.double = fabs(points[0, i] - points[0, middle]) if last else 0.0
-        distance: cython.double = aside + (cost[other] + fabs(height - z[other]))
-        to, value = cython.address(sums[i, 0]), cython.address(values[i, 0])
+        other = last - mine
+        height = points[last, i]
+        aside = fabs(points[0, i] - points[0, middle]) if last else 0.0
+        distance = aside + (cost[other] + fabs(height - z[other]))
+        to, value = address(sums[i, 0]), address(values[i, 0])
         if distance < reference[i] - slack:
-            factor: cython.double = exp((distance - reference[i]) * scale)
+            factor = exp((distance - reference[i]) * scale)
             for c in range(columns):
                 to[c] *= factor
             reference[i] = distance
-        weight: cython.double = exponential((reference[i] - distance) * scale)
+        weight = exponential((reference[i] - distance) * scale)
         for c in range(columns):
             to[c] += weight * (settled[other * columns + c] + fresh[other * columns + c])
         if source[i]:
-            lead: cython.double = aside - (cost[mine] + fabs(height - z[mine]))
+            lead = aside - (cost[mine] + fabs(height - z[mine]))
             if lead < -slack:
                 move(settled + mine * columns, fresh + mine * columns, columns, exp(lead * scale))
                 cost[mine], z[mine], lead = aside, height, 0.0
@@ -91,16 +91,14 @@ def walk(
             move(settled, fresh, 2 * columns, 1.0)
 
 
-@cython.cfunc
-@cython.nogil
-def part(
-    order: cython.pointer(uint32_t), size: Index, middle: Index, spare: cython.pointer(uint32_t)
-) -> cython.void:
+@cfunc
+@nogil
+def part(order: pointer(uint32_t), size: Index, middle: Index, spare: pointer(uint32_t)) -> void:
     """Put the points below the middle first, both parts in the order they had."""
-    below: Index = 0
-    above: Index = 0
+    below = 0
+    above = 0
     for q in range(size):
-        place: uint32_t = order[q]
+        place = order[q]
         belongs: Index = place < middle
         order[below] = place
         spare[above] = place
@@ -111,8 +109,8 @@ def part(
 
 
 def sweep(
-    points: Table, order: PlacesOut, spans: IntegerTable, source: Flags, values: Table, scale: cython.double,
-    slack: cython.double, reference: FloatsOut, sums: TableOut,
+    points: Table, order: PlacesOut, spans: IntegerTable, source: Flags, values: Table, scale: double,
+    slack: double, reference: FloatsOut, sums: TableOut,
 ) -> None:  # fmt: skip
     """Add the pairs between the two halves of each span of a plane, or all pairs of each span of a line but own ones.
 
@@ -121,33 +119,33 @@ def sweep(
     """
     running: FloatsOut = np.empty(4 * values.shape[1])
     spare: PlacesOut = np.empty(np.diff(spans).max(initial=1), np.uint32)
-    with cython.nogil:
+    with nogil:
         for s in range(spans.shape[0]):
             size: Index = spans[s, 1] - spans[s, 0]
             middle: Index = (spans[s, 0] + spans[s, 1]) // 2
-            here, room = cython.address(order[spans[s, 0]]), cython.address(running[0])
+            here, room = address(order[spans[s, 0]]), address(running[0])
             for way in range(2):  # z rising, then falling
                 walk(points, here, size, middle, way, source, values, scale, slack, room, reference, sums)
             if points.shape[0] > 1:
-                part(here, size, middle, cython.address(spare[0]))
+                part(here, size, middle, address(spare[0]))
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def follow(
     distance: NumbersOut, size: Index, i: Index, scales: Floats, reference: FloatsOut, out: CubeOut
-) -> cython.void:
+) -> void:
     """Move the sums of query i to the nearest point, where that is nearer than any before, and count distances from it.
 
     So nothing overflows, and the nearest points never underflow. far() is a point that does not count.
     """
-    before: cython.double = reference[i]
-    nearest: cython.double = before
+    before = reference[i]
+    nearest = before
     for j in range(size):
         nearest = distance[j] if distance[j] < nearest else nearest
     if nearest < before:
         for b in range(scales.shape[0]):
-            factor: cython.double = exp((nearest - before) * scales[b])
+            factor = exp((nearest - before) * scales[b])
             for c in range(out.shape[2]):
                 out[b, i, c] *= factor
         reference[i] = nearest
@@ -156,8 +154,8 @@ def follow(
 
 
 def add_tiles(
-    points: Table, values: Table, queries: Table, own_place: Integers, scales: Floats, square: cython.bint,
-    tiles: IntegerTable, mirrored: cython.bint, reference: FloatsOut, out: CubeOut,
+    points: Table, values: Table, queries: Table, own_place: Integers, scales: Floats, square: bint,
+    tiles: IntegerTable, mirrored: bint, reference: FloatsOut, out: CubeOut,
 ) -> None:  # fmt: skip
     """Add the pairs of every tile, a range of queries and one of sources, to the queries.
 
@@ -165,27 +163,20 @@ def add_tiles(
     both; no range is longer than 256. points (d, n); values (m, n); queries (q, d); own_place (q,) is the place of a
     query among the sources, which is left out, -1 for none; out (b, q, m) is relative to exp(-reference * scale).
     """
-    distance = cython.declare(cython.double[256])
-    weight = cython.declare(cython.double[256])
+    distance = declare(double[256])
+    weight = declare(double[256])
     totals: CubeOut = np.zeros((out.shape[0], out.shape[2], 256))
-    with cython.nogil:
+    with nogil:
         for t in range(tiles.shape[0]):
             for start in range(tiles[t, 2], tiles[t, 3], 256):
                 for i in range(tiles[t, 0], tiles[t, 1]):
                     low: Index = i + 1 if mirrored and i >= start else start
-                    size: Index = min(start + 256, tiles[t, 3]) - low
+                    size = min(start + 256, tiles[t, 3]) - low
                     if size <= 0:
                         continue
-                    point, own = cython.address(queries[i, 0]), own_place[i] - low
-                    distances(
-                        cython.address(points[0, low]),
-                        points.shape[1],
-                        points.shape[0],
-                        point,
-                        size,
-                        square,
-                        distance,
-                    )
+                    point, own = address(queries[i, 0]), own_place[i] - low
+                    near = address(points[0, low])
+                    distances(near, points.shape[1], points.shape[0], point, size, square, distance)
                     if own >= 0 and own < size:
                         distance[own] = far()
                     if reference[i] > 0.0:
@@ -193,9 +184,9 @@ def add_tiles(
                     for b in range(out.shape[0]):
                         decay(distance, size, scales[b], weight)
                         for c in range(out.shape[2]):
-                            out[b, i, c] += weighted_sum(weight, cython.address(values[c, low]), size)
+                            out[b, i, c] += weighted_sum(weight, address(values[c, low]), size)
                             if mirrored:
-                                to, value = cython.address(totals[b, c, low - start]), values[c, i]
+                                to, value = address(totals[b, c, low - start]), values[c, i]
                                 for j in range(size):
                                     to[j] += weight[j] * value
                 for b in range(out.shape[0] if mirrored else 0):

@@ -73,12 +73,11 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     Ratios of sums are within 1e-5 of those of `neighbours.all_pairs`. The device "cpu" is triton's interpreter.
     """
     asked, given = len(problem.queries), problem.values.shape[1]
-    both = problem.points, problem.queries
-    low = np.min([each.min(axis=0) for each in both], axis=0)
-    high = np.max([each.max(axis=0) for each in both], axis=0)
-    size = float((high - low).max()) or 1.0
-    centre = low + (high - low) / 2
-    points, queries = (((each - centre) / size).astype(np.float32) for each in both)
+    both = np.concatenate([problem.points, problem.queries])
+    low, extent = both.min(axis=0), np.ptp(both, axis=0)
+    size = float(extent.max()) or 1.0
+    placed = ((both - (low + extent / 2)) / size).astype(np.float32)
+    points, queries = np.split(placed, [len(problem.points)])
     columns = given + given % 2
     values = np.zeros((columns, len(points)), np.float32)
     largest = np.abs(problem.values).max(axis=0)
@@ -91,12 +90,15 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     sources, sizes = sent(points.T), np.diff(problem.query_starts)
     low, high = np.repeat(problem.starts[:-1], sizes), np.repeat(problem.starts[1:], sizes)
     cells = [sent(each, torch.int32) for each in (low, high, problem.own_place())]
-    slopes = -LOG2E * np.minimum(scales * (size * size if square else size), STEEPEST)
+    slopes = scales * (size * size if square else size)
+    slopes = -LOG2E * np.minimum(slopes, STEEPEST)
     out = torch.empty((scales.size, columns, asked), dtype=torch.float64, device=device)
     rows, width, warps = BLOCKS
-    pair_sums[triton.cdiv(asked, rows), columns // 2, scales.size](
+    grid = triton.cdiv(asked, rows), columns // 2, scales.size
+    pair_sums[grid](
         sources if problem.same else sent(queries.T), sources, sent(values), *cells,
         sent(slopes), out, asked, len(points), DIMENSIONS=points.shape[1], COLUMNS=columns, SQUARE=square,
         ROWS=rows, WIDTH=width, num_warps=warps,
     )  # fmt: skip
-    return np.asarray(out[:, :given].permute(0, 2, 1).cpu().numpy() * largest)
+    found = out[:, :given].permute(0, 2, 1)
+    return np.asarray(found.cpu().numpy() * largest)

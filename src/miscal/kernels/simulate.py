@@ -4,15 +4,15 @@ A draw depends on (seed, counter) alone (`arithmetic.pxd`), so results are the s
 order of cells.
 """
 
-import cython
 import numpy as np
+from cython import cast, cfunc, declare, double, nogil, void
 from cython.cimports.libc.math import ceil, floor, log, sqrt
 from cython.cimports.miscal.kernels.arithmetic import drawn, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
 )  # fmt: skip
 
-WIDE = cython.declare(cython.double, 400.0)  # variance above which a matched binomial is drawn as a normal
+WIDE = declare(double, 400.0)  # variance above which a matched binomial is drawn as a normal
 
 
 def exact_tails(
@@ -26,13 +26,13 @@ def exact_tails(
     row: Integer
     state: Integer
     mass: FloatsOut = np.empty(np.max(events, initial=0) + 2)
-    with cython.nogil:
+    with nogil:
         for index in range(cells.shape[0]):
-            count: Integer = events[index]
+            count = events[index]
             mass[: count + 2] = 0.0
             mass[0] = 1.0
             for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
-                hit: cython.double = probability[row]
+                hit = probability[row]
                 for _ in range(repeats[row]):
                     mass[count + 1] += mass[count] * hit
                     for state in range(count, 0, -1):
@@ -57,13 +57,13 @@ def simulated_tails(
     above: Integer
     made: Integer
     row: Integer
-    with cython.nogil:
+    with nogil:
         for index in range(cells.shape[0]):
-            own: Word = mixed(seed, cells[index])
+            own = mixed(seed, cells[index])
             counter: Word = 0
             below = above = made = 0
             while made < draws[index] and (below < stop or above < stop):
-                total: cython.double = 0.0
+                total = 0.0
                 for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
                     for _ in range(repeats[row]):
                         total += event[row] if uniform(own, counter) < chance[row] else none[row]
@@ -74,20 +74,15 @@ def simulated_tails(
             counts[index, 0], counts[index, 1], counts[index, 2] = below, above, made
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _add_binomial(
-    table: FloatsOut,
-    size: Index,
-    low: Index,
-    trials: cython.double,
-    probability: cython.double,
-    share: cython.double,
-) -> cython.void:
+    table: FloatsOut, size: Index, low: Index, trials: double, probability: double, share: double
+) -> void:
     """Add `share` times the binomial's mass to table[i] = mass(low + i): all of its mass lies there."""
-    odds: cython.double = probability / max(1.0 - probability, 1e-12)
-    value: cython.double = 1.0
-    total: cython.double = 0.0
+    odds = probability / max(1.0 - probability, 1e-12)
+    value = 1.0
+    total = 0.0
     for i in range(size):
         total += value
         value *= (trials - low - i) / (low + i + 1.0) * odds
@@ -97,69 +92,67 @@ def _add_binomial(
         value *= (trials - low - i) / (low + i + 1.0) * odds
 
 
-@cython.cfunc
-@cython.nogil
-def _gamma(shape: cython.double, seed: Word) -> cython.double:
+@cfunc
+@nogil
+def _gamma(shape: double, seed: Word) -> double:
     """Give a gamma number of mean `shape` (Marsaglia and Tsang; below 1 by their power of a uniform)."""
-    boost: cython.double = 1.0
+    boost: double = 1.0
     counter: Word = 1
     if shape < 1.0:
         boost = (1.0 - uniform(seed, 0)) ** (1.0 / shape)
         shape += 1.0
-    centre: cython.double = shape - 1.0 / 3.0
-    slope: cython.double = 1.0 / sqrt(9.0 * centre)
+    centre = shape - 1.0 / 3.0
+    slope = 1.0 / sqrt(9.0 * centre)
     while True:
-        z: cython.double = gaussian(seed, 2 * counter)
-        level: cython.double = 1.0 - uniform(seed, 4 * counter + 2)
+        z = gaussian(seed, 2 * counter)
+        level = 1.0 - uniform(seed, 4 * counter + 2)
         counter += 1
-        root: cython.double = 1.0 + slope * z
-        cube: cython.double = root * root * root
+        root = 1.0 + slope * z
+        cube = root * root * root
         if cube > 0.0 and log(level) < 0.5 * z * z + centre * (1.0 - cube + log(cube)):
             return centre * cube * boost
 
 
-@cython.cfunc
-@cython.nogil
-def _lowest(mean: cython.double, deviation: cython.double) -> Index:
+@cfunc
+@nogil
+def _lowest(mean: double, deviation: double) -> Index:
     """The lowest number whose mass is looked up."""
-    return max(cython.cast(Index, mean - 9.0 * deviation) - 1, 0)
+    return max(cast(Index, mean - 9.0 * deviation) - 1, 0)
 
 
-@cython.cfunc
-@cython.nogil
-def _span(mean: cython.double, deviation: cython.double, trials: cython.double) -> Index:
+@cfunc
+@nogil
+def _span(mean: double, deviation: double, trials: double) -> Index:
     """How many numbers have a mass that is looked up."""
     # Trials may be more than an integer holds.
-    high: cython.double = min(mean + 9.0 * deviation + 25.0, ceil(trials))
-    return cython.cast(Index, high) - _lowest(mean, deviation) + 1
+    high = min(mean + 9.0 * deviation + 25.0, ceil(trials))
+    return cast(Index, high) - _lowest(mean, deviation) + 1
 
 
-@cython.cfunc
-@cython.nogil
-def _cumulative_masses(
-    table: FloatsOut, size: Index, low: Index, mean: cython.double, trials: cython.double
-) -> cython.void:
+@cfunc
+@nogil
+def _cumulative_masses(table: FloatsOut, size: Index, low: Index, mean: double, trials: double) -> void:
     """Fill the cumulative masses of the matched binomial from `low` on; mixed where trials are not whole."""
-    under: cython.double = floor(trials)
-    over: cython.double = ceil(trials)
+    under = floor(trials)
+    over = ceil(trials)
     table[:size] = 0.0
     if under == over or mean > under:
         _add_binomial(table, size, low, over, mean / over, 1.0)
     else:
-        share: cython.double = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
+        share = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
         _add_binomial(table, size, low, under, mean / under, share)
         _add_binomial(table, size, low, over, mean / over, 1.0 - share)
     for index in range(1, size):
         table[index] += table[index - 1]
 
 
-@cython.cfunc
-@cython.nogil
-def _guided(table: FloatsOut, size: Index, guide: IntegersOut) -> cython.void:
+@cfunc
+@nogil
+def _guided(table: FloatsOut, size: Index, guide: IntegersOut) -> void:
     """Where to begin looking for a level in a share of the whole mass: at the first place above the share's start."""
     place: Index = 0
     for share in range(guide.shape[0]):
-        start: cython.double = cython.cast(cython.double, share) / guide.shape[0] * table[size - 1]
+        start = cast(double, share) / guide.shape[0] * table[size - 1]
         while place < size - 1 and table[place] <= start:
             place += 1
         guide[share] = place
@@ -175,50 +168,50 @@ def draw_cells(
     Results are kept between 0 and `limit`. Trials that are not whole are drawn as a mixture of the two neighbours
     with the same mean and variance. Above variance `WIDE`, a normal with the matched skewness.
     """
-    longest: Index = 1
+    longest = 1
     for cell in range(mean.shape[0]):
         if 0.0 < variance[cell] <= WIDE:
             longest = max(longest, _span(mean[cell], sqrt(variance[cell]), trials[cell]))
     table: FloatsOut = np.empty(longest)
     guide: IntegersOut = np.empty(64, np.int64)
-    with cython.nogil:
+    with nogil:
         for cell in range(mean.shape[0]):
-            own: Word = mixed(seed, cell)
-            deviation: cython.double = sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
+            own = mixed(seed, cell)
+            deviation: double = sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
             if deviation == 0.0:
                 for draw in range(out.shape[0]):
                     out[draw, cell] = scale[cell] * mean[cell]
             elif variance[cell] > WIDE:
-                skewness: cython.double = (2.0 * variance[cell] / mean[cell] - 1.0) / deviation
+                skewness: double = (2.0 * variance[cell] / mean[cell] - 1.0) / deviation
                 for draw in range(out.shape[0]):
-                    z: cython.double = gaussian(own, first + draw)
+                    z = gaussian(own, first + draw)
                     z += skewness * (z * z - 1.0) / 6.0
                     out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
             else:
-                low: Index = _lowest(mean[cell], deviation)
-                size: Index = _span(mean[cell], deviation, trials[cell])
+                low = _lowest(mean[cell], deviation)
+                size = _span(mean[cell], deviation, trials[cell])
                 _cumulative_masses(table, size, low, mean[cell], trials[cell])
                 _guided(table, size, guide)
                 for draw in range(out.shape[0]):
-                    share: cython.double = uniform(own, first + draw)
-                    place: Index = guide[cython.cast(Index, share * guide.shape[0])]
+                    share = uniform(own, first + draw)
+                    place: Index = guide[cast(Index, share * guide.shape[0])]
                     while place < size - 1 and table[place] <= share * table[size - 1]:
                         place += 1
-                    number: cython.double = low + place
+                    number = low + place
                     if roughness[cell] > 0.0 and number > 0.0:
-                        inner: Word = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
+                        inner = mixed(own ^ cast(Word, 0x5851F42D4C957F2D), first + draw)
                         number = _gamma(number / roughness[cell], inner) * roughness[cell]
                     out[draw, cell] = scale[cell] * number
             for draw in range(out.shape[0]):
-                value: cython.double = min(max(out[draw, cell], 0.0), limit[cell])
+                value = min(max(out[draw, cell], 0.0), limit[cell])
                 out[draw, cell] = limit[cell] - value if swapped[cell] else value
 
 
 def draw_normal(mean: Floats, deviation: Floats, first: Index, seed: Word, out: TableOut) -> None:
     """Fill out[draw, cell] with normal numbers."""
-    with cython.nogil:
+    with nogil:
         for cell in range(mean.shape[0]):
-            own: Word = mixed(seed, cell)
+            own = mixed(seed, cell)
             for draw in range(out.shape[0]):
                 out[draw, cell] = mean[cell] + deviation[cell] * gaussian(own, first + draw)
 
@@ -229,11 +222,11 @@ def draw_rows(
 ) -> None:  # fmt: skip
     """Add to out[place of a row, draw] its `event` at its chance, else its `none`; those of a unit are drawn as one."""
     own: WordsOut = np.empty(out.shape[1], np.uint64)
-    with cython.nogil:
+    with nogil:
         for draw in range(out.shape[1]):
             own[draw] = mixed(seed, first + draw)
         for row in range(event.shape[0]):
-            limit: Integer = limit_of(chance[row])
+            limit = limit_of(chance[row])
             for draw in range(out.shape[1]):
                 out[place[row], draw] += drawn(mixed(own[draw], unit[row]), limit, event[row], none[row])
 
@@ -244,8 +237,8 @@ def hashed_below(numbers: Integers, start: Word, limit: Word, places: IntegersOu
     places : room for one more than there are numbers
     """
     count: Index = 0
-    with cython.nogil:
+    with nogil:
         for i in range(numbers.shape[0]):
             places[count] = i
-            count += mixed(start, cython.cast(Word, numbers[i]) - 1) < limit  # `mixed` counts from 1
+            count += mixed(start, cast(Word, numbers[i]) - 1) < limit  # `mixed` counts from 1
     return count

@@ -7,11 +7,14 @@ three passes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from miscal.kernels.order import bucket_codes, read_digits, scatter_digits
-from miscal.kernels.threads import BLOCK, over_blocks
+from miscal.kernels.threads import over_blocks
 
+Array = np.ndarray[Any, Any]
 DIGITS = 6  # of eleven bits each
 SIZE = 1 << 11
 FEW = 1 << 16  # counted rows up to which all are sorted
@@ -24,39 +27,45 @@ EVEN = 0.1  # the share of buckets spread evenly, so that a stretch the sample m
 class BucketMap:
     """A monotone map from numbers to `count` buckets, fitted to a sample of the values; NaN has one more."""
 
-    def __init__(self, values: np.ndarray, count: int) -> None:
+    def __init__(self, values: Array, count: int) -> None:
         self.count = count
         self.low, self.high = float(values.min()), float(values.max())
         base, top = _ordinals(np.array([self.low, self.high]))
         # The half keeps the largest value inside the last stretch whatever rounding does.
-        scale = (STRETCHES - 0.5) / max((int(top) - int(base)) >> 1, 1)
+        scale = (STRETCHES - 0.5) / max(int(top - base) >> 1, 1)
         sample = _ordinals(values[:: max(1, values.size // SAMPLE)])
         # One bit is dropped so that the distance between any two numbers fits a signed integer.
-        places = (((sample - base) >> np.uint64(1)).astype(np.int64) * scale).astype(np.int64)
-        share = (1.0 - EVEN) * np.bincount(places, minlength=STRETCHES) / sample.size + EVEN / STRETCHES
-        starts = np.concatenate([[0.0], np.cumsum(share)])
+        steps = (sample - base) >> np.uint64(1)
+        places = (steps.astype(np.int64) * scale).astype(np.int64)
+        found = np.bincount(places, minlength=STRETCHES)
+        share = (1.0 - EVEN) * found / sample.size + EVEN / STRETCHES
+        starts = np.append(0.0, np.cumsum(share))
         starts *= (count - 1) / starts[-1]
         # A hair narrower than the distance to the next stretch, so that rounding never steps over it.
         widths = np.diff(starts) * (1.0 - 1e-9)
-        nan_starts, nan_widths = np.append(starts, count), np.append(widths, [0.0, 0.0])
-        self.arguments = self.low, self.high, base, scale, nan_starts, nan_widths  # what `bucket_codes` takes
+        of_all = np.append(starts, count), np.append(widths, [0.0, 0.0])  # those of NaN in the end
+        self.arguments = self.low, self.high, base, scale, *of_all  # what `bucket_codes` takes
 
-    def codes(self, values: np.ndarray) -> np.ndarray:
+    def codes(self, values: Array) -> Array:
         """The bucket of each value, in two bytes."""
         values = np.ascontiguousarray(values, np.float64)
         codes = np.empty(values.size, np.uint16)
-        over_blocks(values.size, lambda i, j: bucket_codes(values[i:j], *self.arguments, codes[i:j]))
+
+        def work(start: int, stop: int) -> None:
+            bucket_codes(values[start:stop], *self.arguments, codes[start:stop])
+
+        over_blocks(values.size, work)
         return codes
 
 
-def _ordinals(values: np.ndarray) -> np.ndarray:
+def _ordinals(values: Array) -> Array:
     """`kernels.places.ordinal` of many numbers."""
     bits = np.add(values, 0.0, dtype=np.float64).view(np.uint64)
     sign = np.uint64(0x8000000000000000)
     return np.where(bits & sign, ~bits, bits | sign)
 
 
-def sorted_order(values: np.ndarray) -> np.ndarray:
+def sorted_order(values: Array) -> Array:
     """Positions that sort the values, int32, missing ones last; ties keep their order.
 
     >>> sorted_order(np.array([2.0, np.nan, -1.0, 2.0])).tolist()
@@ -64,19 +73,20 @@ def sorted_order(values: np.ndarray) -> np.ndarray:
     """
     values = np.ascontiguousarray(values, np.float64)
     order = np.arange(values.size, dtype=np.int32)
-    keys, counts = np.empty(values.size, np.uint64), np.zeros((DIGITS, SIZE), np.int64)
+    keys = np.empty(values.size, np.uint64)
+    counts = np.zeros((DIGITS, SIZE), np.int64)
     read_digits(values, keys, counts)
     spare_keys, spare = np.empty_like(keys), np.empty_like(order)
-    for digit in range(DIGITS):
-        if counts[digit].max(initial=0) == values.size:
+    for digit, own in enumerate(counts):
+        if own.max() == values.size:
             continue
-        starts = np.cumsum(counts[digit]) - counts[digit]
+        starts = np.cumsum(own) - own
         scatter_digits(keys, order, spare_keys, spare, digit, starts)
         keys, spare_keys, order, spare = spare_keys, keys, spare, order
     return order
 
 
-def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def dense_ranks(values: Array) -> tuple[Array, Array]:
     """Rank of each value among the distinct ones (int32), and the distinct values, missing ones last as one.
 
     >>> dense_ranks(np.array([5.0, 3.0, 5.0, np.nan]))
@@ -86,7 +96,7 @@ def dense_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ranks.astype(np.int32), distinct
 
 
-def distinct_up_to(values: np.ndarray, limit: int) -> int:
+def distinct_up_to(values: Array, limit: int) -> int:
     """How many distinct values there are, `limit` at most; all are looked at only where the first of them are few.
 
     >>> distinct_up_to(np.array([2.0, 1.0, 2.0]), 200), distinct_up_to(np.arange(1e6), 200)
@@ -97,7 +107,7 @@ def distinct_up_to(values: np.ndarray, limit: int) -> int:
     return min(np.unique(few).size, limit)
 
 
-def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -> np.ndarray:
+def order_statistics(values: Array, ranks: Array, count: Array) -> Array:
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
     if not count.size:
         return np.sort(values)[ranks]
@@ -108,10 +118,11 @@ def order_statistics(values: np.ndarray, ranks: np.ndarray, count: np.ndarray) -
         rows, ranks = rows_at(codes, totals, ranks)
         values, count = values[rows], count[rows]
     order = np.argsort(values)
-    return np.asarray(values[order[np.searchsorted(np.cumsum(count[order]), ranks, side="right")]])
+    places = np.searchsorted(np.cumsum(count[order]), ranks, side="right")
+    return np.asarray(values[order[places]])
 
 
-def rows_at(codes: np.ndarray, totals: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rows_at(codes: Array, totals: Array, ranks: Array) -> tuple[Array, Array]:
     """Positions of all rows whose code holds one of the ranks, and the ranks among those rows.
 
     totals : of each code; codes are in the order of the values
@@ -119,11 +130,14 @@ def rows_at(codes: np.ndarray, totals: np.ndarray, ranks: np.ndarray) -> tuple[n
     holders = np.searchsorted(np.cumsum(totals), ranks, side="right")
     wanted = np.zeros(totals.size, bool)
     wanted[holders] = True
-    return rows_in(codes, wanted), ranks - np.cumsum(np.where(wanted, 0, totals))[holders]
+    left_out = np.cumsum(np.where(wanted, 0, totals))
+    return rows_in(codes, wanted), ranks - left_out[holders]
 
 
-def rows_in(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def rows_in(codes: Array, wanted: Array) -> Array:
     """Positions of the rows whose code is wanted; wanted : (codes,) bool."""
-    starts = range(0, codes.size, BLOCK)
-    parts = over_blocks(codes.size, lambda start, stop: np.flatnonzero(wanted[codes[start:stop]]))
-    return np.concatenate([part + start for start, part in zip(starts, parts, strict=True)])
+
+    def work(start: int, stop: int) -> Array:
+        return np.flatnonzero(wanted[codes[start:stop]]) + start
+
+    return np.concatenate(over_blocks(codes.size, work))

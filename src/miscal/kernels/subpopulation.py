@@ -6,8 +6,8 @@ the order in which the rows were given. Partial sums are taken only where the sc
 A binary outcome is the sign of its score: +s for an event, -s for none (-0.0 included), one number to fetch a row.
 """
 
-import cython
 import numpy as np
+from cython import bint, cast, cfunc, double, inline, nogil, void
 from cython.cimports.libc.math import NAN, copysign, fabs
 from cython.cimports.miscal.kernels.arithmetic import mixed
 from cython.cimports.miscal.kernels.kinds import (
@@ -21,22 +21,22 @@ PAPER, CORRECTED = 1, 2  # how the variance of real responses is estimated
 DEEPEST = 64
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
+@cfunc
+@inline
+@nogil
 def _walk_as(
-    real: cython.bint, weighted: cython.bint, signed: Floats, observed: Floats, weight: Floats, second: Floats,
+    real: bint, weighted: bint, signed: Floats, observed: Floats, weight: Floats, second: Floats,
     largest: Floats, rows: Codes, out: FloatsOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """The walk over a list, compiled once for each of its kinds: half as slow again otherwise."""
-    size: Index = rows.shape[0]
+    size = rows.shape[0]
     total, high, low = 0.0, 0.0, 0.0
     variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
-    high_at = low_at = last = cython.cast(Index, -1)
-    before: cython.double = NAN
+    high_at = low_at = last = cast(Index, -1)
+    before = NAN
     for q in range(size):
         i: Index = rows[q]
-        score: cython.double = signed[i] if real else fabs(signed[i])
+        score = signed[i] if real else fabs(signed[i])
         if score != before:
             if total > high:
                 high, high_at = total, last
@@ -44,7 +44,7 @@ def _walk_as(
                 low, low_at = total, last
             before = score
         # A binary outcome minus the score: the sign says which outcome.
-        step: cython.double = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
+        step = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
         if weighted:
             total += weight[i] * step
             variance += second[i] * (score * (1.0 - score))
@@ -67,20 +67,20 @@ def _walk_as(
     out[6], out[7], out[8], out[9], out[10] = predicted, weight2, top, high_at, low_at
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _neighbour_variance(
     score: Floats, observed: Floats, weight: Floats, rows: Codes, how: Integer, order: CodesOut
-) -> cython.double:
+) -> double:
     """Variance of the walk's end from differences of neighbours (Appendix C), times the squared weight.
 
     Tied rows have no order; each block of ties is put in an order of its own, drawn from its place alone, so that equal
     rows do not stand together and the rows' order in the file does not matter.
     """
-    weighted: cython.bint = weight.shape[0] > 0
-    paper: cython.bint = how == 1  # PAPER
-    n: Index = rows.shape[0]
-    start: Index = 0
+    weighted: bint = weight.shape[0] > 0
+    paper: bint = how == 1  # PAPER
+    n = rows.shape[0]
+    start = 0
     for k in range(n):
         order[k] = rows[k]
     while start < n:
@@ -88,20 +88,20 @@ def _neighbour_variance(
         while stop < n and score[order[stop]] == score[order[start]]:
             stop += 1
         for k in range(stop - 1, start, -1):
-            other: Index = start + cython.cast(Index, mixed(start, k) % cython.cast(Word, k - start + 1))
+            other = start + cast(Index, mixed(start, k) % cast(Word, k - start + 1))
             order[k], order[other] = order[other], order[k]
         start = stop
     total, squares, top, bottom = 0.0, 0.0, 0.0, 0.0
     for q in range(n):
         i: Index = order[q]
-        w: cython.double = weight[i] if weighted else 1.0
+        w = weight[i] if weighted else 1.0
         total += w
         squares += w * w
         if q == 0:
             continue
         j: Index = order[q - 1]
-        v: cython.double = weight[j] if weighted else 1.0
-        gap: cython.double = (observed[j] - score[j]) - (observed[i] - score[i])
+        v = weight[j] if weighted else 1.0
+        gap = (observed[j] - score[j]) - (observed[i] - score[i])
         if paper:
             top += gap * gap * (v + w) * (v + w)
             bottom += v + w
@@ -122,7 +122,7 @@ def walk_list(
     Where `observed` is given it is the response, and `signed` the plain score.
     """
     order: CodesOut = np.empty(rows.shape[0] if how else 0, np.int32)
-    with cython.nogil:
+    with nogil:
         if observed.shape[0] > 0:
             _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
         elif weight.shape[0] > 0:
@@ -133,26 +133,26 @@ def walk_list(
             out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _distinct(bits: WordsOut) -> Index:
     """How many codes have their bit set."""
     count: Index = 0
     for k in range(bits.shape[0]):
-        word: Word = bits[k]
+        word = bits[k]
         while word:
             word &= word - 1  # without its lowest bit
             count += 1
     return count
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _code_at(wanted: Index, bits: WordsOut) -> Integer:
     """The code after the `wanted` lowest of those whose bits are set."""
     place: Integer = 0
     for k in range(bits.shape[0]):
-        word: Word = bits[k]
+        word = bits[k]
         while word:
             if wanted == 0:
                 while (word >> place) & 1 == 0:
@@ -166,41 +166,41 @@ def _code_at(wanted: Index, bits: WordsOut) -> Integer:
 def shuffled(seed: Word, column: Index, levels: Integer) -> np.ndarray:
     """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
     result: IntegersOut = np.arange(levels)
-    own: Word = mixed(seed, (cython.cast(Word, 1) << 40) + cython.cast(Word, column))
-    with cython.nogil:
+    own = mixed(seed, (cast(Word, 1) << 40) + cast(Word, column))
+    with nogil:
         for k in range(levels - 1, 0, -1):
-            other: Integer = cython.cast(Integer, mixed(own, k) % cython.cast(Word, k + 1))
+            other: Integer = cast(Integer, mixed(own, k) % cast(Word, k + 1))
             result[k], result[other] = result[other], result[k]
     return np.asarray(result)
 
 
 def fingerprint(rows: Codes) -> Word:
     """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
-    total: Word = rows.shape[0]
-    with cython.nogil:
+    total = rows.shape[0]
+    with nogil:
         for q in range(rows.shape[0]):
-            z: Word = (cython.cast(Word, rows[q]) + 1) * cython.cast(Word, 0x9E3779B97F4A7C15)
-            total += (z ^ (z >> 29)) * cython.cast(Word, 0xBF58476D1CE4E5B9)
+            z = (cast(Word, rows[q]) + 1) * cast(Word, 0x9E3779B97F4A7C15)
+            total += (z ^ (z >> 29)) * cast(Word, 0xBF58476D1CE4E5B9)
     return total
 
 
 def half(
-    codes: Codes, levels: Integer, shuffle: Integers, upper: cython.bint, rows: Codes, result: CodesOut
+    codes: Codes, levels: Integer, shuffle: Integers, upper: bint, rows: Codes, result: CodesOut
 ) -> tuple[int, int]:
     """One side of a list, in order, split at the median of a column's distinct values: the threshold, and how many.
 
     shuffle : the order of a nominal column's levels, else empty. The threshold is 0 where the column is constant.
     """
     bits: WordsOut = np.empty((levels + 63) >> 6, np.uint64)
-    threshold: Integer = levels // 2
+    threshold = levels // 2
     found: Index = 0
-    with cython.nogil:
+    with nogil:
         if rows.shape[0] < codes.shape[0]:  # among all rows every level occurs
             bits[:] = 0
             for q in range(rows.shape[0]):
                 code: Integer = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
-                bits[code >> 6] |= cython.cast(Word, 1) << (code & 63)
-            distinct: Index = _distinct(bits)
+                bits[code >> 6] |= cast(Word, 1) << (code & 63)
+            distinct = _distinct(bits)
             threshold = _code_at(distinct // 2, bits) if distinct > 1 else 0
         for q in range(rows.shape[0] if threshold else 0):
             code = shuffle[codes[rows[q]]] if shuffle.shape[0] else codes[rows[q]]
@@ -217,7 +217,7 @@ def random_word(seed: Word, number: Word) -> Word:
 def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: CodesOut) -> None:
     """Split a list by the levels of a column, keeping the order; level c is result[starts[c]:starts[c + 1]]."""
     place: IntegersOut = np.empty(levels + 1, np.int64)
-    with cython.nogil:
+    with nogil:
         starts[:] = 0
         for q in range(rows.shape[0]):
             starts[codes[rows[q]] + 1] += 1
@@ -237,28 +237,28 @@ def simulated_maxima(
 
     All draws walk a list together, so each row's position is looked up once and the draws fill a vector register.
     """
-    lanes: Index = steps.shape[1]
+    lanes = steps.shape[1]
     total: FloatsOut = np.empty(lanes)
     high: FloatsOut = np.empty(lanes)
     low: FloatsOut = np.empty(lanes)
-    with cython.nogil:
+    with nogil:
         maxima[:] = 0.0
         for k in range(scale.shape[0]):
             total[:] = 0.0
             high[:] = 0.0
             low[:] = 0.0
-            before: cython.double = -1.0
+            before = -1.0
             for q in range(offsets[k], offsets[k + 1]):
                 i: Index = members[q]
-                score: cython.double = fabs(signed[i])
+                score = fabs(signed[i])
                 if score != before:
                     before = score
                     for b in range(lanes):
-                        value: cython.double = total[b]
+                        value = total[b]
                         high[b] = value if value > high[b] else high[b]
                         low[b] = value if value < low[b] else low[b]
                 for b in range(lanes):
                     total[b] += steps[i, b]
             for b in range(lanes):
-                span: cython.double = max(high[b], total[b]) - min(low[b], total[b])
+                span: double = max(high[b], total[b]) - min(low[b], total[b])
                 maxima[b] = max(maxima[b], span * scale[k])

@@ -7,6 +7,7 @@ limbs, high * 2**-20 + low * 2**-52 with 0 <= low < 2**32. The grid errs by at m
 
 import cython
 import numpy as np
+from cython import address, bint, cast, cfunc, double, nogil, pointer, void
 from cython.cimports.miscal.kernels.arithmetic import (
     FULL, LOW_BITS, LOW_MASK, SUB_BLOCK, UPPER, UPPER_MASK, add_limbs, add_line, fetch, grid,
 )  # fmt: skip
@@ -23,11 +24,11 @@ FAR = 1 << 15  # cells of 16 bytes from which on they no longer fit beside the r
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
 
-@cython.cfunc
-@cython.nogil
-def _add_mean(words: cython.pointer[Word], predicted: cython.double, observed: Word) -> cython.void:
-    q: Word = cython.cast(Word, grid(predicted))
-    total: Word = words[0] + q
+@cfunc
+@nogil
+def _add_mean(words: pointer[Word], predicted: double, observed: Word) -> void:
+    q: Word = grid(predicted)
+    total = words[0] + q
     carry: Word = total < q
     words[0] = total
     words[1] += 1 + (observed << 24) + (carry << 48)
@@ -43,58 +44,46 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
     packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
     """
     ahead: Index = AHEAD
-    near: Index = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
-    with cython.nogil:
+    near = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
+    with nogil:
         for i in range(near):
-            fetch(cython.address(packed[codes[i + ahead], 0]))
-            _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
+            fetch(address(packed[codes[i + ahead], 0]))
+            _add_mean(address(packed[codes[i], 0]), predicted[i], observed[i])
         for i in range(near, len(codes)):
-            _add_mean(cython.address(packed[codes[i], 0]), predicted[i], cython.cast(Word, observed[i]))
+            _add_mean(address(packed[codes[i], 0]), predicted[i], observed[i])
 
 
 def binned_means(
-    values: Floats,
-    predicted: Floats,
-    observed: Outcomes,
-    edges: Strided,
-    uniform: cython.bint,
-    packed: WordTableOut,
+    values: Floats, predicted: Floats, observed: Outcomes, edges: Strided, uniform: bint, packed: WordTableOut
 ) -> None:
     """As `coded_means` by bins of `values`, found while the rows are in the cache."""
-    bins: Index = len(edges) - 1
+    bins = len(edges) - 1
     codes: CodesOut = np.empty(SUB_BLOCK, np.int32)
-    start: Index = 0
-    with cython.nogil:
+    start = 0
+    with nogil:
         while start < len(values):
-            rows: Index = min(SUB_BLOCK, len(values) - start)
+            rows = min(SUB_BLOCK, len(values) - start)
+            here, found = address(values[start]), address(codes[0])
             if uniform:
-                uniform_index(
-                    cython.address(values[start]),
-                    rows,
-                    edges[0],
-                    edges[bins],
-                    edges,
-                    cython.address(codes[0]),
-                )
+                uniform_index(here, rows, edges[0], edges[bins], edges, found)
             else:
-                edge_index(cython.address(values[start]), rows, edges, cython.address(codes[0]))
+                edge_index(here, rows, edges, found)
             for i in range(rows):
-                place = cython.address(packed[codes[i], 0])
-                _add_mean(place, predicted[start + i], cython.cast(Word, observed[start + i]))
+                place = address(packed[codes[i], 0])
+                _add_mean(place, predicted[start + i], observed[start + i])
             start += rows
 
 
 def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
     """Add what `coded_means` packed to rows, events, high and low limb of the predictions, (cells, 4) int64."""
     most: Word = PACKED_ROWS
-    with cython.nogil:
+    with nogil:
         for cell in range(packed.shape[0]):
-            result[cell, 0] += cython.cast(Integer, packed[cell, 1] & most)
-            result[cell, 1] += cython.cast(Integer, (packed[cell, 1] >> 24) & most)
-            result[cell, 2] += cython.cast(
-                Integer, ((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS)
-            )
-            result[cell, 3] += cython.cast(Integer, packed[cell, 0] & LOW_MASK)
+            result[cell, 0] += packed[cell, 1] & most
+            result[cell, 1] += (packed[cell, 1] >> 24) & most
+            carries = packed[cell, 1] >> 48
+            result[cell, 2] += (carries << 32) + (packed[cell, 0] >> LOW_BITS)
+            result[cell, 3] += packed[cell, 0] & LOW_MASK
 
 
 def full_exact(
@@ -105,22 +94,22 @@ def full_exact(
 
     rows : (cells,) int64; result : (cells, columns, 2) int64 limbs. Both are added to.
     """
-    with cython.nogil:
+    with nogil:
         for i in range(len(codes)):
             cell: Index = codes[i]
-            p: cython.double = predicted[i]
-            y: cython.double = observed[i]
-            times: Integer = count[i] if len(count) else 1
-            first: Integer = cython.cast(Integer, weight[i]) * times if len(weight) else times
-            second: Integer = cython.cast(Integer, weight[i]) * first if len(weight) else times
-            difference: cython.double = (y - p) * (y - p)
+            p = predicted[i]
+            y: double = observed[i]
+            times = count[i] if len(count) else 1
+            first = cast(Integer, weight[i]) * times if len(weight) else times
+            second: Integer = cast(Integer, weight[i]) * first if len(weight) else times
+            difference = (y - p) * (y - p)
             rows[cell] += times
             result[cell, 0, 0] += first << (52 - LOW_BITS)
             result[cell, 1, 0] += second << (52 - LOW_BITS)
-            add_limbs(cython.address(result[cell, 2, 0]), grid(p), first)
-            add_limbs(cython.address(result[cell, 3, 0]), grid(y), first)
-            add_limbs(cython.address(result[cell, 4, 0]), grid(p * (1.0 - p)), second)
-            add_limbs(cython.address(result[cell, 5, 0]), grid(difference), second)
+            add_limbs(address(result[cell, 2, 0]), grid(p), first)
+            add_limbs(address(result[cell, 3, 0]), grid(y), first)
+            add_limbs(address(result[cell, 4, 0]), grid(p * (1.0 - p)), second)
+            add_limbs(address(result[cell, 5, 0]), grid(difference), second)
 
 
 def full_real(
@@ -128,15 +117,15 @@ def full_real(
     result: TableOut,
 ) -> None:  # fmt: skip
     """As `full_exact` for weights that are not whole numbers: plain sums; result is (cells, columns) float64."""
-    with cython.nogil:
+    with nogil:
         for i in range(len(codes)):
             cell: Index = codes[i]
-            p: cython.double = predicted[i]
-            y: cython.double = observed[i]
-            times: Integer = count[i] if len(count) else 1
-            first: cython.double = weight[i] * times
-            second: cython.double = weight[i] * first
-            difference: cython.double = (y - p) * (y - p)
+            p: double = predicted[i]
+            y: double = observed[i]
+            times = count[i] if len(count) else 1
+            first = weight[i] * times
+            second = weight[i] * first
+            difference = (y - p) * (y - p)
             rows[cell] += times
             result[cell, 0] += first
             result[cell, 1] += second
@@ -151,11 +140,11 @@ def means_real(
     result: TableOut,
 ) -> None:  # fmt: skip
     """Rows, and Σw, Σwp, Σwy with any weights: result (cells, 3) float64, added to as are the rows."""
-    with cython.nogil:
+    with nogil:
         for i in range(len(codes)):
             cell: Index = codes[i]
-            times: Integer = count[i] if len(count) else 1
-            first: cython.double = weight[i] * times
+            times = count[i] if len(count) else 1
+            first = weight[i] * times
             rows[cell] += times
             result[cell, 0] += first
             result[cell, 1] += first * predicted[i]
@@ -164,15 +153,15 @@ def means_real(
 
 def on_grid(predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Share each row between its two neighbours of a grid over [0, 1]; result : (nodes, 2) = Σw(p - y), Σw."""
-    steps: Index = result.shape[0] - 1
-    with cython.nogil:
+    steps = result.shape[0] - 1
+    with nogil:
         for i in range(len(predicted)):
-            p: cython.double = predicted[i]
-            place: cython.double = p * steps
-            left: Index = min(cython.cast(Index, place), steps - 1)
-            part: cython.double = place - left
-            w: cython.double = weight[i] if len(weight) else 1.0
-            residual: cython.double = (p - observed[i]) * w
+            p = predicted[i]
+            place = p * steps
+            left: Index = min(cast(Index, place), steps - 1)
+            part: double = place - left
+            w = weight[i] if len(weight) else 1.0
+            residual = (p - observed[i]) * w
             result[left, 0] += (1.0 - part) * residual
             result[left, 1] += (1.0 - part) * w
             result[left + 1, 0] += part * residual
@@ -189,47 +178,47 @@ def on_grid(predicted: Floats, observed: Observed, weight: Floats, result: Table
 # The words of a row are rows and events, p, p(1-p), (y-p)², and m, m(1-m), (y-m)² beyond the score; the last is free.
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _packed_rows(
     predicted: Floats, observed: Outcomes, mended: Floats, start: Index, rows: Index, terms: WordTableOut
-) -> cython.void:
+) -> void:
     """What each row of weight 1 gives, (rows, 8) uint64."""
     for i in range(rows):
-        p: cython.double = predicted[start + i]
-        y: cython.double = observed[start + i]
-        m: cython.double = mended[start + i]
-        terms[i, 0] = 1 | (cython.cast(Word, observed[start + i]) << UPPER)
-        terms[i, 1] = cython.cast(Word, grid(p))
-        terms[i, 2] = cython.cast(Word, grid(p * (1.0 - p)))
-        terms[i, 3] = cython.cast(Word, grid((y - p) * (y - p)))
-        terms[i, 4] = cython.cast(Word, grid(m))
-        terms[i, 5] = cython.cast(Word, grid(m * (1.0 - m)))
-        terms[i, 6] = cython.cast(Word, grid((y - m) * (y - m)))
+        p = predicted[start + i]
+        y: double = observed[start + i]
+        m = mended[start + i]
+        terms[i, 0] = 1 | (cast(Word, observed[start + i]) << UPPER)
+        terms[i, 1] = grid(p)
+        terms[i, 2] = grid(p * (1.0 - p))
+        terms[i, 3] = grid((y - p) * (y - p))
+        terms[i, 4] = grid(m)
+        terms[i, 5] = grid(m * (1.0 - m))
+        terms[i, 6] = grid((y - m) * (y - m))
 
 
-@cython.cfunc
-@cython.nogil
-def _to_limbs(cells: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> cython.void:
+@cfunc
+@nogil
+def _to_limbs(cells: WordTableOut, cell: Index, word: Index, limbs: IntegerCubeOut) -> void:
     """Add a packed cell to the limbs of a tally's cell; the words of its probability begin at `word`."""
-    rows: Integer = cython.cast(Integer, cells[cell, 0] & UPPER_MASK)
+    rows: Integer = cells[cell, 0] & UPPER_MASK
     limbs[cell, 0, 0] += rows << (52 - LOW_BITS)
     limbs[cell, 1, 0] += rows << (52 - LOW_BITS)
-    limbs[cell, 3, 0] += cython.cast(Integer, cells[cell, 0] >> UPPER) << (52 - LOW_BITS)
+    limbs[cell, 3, 0] += cast(Integer, cells[cell, 0] >> UPPER) << (52 - LOW_BITS)
     for k in range(3):  # p, p(1-p), (y-p)²
         to: Index = k + 3 if k else 2
-        lower: Integer = limbs[cell, to, 1] + cython.cast(Integer, cells[cell, word + k] & UPPER_MASK)
-        limbs[cell, to, 0] += cython.cast(Integer, cells[cell, word + k] >> UPPER) + (lower >> LOW_BITS)
+        lower = limbs[cell, to, 1] + cast(Integer, cells[cell, word + k] & UPPER_MASK)
+        limbs[cell, to, 0] += cast(Integer, cells[cell, word + k] >> UPPER) + (lower >> LOW_BITS)
         limbs[cell, to, 1] = lower & LOW_MASK
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _empty(
     cells: WordTableOut, cell: Index, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
-) -> cython.void:
+) -> void:
     """Move a packed cell into its rows and the limbs of both probabilities."""
-    rows[cell] += cython.cast(Integer, cells[cell, 0] & UPPER_MASK)
+    rows[cell] += cells[cell, 0] & UPPER_MASK
     _to_limbs(cells, cell, 1, limbs)
     if after.shape[0]:
         _to_limbs(cells, cell, 4, after)
@@ -240,7 +229,7 @@ def settle_packed(
     cells: WordTableOut, rows: IntegersOut, limbs: IntegerCubeOut, after: IntegerCubeOut
 ) -> None:
     """Empty all cells into rows and limbs (cells, 6, 2) of both probabilities; `after` is empty where there is one."""
-    with cython.nogil:
+    with nogil:
         for cell in range(cells.shape[0]):
             if cells[cell, 0]:
                 _empty(cells, cell, rows, limbs, after)

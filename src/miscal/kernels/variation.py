@@ -9,15 +9,11 @@ from functools import lru_cache
 
 import cython
 import numpy as np
+from cython import address, cast, cfunc, double, nogil, void
 from cython.cimports.libc.math import floor, log
 from cython.cimports.miscal.kernels.arithmetic import (
-    LOW_BITS,
-    LOW_MASK,
-    SUB_BLOCK,
-    add_limbs,
-    grid,
-    logarithm,
-)
+    LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm,
+)  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS, CodesOut, Floats, FloatsOut,
     Index, Integer, IntegerCubeOut, IntegersOut, IntegerTable, Outcomes, Strided, Table, TableOut,
@@ -45,12 +41,12 @@ def sorting_network(size: int) -> np.ndarray:
     return np.array(steps, np.int64).reshape(-1, 2)
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _prepare(
     probability: Table, outcome: Outcomes, start: Index, rows: Index, network: IntegerTable, tile: TableOut,
     rank: IntegersOut, own: FloatsOut, label: IntegersOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """Fill a tile with ranked probabilities, and the ranks of its rows.
 
     A single column of probabilities is P(class 1) of two classes. The rank is that of the class that occurred: how many
@@ -72,26 +68,26 @@ def _prepare(
         for i in range(ROWS):
             rank[i] += (tile[k, i] > own[i]) | ((tile[k, i] == own[i]) & (number < label[i]))
     for step in range(network.shape[0]):  # every row from the largest to the smallest
-        first, second = cython.address(tile[network[step, 0], 0]), cython.address(tile[network[step, 1], 0])
+        first, second = address(tile[network[step, 0], 0]), address(tile[network[step, 1], 0])
         for i in range(ROWS):
-            one: cython.double = first[i]
-            two: cython.double = second[i]
+            one = first[i]
+            two = second[i]
             first[i] = one if one > two else two
             second[i] = one if one < two else two
 
 
-@cython.cfunc
-@cython.nogil
-def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.void:
+@cfunc
+@nogil
+def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> void:
     """Variation of every row of a sorted tile; entropy is to the base of the number of classes, with 0 log 0 = 0."""
-    classes: cython.double = tile.shape[0]
-    scale: cython.double = 1.0 / log(classes) if kind == BY_ENTROPY else classes / (classes - 1.0)
+    classes: double = tile.shape[0]
+    scale = 1.0 / log(classes) if kind == BY_ENTROPY else classes / (classes - 1.0)
     for i in range(ROWS):
         value[i] = tile[0, i] if kind == BY_CONFIDENCE else 0.0
     if kind == BY_ENTROPY:
         for k in range(tile.shape[0]):
             for i in range(ROWS):
-                x: cython.double = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
+                x = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
                 value[i] -= x * logarithm(x)
         for i in range(ROWS):
             value[i] = min(max(value[i] * scale, 0.0), 1.0)
@@ -106,32 +102,32 @@ def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.voi
             value[i] = min(max(scale * (1.0 - value[i]), 0.0), 1.0)
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _codes(
-    kind: cython.int, value: FloatsOut, edges: Strided, near: cython.double, key: FloatsOut, codes: CodesOut
-) -> cython.void:
+    kind: cython.int, value: FloatsOut, edges: Strided, near: double, key: FloatsOut, codes: CodesOut
+) -> void:
     """Bin of every row of a tile by its variation."""
     for i in range(ROWS):
         key[i] = value[i]
     if kind not in (AS_GIVEN, BY_CONFIDENCE):
         for i in range(ROWS):
             key[i] = floor(value[i] * near + 0.5) / near
-    edge_index(cython.address(key[0]), ROWS, edges, cython.address(codes[0]))
+    edge_index(address(key[0]), ROWS, edges, address(codes[0]))
 
 
-@cython.cfunc
-@cython.nogil
+@cfunc
+@nogil
 def _add(
     tile: TableOut, rank: IntegersOut, value: FloatsOut, codes: CodesOut, start: Index, rows: Index, kind: cython.int,
     weight: Floats, counts: TableOut, limbs: IntegerCubeOut, sums: TableOut,
-) -> cython.void:  # fmt: skip
+) -> void:  # fmt: skip
     """Add the rows of a tile; variations that are given may be any numbers, and their mean is not asked for."""
-    classes: Index = tile.shape[0]
+    classes = tile.shape[0]
     for i in range(rows):
         cell: Index = codes[i]
-        last: cython.double = 0.0 if kind == AS_GIVEN else value[i]
-        times: cython.double = weight[start + i] if len(weight) else 1.0
+        last = 0.0 if kind == AS_GIVEN else value[i]
+        times = weight[start + i] if len(weight) else 1.0
         counts[cell, rank[i]] += times
         if sums.shape[0]:
             for k in range(classes):
@@ -139,8 +135,8 @@ def _add(
             sums[cell, classes] += times * last
         elif limbs.shape[0] and len(weight):
             for k in range(classes):
-                add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
-            add_limbs(cython.address(limbs[cell, classes, 0]), grid(last), cython.cast(Integer, times))
+                add_limbs(address(limbs[cell, k, 0]), grid(tile[k, i]), cast(Integer, times))
+            add_limbs(address(limbs[cell, classes, 0]), grid(last), cast(Integer, times))
         elif limbs.shape[0]:
             for k in range(classes):
                 limbs[cell, k, 1] += grid(tile[k, i])
@@ -160,18 +156,18 @@ def rank_rows(
     variations in limbs (bins, K + 1, 2), if weights are whole numbers, or sums (bins, K + 1), whichever has rows.
     Limbs are still to be carried over.
     """
-    start: Index = 0
-    near: cython.double = NEAR
-    classes: Index = counts.shape[1]
+    start = 0
+    near: double = NEAR
+    classes = counts.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
     ranks: IntegersOut = np.zeros(ROWS, np.int64)
     label: IntegersOut = np.zeros(ROWS, np.int64)
     values: FloatsOut = np.zeros(ROWS)
     own: FloatsOut = np.zeros(ROWS)
     codes: CodesOut = np.zeros(ROWS, np.int32)
-    with cython.nogil:
+    with nogil:
         while start < len(outcome):
-            rows: Index = min(ROWS, len(outcome) - start)
+            rows = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, start, rows, network, tile, ranks, own, label)
             if kind != AS_GIVEN:
                 _variation(kind, tile, values)
