@@ -471,7 +471,7 @@ ENCODED = {  # fitted attributes, one entry a column, and what they are of its e
 class ByColumns(Recalibrator):
     """Base of recalibrators that remember how columns become numbers, as far as they declare it."""
 
-    uses_columns: ClassVar[bool] = True
+    uses_columns = True
 
     names_: Array = state("labels")
     levels_: list[list[Any]] = state("levels")

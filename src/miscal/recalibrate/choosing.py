@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -261,7 +261,7 @@ class Choose(Recalibrator):
     'PlattScaling'
     """
 
-    pulls_in: ClassVar[bool] = False  # what is chosen does
+    pulls_in = False  # what is chosen does
     by: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
     allowed: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
     candidates: Any = "auto"

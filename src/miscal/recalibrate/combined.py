@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -66,7 +66,7 @@ class Chain(Recalibrator):
     array([0.5])
     """
 
-    pulls_in: ClassVar[bool] = False  # its steps do
+    pulls_in = False  # its steps do
 
     steps: Any = parameter(list_of, Recalibrator, 1, A_LIST)
     steps_: list[Recalibrator] = state("inner")

@@ -1,6 +1,5 @@
 """Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
 
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,9 +35,9 @@ class Identity(Recalibrator):
     array([[0.75, 0.25]])
     """
 
-    always_rises: ClassVar[bool] = True
-    pulls_in: ClassVar[bool] = False
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    always_rises = True
+    pulls_in = False
+    responses = RESPONSES
 
     def _map(self, probability: Floats) -> Floats:
         return as_rows(probability)
@@ -63,9 +62,9 @@ class SamplingCorrection(Recalibrator):
     array([0.090909])
     """
 
-    always_rises: ClassVar[bool] = True
-    two_classes_only: ClassVar[bool] = True
-    pulls_in: ClassVar[bool] = False
+    always_rises = True
+    two_classes_only = True
+    pulls_in = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
@@ -81,7 +80,7 @@ class SamplingCorrection(Recalibrator):
 class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
-    against_rest: ClassVar[bool] = True
+    against_rest = True
 
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
@@ -142,7 +141,7 @@ class PlattScaling(Curve):
     PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    candidate_for = 2, 2
 
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -185,7 +184,7 @@ class BetaCalibration(Curve):
     BetaCalibration(l2=1) fitted on 8 rows: slopes 0.329, 0.659, intercept -0.364
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    candidate_for = 2, 2
 
     constraint: str = parameter(one_of, ("positive", "none"), default="positive")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -306,7 +305,7 @@ class MeanScaling(Recalibrator):
     array([0.273])
     """
 
-    responses: ClassVar[tuple[str, ...]] = ("real", "count")
+    responses = ("real", "count")
 
     form: str = parameter(one_of, FORMS, default="auto")
     prior: float = parameter(number, 0.0, default=0.0)

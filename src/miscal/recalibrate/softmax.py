@@ -9,7 +9,7 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -257,8 +257,8 @@ class TemperatureScaling(Recalibrator):
     TemperatureScaling() fitted on 8 rows: temperature 1.26
     """
 
-    always_rises: ClassVar[bool] = True
-    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
+    always_rises = True
+    candidate_for = 3, math.inf
 
     inverse_temperature_: float = state("float", low=1e-300)
 
@@ -320,7 +320,7 @@ class VectorScaling(_Softmax):
     array([1. , 0.9, 1.1])
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
+    candidate_for = 3, math.inf
 
     slopes_: Floats = state("float", "classes")
     shifts_: Floats = state("float", "classes")
@@ -455,7 +455,7 @@ class DirichletCalibration(_Softmax):
     array([[0.21, 0.3 , 0.49]])
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (3, MOST_CLASSES)
+    candidate_for = 3, MOST_CLASSES
 
     l2: float = parameter(number, 0.0, default=1e-3)
     intercept_l2: float | None = parameter(number, 0.0, default=None)
