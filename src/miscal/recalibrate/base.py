@@ -276,7 +276,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether the order of probabilities is kept (see the class)."""
         if self.is_fitted() and self.identity_:
             return True
-        return not self.several() and self._keeps_ranking()
+        return bool(not self.several() and self._keeps_ranking())
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
         text = unboxed(str(super().__repr__(*arguments, **options)))

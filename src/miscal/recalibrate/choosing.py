@@ -273,7 +273,7 @@ class Choose(Recalibrator):
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
         """Whether what was chosen looks at columns."""
-        return hasattr(self, "chosen_") and bool(self.chosen_[0].uses_columns)
+        return hasattr(self, "chosen_") and self.chosen_[0].uses_columns
 
     def check_state(self) -> None:
         """Refuse what is not one map."""
@@ -318,7 +318,7 @@ class Choose(Recalibrator):
         return self.chosen_[0].mapped(probability, columns)
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool(self.chosen_[0].keeps_ranking)
+        return self.is_fitted() and self.chosen_[0].keeps_ranking
 
     def _formula(self) -> nodes.Formula:
         return self.chosen_[0].formula()

@@ -37,7 +37,7 @@ def held_out(recalibrator: Recalibrator, sample: Sample, folds: Array) -> tuple[
         test = np.flatnonzero(folds == fold)
         fitted = recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold)))
         found[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
-        keeps_ranking &= bool(fitted.keeps_ranking)
+        keeps_ranking &= fitted.keeps_ranking
     return found, keeps_ranking
 
 

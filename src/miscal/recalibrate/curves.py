@@ -92,13 +92,13 @@ class Curve(Recalibrator):
         self.intercepts_ = np.array([intercept])
 
     def _map(self, probability: Floats) -> Floats:
-        return Features.of(self).map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+        return Features.of(self).map(probability, self.coefficients_[0], self.intercepts_[0])
 
     def _formula(self) -> nodes.Node:
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool((self.coefficients_ >= 0).all())
+        return self.is_fitted() and self.coefficients_.min() >= 0
 
     def _summary(self) -> str:
         found = [f"{each:.3g}" for each in self.coefficients_[0]]
@@ -248,14 +248,14 @@ class KernelCalibration(Recalibrator):
             bounds = [(LOWEST, HIGHEST)]
             found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
             label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)  # the most probable class
-        observed = (sample.outcome == label).astype(np.float64)
+        observed = sample.outcome == label
 
         def objective(theta: Floats) -> float:
             scaled = powered(p, *theta.tolist())
             loss = weight @ sample.losses(scaled) / sample.total
             score = scaled[np.arange(sample.rows), label]
             energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
-            return float(loss + self.weight * (np.sqrt(max(energy, 0.0)) / weight.sum()))
+            return float(loss + self.weight * (np.sqrt(max(energy, 0.0)) / sample.total))
 
         if self.weight:
             found = optimize.minimize(
@@ -267,7 +267,7 @@ class KernelCalibration(Recalibrator):
         return powered(probability, *self.coefficients_[0].tolist())
 
     def _keeps_ranking(self) -> bool:
-        return not self.against_rest or (self.is_fitted() and bool(self.coefficients_[0, 0] >= 0))
+        return not self.against_rest or (self.is_fitted() and self.coefficients_[0, 0] >= 0)
 
     def _formula(self) -> nodes.Formula:
         slope, shift = self.coefficients_[0].tolist()
@@ -326,7 +326,7 @@ class MeanScaling(Recalibrator):
         if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
             what, where = f"must be at least 0 for a {form}", "predictions and outcomes"
             raise refusal(what, where=where, got="some are below 0", hint="use 'shift' or 'linear'")
-        self.intercept_, self.slope_ = getattr(self, f"_{form}")(sample)
+        self.intercept_, self.slope_ = map(float, getattr(self, f"_{form}")(sample))
 
     def _factor(self, sample: Sample) -> tuple[float, float]:
         """Observed over predicted, with as much of both added as `prior` says."""
@@ -342,14 +342,14 @@ class MeanScaling(Recalibrator):
 
     def _shift(self, sample: Sample) -> tuple[float, float]:
         off = np.average(sample.outcome - sample.probability, weights=sample.weight)
-        return float(off) * _rows(sample) / (_rows(sample) + self.prior), 1.0
+        return off * _rows(sample) / (_rows(sample) + self.prior), 1.0
 
     def _linear(self, sample: Sample) -> tuple[float, float]:
         """Least squares; with equal predictions a shift."""
         mean, outcome = sample.probability, sample.outcome
         (spread, both), _ = np.cov(mean, outcome, bias=True, aweights=sample.weight)
-        slope = float(both / spread) if spread > 0.0 else 1.0
-        return float(np.average(outcome - slope * mean, weights=sample.weight)), slope
+        slope = both / spread if spread > 0.0 else 1.0
+        return np.average(outcome - slope * mean, weights=sample.weight), slope
 
     def _power(self, sample: Sample) -> tuple[float, float]:
         """By Newton's method from a factor alone; where one prediction has all the weight the factor stays."""
@@ -365,8 +365,8 @@ class MeanScaling(Recalibrator):
 
         start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
         line, _ = minimise(evaluate, start, factor * sample.total)
-        slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
-        return float(line[0] - slope * centre), slope
+        slope = np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER)
+        return line[0] - slope * centre, slope
 
     def _map(self, probability: Floats) -> Floats:
         if self.form != "power":

@@ -67,7 +67,7 @@ def minimise(
         found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
         step[used] = found / root
         followed.append(rank)
-        return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
+        return step, np.abs(step).max(initial=0.0) <= SMALL_STEP
 
     theta = descended(penalised, start, step_at)
     return theta, followed[-1] < followed[0]
@@ -146,7 +146,7 @@ def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
-    warm: bool = True  # whether a part of the rows is fitted first
+    warm = True  # whether a part of the rows is fitted first
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
@@ -155,7 +155,7 @@ class LogisticFit:
         self.centre, deviation = made.mean(axis=1), made.std(axis=1)
         ends = np.array([rows.probability.min(), rows.probability.max()])
         reach = np.ptp(features.rows(ends), axis=1)
-        self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
+        self.constant = not (reach > 1e-13 * (1.0 + np.abs(self.centre))).all()
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
         if identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(features.count), False
@@ -201,7 +201,7 @@ class LogisticFit:
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
-        held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
+        held = float(off @ off + self.identity * theta[0] ** 2)
         return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
 
 
@@ -218,9 +218,9 @@ def fit_curve(
     fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
     if fit.constant:
         slope = np.full(features.count, 0.0 if l2 > 0 or features.kind == "probability" else 1.0)
-        return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
+        return slope, np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre
     theta, separated = fit.best(positive=positive)
     if separated:
         warn(SEPARATED)
     coefficients = theta[1:] * fit.scale
-    return coefficients, float(theta[0] - coefficients @ fit.centre)
+    return coefficients, theta[0] - coefficients @ fit.centre

@@ -9,7 +9,7 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, powers, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
 from miscal.recalibrate.sample import Sample, warmed
+
+Parts: TypeAlias = tuple[Floats, Floats, float | None]  # slopes, shifts and power
 
 LOGIT = Features("logit")
 LOWEST, HIGHEST = math.exp(-10.0), math.exp(10.0)  # inverse temperatures
@@ -169,16 +171,15 @@ class SoftmaxFit:
     def solved(self, gradient: Floats, small: float) -> Floats:
         """The Hessian's solution of a gradient, until the rest is small."""
         near = self._diagonal_inverse() if self.diagonal else self._product_inverse()
-        square, shape = (gradient.size, gradient.size), gradient.shape
-        product = sparse.linalg.LinearOperator(
-            square, lambda along: self.product(along.reshape(shape)).ravel()
-        )
-        nearly = sparse.linalg.LinearOperator(square, lambda rest: near(rest.reshape(shape)).ravel())
-        found, _ = sparse.linalg.cg(
-            product, gradient.ravel(), rtol=0.0, atol=small, maxiter=MOST_PRODUCTS, M=nearly
-        )
-        step = found.reshape(shape)
-        return step if step.any() and np.isfinite(step).all() else gradient.copy()
+        size, shape = gradient.size, gradient.shape
+
+        def operator(of: Callable[[Floats], Floats]) -> Any:
+            return sparse.linalg.LinearOperator((size, size), lambda flat: of(flat.reshape(shape)))
+
+        steps = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": operator(near)}
+        found, _ = sparse.linalg.cg(operator(self.product), gradient.ravel(), **steps)
+        step: Floats = found.reshape(shape)
+        return step if step.any() and np.isfinite(step).all() else gradient
 
     def _diagonal_inverse(self) -> Callable[[Floats], Floats]:
         """A function that nearly solves with the Hessian."""
@@ -326,17 +327,17 @@ class VectorScaling(_Softmax):
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
-        share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
+        seen = sample.class_weights + 0.5
         nothing = np.zeros((sample.n_classes, 2))
         start = nothing.copy()
-        start[:, 1] = np.log(share / share[-1])
+        start[:, 1] = np.log(seen / seen[-1])
         theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace("Pass l2=1 to fit", "DirichletCalibration has"))
         slopes, shifts = theta.T
-        self.slopes_, self.shifts_ = slopes.copy(), shifts - shifts[-1]
+        self.slopes_, self.shifts_ = slopes, shifts - shifts[-1]
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
+    def _parts(self) -> Parts:
         return self.slopes_, self.shifts_, None
 
 
@@ -406,9 +407,9 @@ class StructuredScaling(_Softmax):
         self.temperature_ = heat.temperature_
         slopes = found[:, :-1]
         self.coefficients_ = power * (slopes.T if self.structure == "vector" else slopes)
-        self.intercepts_ = found[:, -1].copy()
+        self.intercepts_ = found[:, -1]
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
+    def _parts(self) -> Parts:
         slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
@@ -478,7 +479,7 @@ class DirichletCalibration(_Softmax):
         full = np.zeros(whole.shape)
         full[: len(theta)] = theta
         self.coefficients_ = full[:, :-1].copy()
-        self.intercepts_ = full[:, -1].copy()
+        self.intercepts_ = full[:, -1]
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
+    def _parts(self) -> Parts:
         return self.coefficients_, self.intercepts_, None
