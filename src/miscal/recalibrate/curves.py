@@ -1,6 +1,5 @@
 """Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
 
-
 import numpy as np
 
 from miscal.data.checks import number, one_of

@@ -18,12 +18,13 @@ OPSET = 17
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
 KINDS: dict[Any, int] = {bool: BOOL, float: DOUBLE, int: INT64, str: STRING}  # of columns of levels
+SCORES = {"float64": DOUBLE, "float32": FLOAT}  # what they come in and go out as
 COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 
 
 def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
     """The model of `Recalibrator.to_onnx`."""
-    if dtype not in (known := {"float64": DOUBLE, "float32": FLOAT}):
+    if dtype not in SCORES:
         raise refusal("must be 'float64' or 'float32'", where="'dtype'", got=f"it is {dtype!r}")
     try:
         from onnx import checker, helper
@@ -33,16 +34,17 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
         raise refusal(
             "writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql"
         )
-    found, outside, classes = recalibrator.formula(), known[dtype], recalibrator.n_classes_
+    found, outside, classes = recalibrator.formula(), SCORES[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
     wide = graph.cast("probability", DOUBLE)
     score = graph.add("Where", graph.add("Less", wide, nodes.LEAST_SCORE), 0.0, wide)
     made = graph.add("Where", _valid(graph, wide, classes), _written(graph, found, score), math.nan)
     graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=outside))
     vector = helper.make_tensor_value_info
-    inputs = [vector("probability", outside, ["rows", classes] if classes > 2 else ["rows"])]
-    inputs += [vector(name, kind, ["rows"]) for name, kind in graph.inputs.items()]
-    outputs = [vector("recalibrated", outside, ["rows", classes])]
+    one, each = ["rows"], ["rows", classes]
+    inputs = [vector("probability", outside, each if classes > 2 else one)]
+    inputs += [vector(name, kind, one) for name, kind in graph.inputs.items()]
+    outputs = [vector("recalibrated", outside, each)]
     whole = helper.make_graph(graph.nodes, "recalibrator", inputs, outputs, graph.constants)
     versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
     model = helper.make_model(whole, opset_imports=versions, ir_version=8, producer_name="miscal")
@@ -143,10 +145,10 @@ class Graph:
             self.made[key] = write()
         return self.made[key]
 
-    def each_row(self, node: Any) -> str:
-        """A node's value, one a row even if it is a constant."""
+    def matrix(self, parts: Iterable[Any]) -> str:
+        """The values of nodes as a matrix, one a row even of constants."""
         rows = self.once("rows", lambda: self.add("Shape", "probability", end=1))
-        return self.add("Expand", self.write(node), rows)
+        return self.side_by_side([self.add("Expand", self.write(node), rows) for node in parts])
 
     def upright(self, column: str) -> str:
         """A column (n,) as a matrix (n, 1)."""
@@ -171,8 +173,10 @@ class Graph:
     def _held(self, node: nodes.Held) -> str:
         return self.add("Clip", self.write(node.inner), node.low, node.high)
 
-    def _log(self, node: nodes.Log) -> str:
-        return self.add("Log", self.write(node.inner))
+    def _log(self, node: nodes.Log | nodes.Sigmoid) -> str:
+        return self.add(type(node).__name__, self.write(node.inner))
+
+    _sigmoid = _log
 
     def linear(self, columns: str, factors: Any, shifts: Any) -> str:
         """Columns (n, d) times factors (d, k), and shifts (k,) added.
@@ -184,12 +188,9 @@ class Graph:
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
             return self.constant(node.intercept)
-        columns = self.side_by_side([self.each_row(inner) for _, inner in node.terms])
-        factors = [[factor] for factor, _ in node.terms]
-        return self.flat(self.linear(columns, factors, [node.intercept]))
-
-    def _sigmoid(self, node: nodes.Sigmoid) -> str:
-        return self.add("Sigmoid", self.write(node.inner))
+        factors, parts = zip(*node.terms, strict=True)
+        factor = np.array(factors)[:, None]
+        return self.flat(self.linear(self.matrix(parts), factor, [node.intercept]))
 
     def _exp(self, node: nodes.Exp) -> str:
         return self.add("Exp", self.add("Clip", self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST))
@@ -220,7 +221,7 @@ class Graph:
         return self.add("Where", test, self.write(node.left), self.write(node.right))
 
     def _match(self, node: nodes.Match) -> str:
-        cases = self.side_by_side([self.each_row(value) for value in node.cases])
+        cases = self.matrix(node.cases)
         place = self.upright(self.cast(self.write(node.level), INT64))
         return self.flat(self.add("GatherElements", cases, place, axis=1))
 
