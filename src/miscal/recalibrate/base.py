@@ -154,7 +154,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             can = ", ".join(name for name, kind in known.items() if sample.response in kind.responses)
             what, got = f"fits no outcome that is {sample.response}", f"'response' is {sample.response!r}"
             raise refusal(what, where=type(self).__name__, got=got, hint=f"such as {can}")
-        one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights)) < 2
+        one_class = not sample.varied
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
@@ -313,9 +313,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_parameters(self) -> None:
         """Refuse the first parameter whose check does."""
         for each in fields(self):
-            check, limits, more = each.metadata.get("check", (None, (), {}))
-            if check is not None and not (getattr(self, each.name) is None and each.default is None):
-                check(each.name, getattr(self, each.name), *limits, **more)
+            if "check" in each.metadata:
+                each.metadata["check"](each.name, getattr(self, each.name))
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
@@ -381,9 +380,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
         plain = self.several() or getattr(self, "identity_", False)
         found = declared.state_of(Recalibrator if plain else type(self))
+        there = [name for name, field in found.items() if not field.optional or hasattr(self, name)]
         # Those that may be missing come last.
-        there = [name for name, field in found.items() if field.optional and hasattr(self, name)]
-        return [name for name, field in found.items() if not field.optional] + there
+        return sorted(there, key=lambda name: found[name].optional)
 
     @property
     def n_classes_(self) -> int:

@@ -208,7 +208,7 @@ def _by_columns(each: Judged) -> float:
 
 def _nothing(judged: list[Judged], rows: Predictions) -> str:
     what = f"{FAMILIES[rows.response].loss} on unseen rows"
-    finite = [each for each in judged if each.loss.size and np.isfinite(each.loss).all()]
+    finite = [each for each in judged if each.loss is not None and np.isfinite(each.loss).all()]
     if not finite:
         return f"No candidate has a finite {what}, so the predictions are left alone."
     best = min(finite, key=lambda each: mean_of(each.loss, rows))

@@ -187,11 +187,11 @@ class Blend(Recalibrator):
     def _formula(self) -> nodes.Formula:
         """The mean of the members' logits; each member has a name, because it is used twice."""
         names = [nodes.Name(f"member_{i}") for i in range(len(self.members_))]
-        terms: list[tuple[float, nodes.Node]] = []
+        terms: nodes.Terms = ()
         for weight, name in zip(self.weights_.tolist(), names, strict=True):
             own, other = nodes.logs_of_classes(name)
-            terms += [(weight, own), (-weight, other)]
-        found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms)))
+            terms += (weight, own), (-weight, other)
+        found: nodes.Node = nodes.Sigmoid(nodes.Linear(terms))
         for name, member in zip(names, self.members_, strict=True):
             found = nodes.named(name.name, member.formula(), found)
         return found

@@ -37,8 +37,6 @@ LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "towards", "wei
 
 ONE = (str, int, np.integer)  # what may say which column is meant
 
-Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
-
 
 def parameter(
     check: Callable[..., Any],
@@ -51,7 +49,12 @@ def parameter(
 
     None is let through where it is the default.
     """
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": (check, limits, more)})
+
+    def checked(name: str, value: Any) -> None:
+        if value is not None or default is not None:
+            check(name, value, *limits, **more)
+
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": checked})
 
 
 def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
@@ -120,14 +123,14 @@ class Field:
     "word" what the outcome of a mean is. An `optional` one is there where fit had reason to set it.
     """
 
-    kind: Kind
+    kind: str
     shape: tuple[int | str, ...] = ()
     low: float = -LARGEST
     high: float = LARGEST
     optional: bool = False
 
 
-def state(kind: Kind, *shape: int | str, init: Literal[False] = False, **more: Any) -> Any:
+def state(kind: str, *shape: int | str, init: Literal[False] = False, **more: Any) -> Any:
     """Declare a fitted attribute of a recalibrator: JSON carries it, and what is read is checked against it."""
     return dataclasses.field(init=init, metadata={"state": Field(kind, shape, **more)})
 
@@ -167,7 +170,7 @@ def _plain(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (int, str)):
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value

@@ -32,10 +32,10 @@ class Judged:
     name: str
     recalibrator: Recalibrator
     weights: dict[str, float] = field(default_factory=dict)
-    held_out: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    loss: Floats = field(default_factory=lambda: np.empty(0))
+    held_out: Any = None  # nothing where a fold could not be fitted
+    loss: Any = None
     keeps_ranking: bool = True
-    change: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # of the mean loss, with its interval
+    change: tuple[float, ...] = (math.nan,)  # of the mean loss, with its interval
     row: dict[str, Any] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: Array) -
 
 def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
-    members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
+    members = [each for each in judged if each.held_out is not None and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
     outcome, weight = rows.outcome, rows.weight
     shares = blend_weights(logs, outcome, weight)
@@ -61,10 +61,10 @@ def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]
         return []
     weights = shares[shares > 0].tolist()
     mix = Blend([each.recalibrator for each in used], weights=weights)
-    done = Judged("Blend", mix, {each.name: share for each, share in zip(used, weights, strict=True)})
+    done = Judged("Blend", mix, dict(zip([each.name for each in used], weights, strict=True)))
     done.held_out = np.empty((rows.rows, rows.n_classes))
     for fold in np.unique(folds):
-        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        train, test = folds != fold, folds == fold
         own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
     done.keeps_ranking = all(each.keeps_ranking for each in used)
@@ -73,7 +73,7 @@ def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]
 
 def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
     """Fill in what a candidate's held-out probabilities cost; differences are paired with leaving them alone."""
-    if not done.held_out.size:
+    if done.held_out is None:
         return
     loss = "log_loss" if rows.response == "binary" else "deviance"
     done.loss = row_loss(done.held_out, rows)

@@ -15,7 +15,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
-from miscal.recalibrate.sample import Sample, warmed
+from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 Evaluate: TypeAlias = Callable[[Floats], State]
@@ -41,7 +41,7 @@ def minimise(
     penalty: Floats | float = 0.0,
     free: Array | bool = True,
     target: Floats | float = 0.0,
-) -> tuple[Floats, bool]:
+) -> Found:
     """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
 
     `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
@@ -57,7 +57,7 @@ def minimise(
         pull = penalties * off
         return loss + 0.5 * float(penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
 
-    def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
+    def step_at(_: Floats, state: State) -> Found:
         gradient, hessian = state[1:]
         diagonal = np.diag(hessian)
         used = np.flatnonzero(free & (diagonal > FLAT * total))
@@ -112,7 +112,7 @@ class Features:
         return mapped(score, lambda part: coefficients @ self.rows(part) + intercept)
 
 
-def mapped(score: Floats, log_odds: Callable[[Floats], Floats]) -> Floats:
+def mapped(score: Floats, log_odds: Map) -> Floats:
     """Probabilities (n, 2) of the log-odds that a function gives, both ends accurate."""
     out = np.empty((len(score), 2))
 
@@ -165,7 +165,7 @@ class LogisticFit:
         curve = *self.features.arguments, self.centre, self.scale, theta
         return logistic_loss(rows.probability, rows.outcome, rows.weight, *curve)
 
-    def minimum(self, free: Array) -> tuple[Floats, bool]:
+    def minimum(self, free: Array) -> Found:
         """Fit; coefficients outside `free` stay 0."""
         target = np.zeros(len(self.centre) + 1)
         start = target.copy()
@@ -174,13 +174,13 @@ class LogisticFit:
             start = target = np.append(0.0, 1.0 / self.scale) * free
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
-        def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
+        def fit(rows: Sample, start: Floats) -> Found:
             evaluate = partial(self.evaluate, rows)
             return minimise(evaluate, start, rows.total, penalty * rows.total, free, target)
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
-    def best(self, *, positive: bool) -> tuple[Floats, bool]:
+    def best(self, *, positive: bool) -> Found:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
 
         That optimum is found by trying every face of the constraint.

@@ -19,7 +19,7 @@ from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, State, between, mapped, residuals
-from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
+from miscal.recalibrate.sample import HALF, Found, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
@@ -323,7 +323,7 @@ class IsotonicLinePlotScaling(_Rising):
         self.knots_ = self._placed(sample)
         steps, l2 = np.diff(self.knots_), max(self.l2, RIDGE) / sample.total
 
-        def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
+        def fit(rows: Sample, start: Floats) -> Found:
             place, part = self._between(rows.probability)
             return LineFit(rows, place, part, steps, l2 * rows.total).minimum(start), False
 
@@ -401,7 +401,7 @@ class LineFit:
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""
 
-        def step_at(at: Floats, state: State) -> tuple[Floats, bool]:
+        def step_at(at: Floats, state: State) -> Found:
             step = at - _best_quadratic(at, state[1], state[2])
             return step, float(state[1] @ step) <= SETTLED * max(state[0], 1.0)
 

@@ -23,7 +23,7 @@ from miscal.recalibrate.base import Offer, Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, powers, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
-from miscal.recalibrate.sample import Sample, warmed
+from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 Parts: TypeAlias = tuple[Floats, Floats, float | None]  # slopes, shifts and power
 
@@ -106,17 +106,21 @@ class SoftmaxFit:
         self.diagonal = width == 2
         self.likely = np.empty((self.free, sample.rows))  # at the point last evaluated
 
-    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
-        blocks = in_blocks(len(self.share), len(self.z), work)
+    def summed(self, work: Callable[..., tuple[Any, ...]]) -> list[Any]:
+        """Sum what `work` gives for each block of rows, its z and shares, part by part, in the order of the blocks."""
+
+        def of(rows: slice) -> tuple[Any, ...]:
+            return work(rows, self.z[:, rows], self.share[rows])
+
+        blocks = in_blocks(len(self.share), len(self.z), of)
         return [sum(part) for part in zip(*blocks, strict=True)]
 
-    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
+    def fitted(self, sample: Sample, theta: Floats) -> Found:
         """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
         self.look_at(sample)
         longest = [0.0]
 
-        def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
+        def step_at(_: Floats, state: tuple[float, Floats]) -> Found:
             length = float(np.linalg.norm(state[1]))
             if length <= SMALL_GRADIENT:
                 return np.zeros(theta.shape), True
@@ -139,8 +143,7 @@ class SoftmaxFit:
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
 
-        def work(rows: slice) -> tuple[float, Floats]:
-            z, share = self.z[:, rows], self.share[rows]
+        def work(rows: slice, z: Floats, share: Floats) -> tuple[float, Floats]:
             scores = np.zeros(z.shape)
             scores[: self.free] = self.moved(theta, z)
             likely, log_sum = softmax(scores, 0)
@@ -158,12 +161,12 @@ class SoftmaxFit:
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
 
-        def work(rows: slice) -> tuple[Floats]:
-            z, likely = self.z[:, rows], self.likely[:, rows]
+        def work(rows: slice, z: Floats, share: Floats) -> tuple[Floats]:
+            likely = self.likely[:, rows]
             change = self.moved(direction, z)
             change -= np.einsum("ij,ij->j", likely, change)
             change *= likely
-            change *= self.share[rows]
+            change *= share
             return (self.gathered(change, z),)
 
         return np.asarray(self.summed(work)[0] + (self.penalty + FLAT) * direction)
@@ -173,7 +176,7 @@ class SoftmaxFit:
         near = self._diagonal_inverse() if self.diagonal else self._product_inverse()
         size, shape = gradient.size, gradient.shape
 
-        def operator(of: Callable[[Floats], Floats]) -> Any:
+        def operator(of: Map) -> Any:
             return sparse.linalg.LinearOperator((size, size), lambda flat: of(flat.reshape(shape)))
 
         steps = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": operator(near)}
@@ -181,27 +184,27 @@ class SoftmaxFit:
         step: Floats = found.reshape(shape)
         return step if step.any() and np.isfinite(step).all() else gradient
 
-    def _diagonal_inverse(self) -> Callable[[Floats], Floats]:
+    def _diagonal_inverse(self) -> Map:
         """A function that nearly solves with the Hessian."""
 
-        def work(rows: slice) -> tuple[Floats]:
-            z, likely = self.z[:, rows], self.likely[:, rows]
-            return (self.gathered(likely * (1.0 - likely) * self.share[rows], z * z),)
+        def work(rows: slice, z: Floats, share: Floats) -> tuple[Floats]:
+            likely = self.likely[:, rows]
+            return (self.gathered(likely * (1.0 - likely) * share, z * z),)
 
         own = self.summed(work)[0] + self.penalty
         inverse = 1.0 / np.maximum(own, 1e-12 * max(own.max(), 1e-288))
         return lambda gradient: inverse * gradient
 
-    def _product_inverse(self) -> Callable[[Floats], Floats]:
+    def _product_inverse(self) -> Map:
         """A sum over rows of (diag p - p p') x (f f') taken for a product of two sums.
 
         With the features' sum weighted by the trace of diag p - p p' it has the Hessian's trace. In the bases in which
         both sums are diagonal the penalty is one more diagonal.
         """
 
-        def work(rows: slice) -> tuple[Floats, Floats, float]:
-            likely, share = self.likely[:, rows], self.share[rows]
-            features = np.concatenate([self.z[:, rows], np.ones((1, len(share)))])
+        def work(rows: slice, z: Floats, share: Floats) -> tuple[Floats, Floats, float]:
+            likely = self.likely[:, rows]
+            features = np.concatenate([z, np.ones((1, len(share)))])
             spread = share * (likely * (1.0 - likely)).sum(axis=0)
             between = np.diag(likely @ share) - (likely * share) @ likely.T
             return between, (features * spread) @ features.T, spread.sum()
@@ -214,7 +217,7 @@ class SoftmaxFit:
         return lambda gradient: classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T
 
 
-def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
+def fitted_power(sample: Sample, start: Floats) -> Found:
     """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
     nothing = np.zeros((0, 2))  # no coefficients beside the power
     data = SoftmaxFit(nothing, nothing)
@@ -222,8 +225,7 @@ def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
     own = data.z[data.outcome, np.arange(sample.rows)]
 
     def evaluate(power: Floats) -> State:
-        def work(rows: slice) -> tuple[float, float, float]:
-            z, share = data.z[:, rows], data.share[rows]
+        def work(rows: slice, z: Floats, share: Floats) -> tuple[float, float, float]:
             likely, log_sum = softmax(power[0] * z, 0)
             likely *= z
             mean = likely.sum(axis=0)
