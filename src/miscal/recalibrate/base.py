@@ -150,8 +150,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
         if sample.response not in self.responses:
-            known = {name: getattr(recalibrate, name) for name in recalibrate.kinds()}
-            can = ", ".join(name for name, kind in known.items() if sample.response in kind.responses)
+            known = [getattr(recalibrate, name) for name in recalibrate.kinds()]
+            can = ", ".join(kind.__name__ for kind in known if sample.response in kind.responses)
             what, got = f"fits no outcome that is {sample.response}", f"'response' is {sample.response!r}"
             raise refusal(what, where=type(self).__name__, got=got, hint=f"such as {can}")
         one_class = not sample.varied
@@ -173,7 +173,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Rows without certainties; within what their scores are held is kept for those to come."""
         if not self.pulls_in or self.keep_certain or sample.n_classes > 2 or sample.response != "binary":
             return sample
-        found = limits(sample.probability, sample.outcome, sample.weight)
+        found = limits(sample)
         if found is None:
             return sample
         self.held_ = found
@@ -362,8 +362,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if not self.several():
             found = self._formula()
         elif not self.uses_columns:
-            maps: Any = [one.formula() for one in self.each_]
-            found = nodes.Each(tuple(maps), self.divided)
+            found = nodes.Each([one.formula() for one in self.each_], self.divided)
         whole = nodes.Node if self.n_classes_ == 2 else (nodes.Softmax, nodes.Each)
         if not isinstance(found, whole):
             raise refusal(
@@ -484,7 +483,6 @@ class ByColumns(Recalibrator):
         for name in ENCODED.keys() & set(self.all_fields()):
             found = [getattr(each, ENCODED[name]) for each in encodings]
             setattr(self, name, found if name == "levels_" else np.array(found))
-        self.names_ = label_array([each.name for each in encodings])
 
     def _encodings(self, **more: Any) -> list[Encoding]:
         """How each column becomes numbers; `more` says what is alike for all."""

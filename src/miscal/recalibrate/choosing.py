@@ -142,7 +142,8 @@ def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) ->
         given = dict(zip(names, given, strict=True))
     if not isinstance(given, Mapping) or not all(isinstance(each, Recalibrator) for each in given.values()):
         raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"got {given!r}")
-    return {"Identity": Identity(), **{name: each for name, each in given.items() if name != "Identity"}}
+    alone = {"Identity": Identity()}
+    return alone | dict(given) | alone  # the first of all, and our own
 
 
 def candidates_for(

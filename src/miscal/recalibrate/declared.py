@@ -228,20 +228,21 @@ def _parameter(value: Any, depth: int) -> Any:
 
 def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
     made.classes_ = _labels(state["classes_"])
-    if made.n_classes_ < 2 or len(set(map(repr, made.classes_.tolist()))) != made.n_classes_:
+    kind, classes = type(made), made.n_classes_
+    if classes < 2 or len(set(map(repr, made.classes_.tolist()))) != classes:
         raise ValueError("'classes_' must hold at least two different labels")
-    fields = state_of(type(made))
+    fields = state_of(kind)
     for name, value in state.items():
-        setattr(made, name, _value(name, value, fields[name], made.n_classes_, depth))
+        setattr(made, name, _value(name, value, fields[name], classes, depth))
     if set(state) != set(made.all_fields()):
-        raise ValueError(f"the state of {type(made).__name__} must be exactly {', '.join(made.all_fields())}")
+        raise ValueError(f"the state of {kind.__name__} must be exactly {', '.join(made.all_fields())}")
     if made.identity_:
         return
-    kind, asked = type(made), made.n_classes_ if made.against_rest and made.n_classes_ > 2 else 0
+    asked = classes if made.against_rest and classes > 2 else 0
     maps = [type(one) for one in made.each_] if made.several() else []
     if maps != [kind] * asked:
         raise ValueError(f"there must be one {kind.__name__} a class, if there are several")
-    if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or made.n_classes_ > 2):
+    if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or classes > 2):
         raise ValueError("'held_' must be a range, of two classes")
     if not made.several():
         made.check_state()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MiscalError
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
@@ -54,7 +54,8 @@ def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
     members = [each for each in judged if each.held_out is not None and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
-    outcome, weight = rows.outcome, rows.weight
+    outcome = rows.outcome
+    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
     shares = blend_weights(logs, outcome, weight)
     used = [members[place] for place in np.flatnonzero(shares)]
     if len(used) < 2:
@@ -65,7 +66,7 @@ def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]
     done.held_out = np.empty((rows.rows, rows.n_classes))
     for fold in np.unique(folds):
         train, test = folds != fold, folds == fold
-        own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
+        own = blend_weights(logs[:, train], outcome[train], weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
     done.keeps_ranking = all(each.keeps_ranking for each in used)
     return [done]
@@ -119,15 +120,15 @@ def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[st
     else:
         observed, predicted = (mean_of(each, made) for each in (made.outcome, made.probability))
         found = {"ratio": observed / predicted if predicted else math.nan}
-        found["expected"] = scale * _error(compared, Columns({"": made.probability})[""], 15)
+        found["expected"] = scale * _error(compared, column("", made.probability), 15)
     return found | {f"by {name}": scale * _error(compared, made.columns[name]) for name in audited}
 
 
-def _error(compared: Pair, column: Column, bins: int = 10) -> float:
+def _error(compared: Pair, by: Column, bins: int = 10) -> float:
     """The weighted mean size of the gaps of a column's levels or ranges."""
     from miscal.engines.memory import mean_tally
 
-    tally = mean_tally(compared, range_pooling(column, bins, weight=compared.weight))
+    tally = mean_tally(compared, range_pooling(by, bins, weight=compared.weight))
     return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
 
 

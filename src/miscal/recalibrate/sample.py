@@ -218,15 +218,16 @@ def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
     return np.clip(rate, edge, 1.0 - edge)
 
 
-def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats | None:
+def limits(sample: Sample) -> Floats | None:
     """Within what scores are held before they are mapped: (low, high), or None where none is certain or refuted.
 
     Rows said exactly 0 (and 1, the other way round) are moved to the rate that they bear out, half an event added, but
     not past the next score; where more of the lowest scores happened than a Poisson of their sum allows (chance 1e-4)
     past it: to the least such rate among all the scores up to some point, 0.05 at most.
     """
-    mass = None if weight is None else weight / unit_of(weight.sum(), len(weight))
-    low, rest = _floor(probability, outcome, mass), _floor(1.0 - probability, 1.0 - outcome, mass)
+    p, y, weight = sample.probability, sample.outcome, sample.weight
+    mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
+    low, rest = _floor(p, y, mass), _floor(1.0 - p, 1.0 - y, mass)
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
 
 

@@ -96,7 +96,7 @@ class SoftmaxFit:
 
     def look_at(self, sample: Sample) -> None:
         """Take rows, one class a line: the logarithms, the rows' shares of the mean, and their classes."""
-        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
+        self.z = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
         if self.power is not None:
             self.z *= self.power
             self.z -= softmax(self.z, 0)[1]

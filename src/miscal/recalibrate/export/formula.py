@@ -302,7 +302,7 @@ class Softmax(NamedTuple):
 class Each(NamedTuple):
     """One formula a class, of its own probability; rows divided by their sums, or not."""
 
-    maps: tuple[Node, ...]
+    maps: Sequence[Any]
     divided: bool = True
 
 

@@ -80,8 +80,9 @@ def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
     if not isinstance(found, nodes.Each):
         event = graph.of(p, found)
         return graph.side_by_side([graph.add("Sub", 1.0, event), event])
-    columns = [graph.add("Gather", p, np.int64(k), axis=1) for k in range(len(found.maps))]
-    values = graph.side_by_side([graph.of(q, node) for node, q in zip(found.maps, columns, strict=True)])
+    classes = enumerate(found.maps)
+    maps = [graph.of(graph.add("Gather", p, np.int64(k), axis=1), node) for k, node in classes]
+    values = graph.side_by_side(maps)
     if not found.divided:
         return values
     some = graph.add("Greater", graph.summed(values), 0.0)
@@ -256,7 +257,7 @@ class Graph:
 def _codes(graph: Graph, node: nodes.Level) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
     kind, levels = node.kind, list(node.values)
-    places = np.arange(FIRST, FIRST + len(levels), dtype=np.int64)
+    places = FIRST + np.arange(len(levels), dtype=np.int64)
     got, hint = "", ""
     if kind is None:
         got = "its levels are of mixed types"
