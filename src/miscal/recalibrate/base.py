@@ -149,23 +149,24 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
-        if sample.response not in self.responses:
+        response, name = sample.response, type(self).__name__
+        if response not in self.responses:
             known = [getattr(recalibrate, name) for name in recalibrate.kinds()]
-            can = ", ".join(kind.__name__ for kind in known if sample.response in kind.responses)
-            what, got = f"fits no outcome that is {sample.response}", f"'response' is {sample.response!r}"
-            raise refusal(what, where=type(self).__name__, got=got, hint=f"such as {can}")
+            can = ", ".join(kind.__name__ for kind in known if response in kind.responses)
+            what, got = f"fits no outcome that is {response}", f"'response' is {response!r}"
+            raise refusal(what, where=name, got=got, hint=f"such as {can}")
         one_class = not sample.varied
         if one_class:
-            warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
+            warn(f"{name} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
             got = f"there are {sample.n_classes}"
-            raise refusal("is for two classes", where=type(self).__name__, got=got)
+            raise refusal("is for two classes", where=name, got=got)
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
             self._fit(self._pulled_in(sample))
-        if sample.response != "binary":
-            self.response_ = sample.response
+        if response != "binary":
+            self.response_ = response
         self.classes_, self.identity_, self.n_rows_ = classes, one_class, sample.rows
         return self
 
@@ -279,7 +280,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return bool(not self.several() and self._keeps_ranking())
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = unboxed(str(super().__repr__(*arguments, **options)))
+        text = unboxed(super().__repr__(*arguments, **options))
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"

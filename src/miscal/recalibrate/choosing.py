@@ -110,7 +110,7 @@ def choose(
 
 def _too_few(rows: Predictions) -> str:
     """Why nothing can be chosen, if so."""
-    beside = rows.rows - int(np.unique(rows.outcome, return_counts=True)[1].max())
+    beside = rows.rows - np.unique(rows.outcome, return_counts=True)[1].max()
     if rows.cluster is not None and np.unique(rows.cluster).size < 2:
         return "There is one cluster only, and no rows beside it to judge by."
     if rows.rows >= LEAST_ROWS and beside >= LEAST_EVENTS:
@@ -187,7 +187,7 @@ def _helps(each: Judged, judged: list[Judged]) -> bool:
     share = BLEND_SHARE if blended else 0.0
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
     mean = each.change[0]
-    return bool(mean == -math.inf or (mean < 0 and each.row["p_value"] <= level))
+    return mean == -math.inf or (mean < 0 and each.row["p_value"] <= level)
 
 
 def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
@@ -311,8 +311,8 @@ class Choose(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
-        beside: Any = {"weight": sample.weight, "columns": sample.columns}
-        found: Any = asked.chosen(Predictions(sample.outcome, sample.probability, **beside))
+        rows = Predictions(sample.outcome, sample.probability, weight=sample.weight, columns=sample.columns)
+        found = asked.chosen(rows)
         self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:

@@ -252,27 +252,28 @@ _KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", n
 
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
-    if field.kind == "labels":
+    kind = field.kind
+    if kind == "labels":
         return _labels(value)
-    if field.kind == "levels":
+    if kind == "levels":
         for levels in value:  # of a category, in their order; missing, where it is a level, is null
             if levels.count(None) > 1:
                 raise ValueError("levels must be a list with at most one null")
             _labels([item for item in levels if item is not None])
         return list(value)
-    if field.kind == "inner":
+    if kind == "inner":
         return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
-    if field.kind == "word":
+    if kind == "word":
         if value not in ("real", "count"):
             raise ValueError(f"'{name}' must be 'real' or 'count'")
         return value
-    kinds, dtype = _KINDS[field.kind]
+    kinds, dtype = _KINDS[kind]
     array = np.array(value)
     shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
     fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=True)]
     if not all(fits) or (array.size and array.dtype.kind not in kinds):
-        raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
-    if field.kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
+        raise ValueError(f"'{name}' must be a table of {kind} of shape {shape}")
+    if kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
         raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
     return array.astype(dtype) if field.shape else array.astype(dtype).item()
 

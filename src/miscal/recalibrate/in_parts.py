@@ -106,7 +106,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
         if not model.identity_:
             tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
             assert tally is not None
-            model.values_ = model.rates(tally.observed, tally.weight, float(tally.rows.sum()))
+            model.values_ = model.rates(tally.observed, tally.weight, tally.rows.sum())
         return {"how": "bins"}
     one = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.

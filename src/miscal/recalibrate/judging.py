@@ -183,7 +183,7 @@ def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:
     held = [each.held_out / each.held_out.sum(axis=1, keepdims=True) for each in (each, alone)]
     fails = 0
     for _ in range(DRAWS):
-        drawn = weight * rng.poisson(1.0, int(units.max()) + 1)[units]
+        drawn = weight * rng.poisson(1.0, units.max() + 1)[units]
         one, two = (expected_calibration_error(rows.outcome, p, sample_weight=drawn) for p in held)
         fails += one <= two
     return (fails + 1) / (DRAWS + 1)

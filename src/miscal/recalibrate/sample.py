@@ -247,7 +247,7 @@ def _floor(score: Floats, happened: Array, mass: Floats | None) -> float:
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
-    last = int(found[-1])
+    last = found[-1]
     at, weight, here = pooled(FURTHEST)  # the same ones first
     rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
     low = rates[last:].min(initial=FURTHEST)

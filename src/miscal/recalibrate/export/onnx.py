@@ -54,40 +54,42 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
 
 def _valid(graph: "Graph", p: str, classes: int) -> str:
     """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
+    add = graph.add
     lowest = highest = p
     if classes > 2:
-        lowest = graph.add("ReduceMin", p, axes=[1])
-        highest = graph.add("ReduceMax", p, axes=[1])
-    above = graph.add("GreaterOrEqual", lowest, 0.0)
-    inside = graph.add("And", above, graph.add("LessOrEqual", highest, 1.0))
+        lowest = add("ReduceMin", p, axes=[1])
+        highest = add("ReduceMax", p, axes=[1])
+    above = add("GreaterOrEqual", lowest, 0.0)
+    inside = add("And", above, add("LessOrEqual", highest, 1.0))
     if classes == 2:
         return graph.upright(inside)
-    off = graph.add("Abs", graph.add("Sub", graph.summed(p), 1.0))
-    return graph.add("And", inside, graph.add("LessOrEqual", off, SUM_TOLERANCE))
+    off = add("Abs", add("Sub", graph.summed(p), 1.0))
+    return add("And", inside, add("LessOrEqual", off, SUM_TOLERANCE))
 
 
 def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
     """The probabilities of all classes; `p` is the name of the event's, or of several classes' matrix."""
+    add = graph.add
     if isinstance(found, nodes.Softmax):
-        logs = graph.add("Log", graph.add("Clip", p, nodes.LOGIT_CLIP, nodes.LARGEST))
+        logs = add("Log", add("Clip", p, nodes.LOGIT_CLIP, nodes.LARGEST))
         slopes = found.slopes
         if found.power is not None:
             heated = graph.linear(logs, found.power * np.eye(len(slopes)), np.zeros(len(slopes)))
-            total = graph.add("Log", graph.summed(graph.add("Exp", heated)))
-            logs = graph.add("Sub", heated, total)
+            total = add("Log", graph.summed(add("Exp", heated)))
+            logs = add("Sub", heated, total)
             slopes = slopes / found.power
-        return graph.add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
+        return add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
     if not isinstance(found, nodes.Each):
         event = graph.of(p, found)
-        return graph.side_by_side([graph.add("Sub", 1.0, event), event])
+        return graph.side_by_side([add("Sub", 1.0, event), event])
     classes = enumerate(found.maps)
-    maps = [graph.of(graph.add("Gather", p, np.int64(k), axis=1), node) for k, node in classes]
+    maps = [graph.of(add("Gather", p, np.int64(k), axis=1), node) for k, node in classes]
     values = graph.side_by_side(maps)
     if not found.divided:
         return values
-    some = graph.add("Greater", graph.summed(values), 0.0)
-    chosen = graph.add("Where", some, values, p)
-    return graph.add("Div", chosen, graph.summed(chosen))
+    some = add("Greater", graph.summed(values), 0.0)
+    chosen = add("Where", some, values, p)
+    return add("Div", chosen, graph.summed(chosen))
 
 
 class Graph:
@@ -256,7 +258,7 @@ class Graph:
 
 def _codes(graph: Graph, node: nodes.Level) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
-    kind, levels = node.kind, list(node.values)
+    add, kind, levels = graph.add, node.kind, list(node.values)
     places = FIRST + np.arange(len(levels), dtype=np.int64)
     got, hint = "", ""
     if kind is None:
@@ -272,12 +274,12 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     column = graph.input(node.name, KINDS[kind])
     if kind is str:
         codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}
-        return graph.add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
+        return add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
     # Whole numbers that doubles would merge are an input that has no missing values.
     column = column if kind is int else graph.cast(column, DOUBLE)
     known = np.array(levels, np.int64 if kind is int else np.float64)
-    equal = graph.cast(graph.add("Equal", graph.upright(column), known), INT64)
-    code = graph.summed(graph.add("Mul", equal, places), keepdims=0)
+    equal = graph.cast(add("Equal", graph.upright(column), known), INT64)
+    code = graph.summed(add("Mul", equal, places), keepdims=0)
     if kind is int:
         return code
-    return graph.add("Where", graph.add("IsNaN", column), np.int64(MISSING), code)
+    return add("Where", add("IsNaN", column), np.int64(MISSING), code)
