@@ -390,13 +390,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return len(self.classes_)
 
     def _columns_to_fit(self, X: Any) -> Columns | None:
-        return columns_of(X, None, type(self).__name__) if self.uses_columns else None
+        return columns_of(X, type(self).__name__) if self.uses_columns else None
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
         if self.identity_:
             return as_rows(probability)
-        columns = columns_of(X, len(probability), type(self).__name__) if self.uses_columns else Columns({})
+        columns = columns_of(X, type(self).__name__, len(probability)) if self.uses_columns else Columns({})
         if hasattr(self, "held_"):
             probability = np.clip(probability, *self.held_)
         if not self.several():
@@ -487,11 +487,8 @@ class ByColumns(Recalibrator):
 
     def _encodings(self, **more: Any) -> list[Encoding]:
         """How each column becomes numbers; `more` says what is alike for all."""
-        kept = ENCODED.keys() & set(self.all_fields())
-        parts = [
-            list(getattr(self, name)) if name == "levels_" else getattr(self, name).tolist() for name in kept
-        ]
-        named = [
-            dict(zip([ENCODED[name] for name in kept], row, strict=True)) for row in zip(*parts, strict=True)
-        ]
-        return [Encoding(**{"nominal": True, **each, **more, "name": str(each["name"])}) for each in named]
+        kept = ENCODED.keys() & set(self.all_fields()) - {"levels_"}
+        columns = {ENCODED[name]: getattr(self, name).tolist() for name in kept} | {"levels": self.levels_}
+        rows = zip(*columns.values(), strict=True)
+        named = [{"nominal": True} | dict(zip(columns, row, strict=True)) | more for row in rows]
+        return [Encoding(**each | {"name": str(each["name"])}) for each in named]

@@ -104,7 +104,7 @@ def choose(
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
     given = Raw(y, y_prob, sample_weight, cluster=cluster, names=METRIC, response=response, exposure=exposure)
-    given.columns = columns_of(X, None, "choose") if X is not None else None
+    given.columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
     return asked.chosen(Predictions.validated(given), progress)
 
 
@@ -307,13 +307,14 @@ class Choose(Recalibrator):
         return _told(winner.recalibrator.quietly_fitted_on(sample), winner.name, table, reason)
 
     def _columns_to_fit(self, X: Any) -> Columns | None:
-        return None if X is None else columns_of(X, None, "Choose")
+        return None if X is None else columns_of(X, "Choose")
 
     def _fit(self, sample: Sample) -> None:
         asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
         rows = Predictions(sample.outcome, sample.probability, weight=sample.weight, columns=sample.columns)
         found = asked.chosen(rows)
-        self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
+        self.chosen_ = [found]
+        _told(self, found.name, found.table, found.reason)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         return self.chosen_[0].mapped(probability, columns)

@@ -148,7 +148,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        columns = columns_of(X, None, "RecalibratedClassifier")
+        columns = columns_of(X, "RecalibratedClassifier")
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:

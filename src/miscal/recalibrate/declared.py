@@ -78,7 +78,7 @@ def bins_or_edges(name: str, value: Any) -> None:
         given_edges(value)
 
 
-def columns_of(X: Any, rows: int | None, who: str) -> Columns:
+def columns_of(X: Any, who: str, rows: int | None = None) -> Columns:
     """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
         hint = "pass a frame, a dict or an array"

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
@@ -112,7 +114,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
     # The public way to fit: every check, and the state that JSON carries, come from it.
     model.fit(one.predicted, one.observed, sample_weight=one.first)
     share = float(grid.weight.max() / grid.weight.sum())
-    return {"how": "grid", "cells": int((grid.weight > 0).sum()), "largest_share": share}
+    return {"how": "grid", "cells": int(np.count_nonzero(grid.weight)), "largest_share": share}
 
 
 def load_model(path: str | Path) -> Recalibrator:

@@ -26,6 +26,7 @@ from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, 
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 Parts: TypeAlias = tuple[Floats, Floats, float | None]  # slopes, shifts and power
+Sums: TypeAlias = tuple[Any, ...]  # over a block of rows
 
 LOGIT = Features("logit")
 LOWEST, HIGHEST = math.exp(-10.0), math.exp(10.0)  # inverse temperatures
@@ -101,15 +102,15 @@ class SoftmaxFit:
             self.z *= self.power
             self.z -= softmax(self.z, 0)[1]
         self.share = sample.weights / sample.total
-        self.outcome = sample.outcome.astype(np.intp)
+        self.outcome = sample.outcome
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
         self.likely = np.empty((self.free, sample.rows))  # at the point last evaluated
 
-    def summed(self, work: Callable[..., tuple[Any, ...]]) -> list[Any]:
+    def summed(self, work: Callable[..., Sums]) -> list[Any]:
         """Sum what `work` gives for each block of rows, its z and shares, part by part, in the order of the blocks."""
 
-        def of(rows: slice) -> tuple[Any, ...]:
+        def of(rows: slice) -> Sums:
             return work(rows, self.z[:, rows], self.share[rows])
 
         blocks = in_blocks(len(self.share), len(self.z), of)
@@ -143,7 +144,7 @@ class SoftmaxFit:
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
 
-        def work(rows: slice, z: Floats, share: Floats) -> tuple[float, Floats]:
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             scores = np.zeros(z.shape)
             scores[: self.free] = self.moved(theta, z)
             likely, log_sum = softmax(scores, 0)
@@ -161,7 +162,7 @@ class SoftmaxFit:
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
 
-        def work(rows: slice, z: Floats, share: Floats) -> tuple[Floats]:
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             likely = self.likely[:, rows]
             change = self.moved(direction, z)
             change -= np.einsum("ij,ij->j", likely, change)
@@ -187,7 +188,7 @@ class SoftmaxFit:
     def _diagonal_inverse(self) -> Map:
         """A function that nearly solves with the Hessian."""
 
-        def work(rows: slice, z: Floats, share: Floats) -> tuple[Floats]:
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             likely = self.likely[:, rows]
             return (self.gathered(likely * (1.0 - likely) * share, z * z),)
 
@@ -202,7 +203,7 @@ class SoftmaxFit:
         both sums are diagonal the penalty is one more diagonal.
         """
 
-        def work(rows: slice, z: Floats, share: Floats) -> tuple[Floats, Floats, float]:
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             likely = self.likely[:, rows]
             features = np.concatenate([z, np.ones((1, len(share)))])
             spread = share * (likely * (1.0 - likely)).sum(axis=0)
@@ -225,7 +226,7 @@ def fitted_power(sample: Sample, start: Floats) -> Found:
     own = data.z[data.outcome, np.arange(sample.rows)]
 
     def evaluate(power: Floats) -> State:
-        def work(rows: slice, z: Floats, share: Floats) -> tuple[float, float, float]:
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             likely, log_sum = softmax(power[0] * z, 0)
             likely *= z
             mean = likely.sum(axis=0)

@@ -200,7 +200,7 @@ class Graph:
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
-        above = self.add("Greater", self.upright(score), np.array(node.edges, np.float64))
+        above = self.add("Greater", self.upright(score), np.array(node.edges))
         place = self.summed(self.cast(above, INT64), keepdims=0)
         start, value, slope = (self.add("Gather", part, place) for part in np.array(node.pieces).T)
         return self.add("Add", value, self.add("Mul", slope, self.add("Sub", score, start)))
