@@ -89,7 +89,8 @@ def test_conditions_of_optimality_hold_on_any_data(seed, knots, outside):
     y[:2] = [0, 1]
     placement = str(rng.choice(["probability", "quantile"]))
     made = IsotonicLinePlotScaling(knots=knots, placement=placement, outside=outside, keep_certain=True).fit(p, y)
-    fit = LineFit(Sample(p, y, None, Columns({}), 2), made.knots_, clamp=outside == "clamp", l2=RIDGE)
+    rows = Sample(p, y, None, Columns({}), 2)
+    fit = LineFit(rows, *made._between(p), np.diff(made.knots_), RIDGE)
     theta = np.append(made.values_[0], np.diff(made.values_))
     _, gradient, _ = fit.evaluate(theta)
     small = 1e-4

@@ -76,7 +76,7 @@ def test_weights_are_those_of_cross_fitted_rows(rows: tuple[np.ndarray, np.ndarr
     for i, fold in itertools.product(range(3), range(3)):
         train = folds != fold
         seen[i, ~train] = clone(members[i]).fit(p[train], y[train]).predict_proba(p[~train])
-    weights = blend_weights(np.log(seen), y)
+    weights = blend_weights(np.log(seen), y, np.ones(len(y)))
     np.testing.assert_array_equal(made.weights_, weights[weights > 0])
     logits = [np.diff(np.log(each.predict_proba(p)), axis=1)[:, 0] for each in made.members_ if each is not None]
     mixed = 1 / (1 + np.exp(-(made.weights_ @ np.array(logits))))

@@ -149,23 +149,24 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
-        if sample.response not in self.responses:
-            known = {name: getattr(recalibrate, name) for name in recalibrate.kinds()}
-            can = ", ".join(name for name, kind in known.items() if sample.response in kind.responses)
-            what, got = f"fits no outcome that is {sample.response}", f"'response' is {sample.response!r}"
-            raise refusal(what, where=type(self).__name__, got=got, hint=f"such as {can}")
-        one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights)) < 2
+        response, name = sample.response, type(self).__name__
+        if response not in self.responses:
+            known = [getattr(recalibrate, name) for name in recalibrate.kinds()]
+            can = ", ".join(kind.__name__ for kind in known if response in kind.responses)
+            what, got = f"fits no outcome that is {response}", f"'response' is {response!r}"
+            raise refusal(what, where=name, got=got, hint=f"such as {can}")
+        one_class = not sample.varied
         if one_class:
-            warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
+            warn(f"{name} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
             got = f"there are {sample.n_classes}"
-            raise refusal("is for two classes", where=type(self).__name__, got=got)
+            raise refusal("is for two classes", where=name, got=got)
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
             self._fit(self._pulled_in(sample))
-        if sample.response != "binary":
-            self.response_ = sample.response
+        if response != "binary":
+            self.response_ = response
         self.classes_, self.identity_, self.n_rows_ = classes, one_class, sample.rows
         return self
 
@@ -173,7 +174,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Rows without certainties; within what their scores are held is kept for those to come."""
         if not self.pulls_in or self.keep_certain or sample.n_classes > 2 or sample.response != "binary":
             return sample
-        found = limits(sample.probability, sample.outcome, sample.weight)
+        found = limits(sample)
         if found is None:
             return sample
         self.held_ = found
@@ -276,10 +277,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether the order of probabilities is kept (see the class)."""
         if self.is_fitted() and self.identity_:
             return True
-        return not self.several() and self._keeps_ranking()
+        return bool(not self.several() and self._keeps_ranking())
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = unboxed(str(super().__repr__(*arguments, **options)))
+        text = unboxed(super().__repr__(*arguments, **options))
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"
@@ -313,9 +314,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_parameters(self) -> None:
         """Refuse the first parameter whose check does."""
         for each in fields(self):
-            check, limits, more = each.metadata.get("check", (None, (), {}))
-            if check is not None and not (getattr(self, each.name) is None and each.default is None):
-                check(each.name, getattr(self, each.name), *limits, **more)
+            if "check" in each.metadata:
+                each.metadata["check"](each.name, getattr(self, each.name))
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
@@ -363,8 +363,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if not self.several():
             found = self._formula()
         elif not self.uses_columns:
-            maps: Any = [one.formula() for one in self.each_]
-            found = nodes.Each(tuple(maps), self.divided)
+            found = nodes.Each([one.formula() for one in self.each_], self.divided)
         whole = nodes.Node if self.n_classes_ == 2 else (nodes.Softmax, nodes.Each)
         if not isinstance(found, whole):
             raise refusal(
@@ -381,9 +380,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
         plain = self.several() or getattr(self, "identity_", False)
         found = declared.state_of(Recalibrator if plain else type(self))
+        there = [name for name, field in found.items() if not field.optional or hasattr(self, name)]
         # Those that may be missing come last.
-        there = [name for name, field in found.items() if field.optional and hasattr(self, name)]
-        return [name for name, field in found.items() if not field.optional] + there
+        return sorted(there, key=lambda name: found[name].optional)
 
     @property
     def n_classes_(self) -> int:
@@ -391,13 +390,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return len(self.classes_)
 
     def _columns_to_fit(self, X: Any) -> Columns | None:
-        return columns_of(X, None, type(self).__name__) if self.uses_columns else None
+        return columns_of(X, type(self).__name__) if self.uses_columns else None
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
         if self.identity_:
             return as_rows(probability)
-        columns = columns_of(X, len(probability), type(self).__name__) if self.uses_columns else Columns({})
+        columns = columns_of(X, type(self).__name__, len(probability)) if self.uses_columns else Columns({})
         if hasattr(self, "held_"):
             probability = np.clip(probability, *self.held_)
         if not self.several():
@@ -471,7 +470,7 @@ ENCODED = {  # fitted attributes, one entry a column, and what they are of its e
 class ByColumns(Recalibrator):
     """Base of recalibrators that remember how columns become numbers, as far as they declare it."""
 
-    uses_columns: ClassVar[bool] = True
+    uses_columns = True
 
     names_: Array = state("labels")
     levels_: list[list[Any]] = state("levels")
@@ -485,15 +484,11 @@ class ByColumns(Recalibrator):
         for name in ENCODED.keys() & set(self.all_fields()):
             found = [getattr(each, ENCODED[name]) for each in encodings]
             setattr(self, name, found if name == "levels_" else np.array(found))
-        self.names_ = label_array([each.name for each in encodings])
 
     def _encodings(self, **more: Any) -> list[Encoding]:
         """How each column becomes numbers; `more` says what is alike for all."""
-        kept = ENCODED.keys() & set(self.all_fields())
-        parts = [
-            list(getattr(self, name)) if name == "levels_" else getattr(self, name).tolist() for name in kept
-        ]
-        named = [
-            dict(zip([ENCODED[name] for name in kept], row, strict=True)) for row in zip(*parts, strict=True)
-        ]
-        return [Encoding(**{"nominal": True, **each, **more, "name": str(each["name"])}) for each in named]
+        kept = ENCODED.keys() & set(self.all_fields()) - {"levels_"}
+        columns = {ENCODED[name]: getattr(self, name).tolist() for name in kept} | {"levels": self.levels_}
+        rows = zip(*columns.values(), strict=True)
+        named = [{"nominal": True} | dict(zip(columns, row, strict=True)) | more for row in rows]
+        return [Encoding(**each | {"name": str(each["name"])}) for each in named]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -104,13 +104,13 @@ def choose(
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
     given = Raw(y, y_prob, sample_weight, cluster=cluster, names=METRIC, response=response, exposure=exposure)
-    given.columns = columns_of(X, None, "choose") if X is not None else None
+    given.columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
     return asked.chosen(Predictions.validated(given), progress)
 
 
 def _too_few(rows: Predictions) -> str:
     """Why nothing can be chosen, if so."""
-    beside = rows.rows - int(np.unique(rows.outcome, return_counts=True)[1].max())
+    beside = rows.rows - np.unique(rows.outcome, return_counts=True)[1].max()
     if rows.cluster is not None and np.unique(rows.cluster).size < 2:
         return "There is one cluster only, and no rows beside it to judge by."
     if rows.rows >= LEAST_ROWS and beside >= LEAST_EVENTS:
@@ -142,7 +142,8 @@ def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) ->
         given = dict(zip(names, given, strict=True))
     if not isinstance(given, Mapping) or not all(isinstance(each, Recalibrator) for each in given.values()):
         raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"got {given!r}")
-    return {"Identity": Identity(), **{name: each for name, each in given.items() if name != "Identity"}}
+    alone = {"Identity": Identity()}
+    return alone | dict(given) | alone  # the first of all, and our own
 
 
 def candidates_for(
@@ -186,7 +187,7 @@ def _helps(each: Judged, judged: list[Judged]) -> bool:
     share = BLEND_SHARE if blended else 0.0
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
     mean = each.change[0]
-    return bool(mean == -math.inf or (mean < 0 and each.row["p_value"] <= level))
+    return mean == -math.inf or (mean < 0 and each.row["p_value"] <= level)
 
 
 def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
@@ -208,7 +209,7 @@ def _by_columns(each: Judged) -> float:
 
 def _nothing(judged: list[Judged], rows: Predictions) -> str:
     what = f"{FAMILIES[rows.response].loss} on unseen rows"
-    finite = [each for each in judged if each.loss.size and np.isfinite(each.loss).all()]
+    finite = [each for each in judged if each.loss is not None and np.isfinite(each.loss).all()]
     if not finite:
         return f"No candidate has a finite {what}, so the predictions are left alone."
     best = min(finite, key=lambda each: mean_of(each.loss, rows))
@@ -261,7 +262,7 @@ class Choose(Recalibrator):
     'PlattScaling'
     """
 
-    pulls_in: ClassVar[bool] = False  # what is chosen does
+    pulls_in = False  # what is chosen does
     by: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
     allowed: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
     candidates: Any = "auto"
@@ -273,7 +274,7 @@ class Choose(Recalibrator):
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
         """Whether what was chosen looks at columns."""
-        return hasattr(self, "chosen_") and bool(self.chosen_[0].uses_columns)
+        return hasattr(self, "chosen_") and self.chosen_[0].uses_columns
 
     def check_state(self) -> None:
         """Refuse what is not one map."""
@@ -306,19 +307,20 @@ class Choose(Recalibrator):
         return _told(winner.recalibrator.quietly_fitted_on(sample), winner.name, table, reason)
 
     def _columns_to_fit(self, X: Any) -> Columns | None:
-        return None if X is None else columns_of(X, None, "Choose")
+        return None if X is None else columns_of(X, "Choose")
 
     def _fit(self, sample: Sample) -> None:
         asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
-        beside: Any = {"weight": sample.weight, "columns": sample.columns}
-        found: Any = asked.chosen(Predictions(sample.outcome, sample.probability, **beside))
-        self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
+        rows = Predictions(sample.outcome, sample.probability, weight=sample.weight, columns=sample.columns)
+        found = asked.chosen(rows)
+        self.chosen_ = [found]
+        _told(self, found.name, found.table, found.reason)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         return self.chosen_[0].mapped(probability, columns)
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool(self.chosen_[0].keeps_ranking)
+        return self.is_fitted() and self.chosen_[0].keeps_ranking
 
     def _formula(self) -> nodes.Formula:
         return self.chosen_[0].formula()

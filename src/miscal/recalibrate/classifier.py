@@ -1,6 +1,6 @@
 """A classifier and a recalibrator as one scikit-learn classifier."""
 
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -16,6 +16,8 @@ from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.beside import aligned
 from miscal.recalibrate.curves import PlattScaling
 from miscal.recalibrate.declared import chosen_names, columns_of
+
+Params: TypeAlias = dict[str, Any]
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -78,18 +80,19 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             raise refusal(
                 "must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}"
             )
-        if not hasattr(self.estimator, "predict_proba"):
-            got = f"it is {type(self.estimator).__name__}"
+        estimator = self.estimator
+        if not hasattr(estimator, "predict_proba"):
+            got = f"it is {type(estimator).__name__}"
             hint = (
                 "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
             )
             raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
         fit_params, split_params = self._routed(sample_weight, params)
         if self._prefit():
-            self.estimator_, held_out = self.estimator, aligned(self.estimator, X, self.classes_)
+            self.estimator_, held_out = estimator, aligned(estimator, X, self.classes_)
         else:
             held_out = self._held_out(X, y, fit_params, split_params)
-            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+            self.estimator_ = clone(estimator).fit(X, y, **fit_params)
         recalibrator = PlattScaling() if self.recalibrator is None else self.recalibrator
         self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
         return self
@@ -114,7 +117,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             self.estimator, FrozenEstimator
         )
 
-    def _routed(self, sample_weight: Any, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _routed(self, sample_weight: Any, params: Params) -> tuple[Params, Params]:
         """What the classifier's `fit` and the splitter's `split` get."""
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
@@ -127,7 +130,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             warn(f"{what}. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
         return given, {"groups": params["groups"]} if "groups" in params else {}
 
-    def _held_out(self, X: Any, y: Array, fit_params: dict[str, Any], split_params: dict[str, Any]) -> Array:
+    def _held_out(self, X: Any, y: Array, fit_params: Params, split_params: Params) -> Array:
         """Probabilities of rows by classifiers that did not see them."""
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
@@ -137,7 +140,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             fitted = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **part)
             held_out[test] = aligned(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
-            row = int(np.flatnonzero(np.isnan(held_out).any(axis=1))[0])
+            row = np.flatnonzero(np.isnan(held_out).any(axis=1))[0]
             raise refusal("must test every row once", where="'cv'", got=f"row {row} is in no test part")
         return held_out
 
@@ -145,7 +148,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        columns = columns_of(X, None, "RecalibratedClassifier")
+        columns = columns_of(X, "RecalibratedClassifier")
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:

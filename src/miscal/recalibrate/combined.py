@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -37,7 +37,7 @@ def held_out(recalibrator: Recalibrator, sample: Sample, folds: Array) -> tuple[
         test = np.flatnonzero(folds == fold)
         fitted = recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold)))
         found[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
-        keeps_ranking &= bool(fitted.keeps_ranking)
+        keeps_ranking &= fitted.keeps_ranking
     return found, keeps_ranking
 
 
@@ -66,7 +66,7 @@ class Chain(Recalibrator):
     array([0.5])
     """
 
-    pulls_in: ClassVar[bool] = False  # its steps do
+    pulls_in = False  # its steps do
 
     steps: Any = parameter(list_of, Recalibrator, 1, A_LIST)
     steps_: list[Recalibrator] = state("inner")
@@ -152,7 +152,7 @@ class Blend(Recalibrator):
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
         """Whether any member looks at columns."""
-        return any(each.uses_columns for each in self.recalibrators if isinstance(each, Recalibrator))
+        return any(each.uses_columns for each in self.recalibrators)
 
     def check_state(self) -> None:
         """Refuse weights that are none."""
@@ -163,7 +163,7 @@ class Blend(Recalibrator):
         if self.weights is None:
             folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
             seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
-            weights = blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weight)
+            weights = blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weights)
         else:
             weights = np.asarray(self.weights, np.float64)
         if len(weights) != len(self.recalibrators):
@@ -187,11 +187,11 @@ class Blend(Recalibrator):
     def _formula(self) -> nodes.Formula:
         """The mean of the members' logits; each member has a name, because it is used twice."""
         names = [nodes.Name(f"member_{i}") for i in range(len(self.members_))]
-        terms: list[tuple[float, nodes.Node]] = []
+        terms: nodes.Terms = ()
         for weight, name in zip(self.weights_.tolist(), names, strict=True):
             own, other = nodes.logs_of_classes(name)
-            terms += [(weight, own), (-weight, other)]
-        found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms)))
+            terms += (weight, own), (-weight, other)
+        found: nodes.Node = nodes.Sigmoid(nodes.Linear(terms))
         for name, member in zip(names, self.members_, strict=True):
             found = nodes.named(name.name, member.formula(), found)
         return found
@@ -202,7 +202,7 @@ class Blend(Recalibrator):
         return ", ".join(f"{self.weights_[i]:.0%} {clone(self.members_[i])!r}" for i in order)
 
 
-def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) -> Floats:
+def blend_weights(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Weights (members,) on the simplex of least log loss for ln P (members, n, K); those below 0.05 become 0."""
     found = _least(logs, outcome, weight)
     kept = np.flatnonzero(found >= LEAST)
@@ -213,10 +213,9 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) ->
     return np.asarray(found / found.sum())
 
 
-def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
+def _least(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Minimise the convex loss on the simplex."""
-    share = np.ones(len(outcome)) if weight is None else weight
-    share = share / share.sum()
+    share = weight / weight.sum()
     own = logs[:, np.arange(len(outcome)), outcome.astype(np.intp)] @ share
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:

@@ -1,7 +1,5 @@
 """Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from miscal.data.checks import number, one_of
@@ -36,9 +34,9 @@ class Identity(Recalibrator):
     array([[0.75, 0.25]])
     """
 
-    always_rises: ClassVar[bool] = True
-    pulls_in: ClassVar[bool] = False
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    always_rises = True
+    pulls_in = False
+    responses = RESPONSES
 
     def _map(self, probability: Floats) -> Floats:
         return as_rows(probability)
@@ -63,9 +61,9 @@ class SamplingCorrection(Recalibrator):
     array([0.090909])
     """
 
-    always_rises: ClassVar[bool] = True
-    two_classes_only: ClassVar[bool] = True
-    pulls_in: ClassVar[bool] = False
+    always_rises = True
+    two_classes_only = True
+    pulls_in = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
@@ -81,7 +79,7 @@ class SamplingCorrection(Recalibrator):
 class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
-    against_rest: ClassVar[bool] = True
+    against_rest = True
 
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
@@ -93,13 +91,13 @@ class Curve(Recalibrator):
         self.intercepts_ = np.array([intercept])
 
     def _map(self, probability: Floats) -> Floats:
-        return Features.of(self).map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+        return Features.of(self).map(probability, self.coefficients_[0], self.intercepts_[0])
 
     def _formula(self) -> nodes.Node:
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and bool((self.coefficients_ >= 0).all())
+        return self.is_fitted() and self.coefficients_.min() >= 0
 
     def _summary(self) -> str:
         found = [f"{each:.3g}" for each in self.coefficients_[0]]
@@ -142,7 +140,7 @@ class PlattScaling(Curve):
     PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    candidate_for = 2, 2
 
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -185,7 +183,7 @@ class BetaCalibration(Curve):
     BetaCalibration(l2=1) fitted on 8 rows: slopes 0.329, 0.659, intercept -0.364
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    candidate_for = 2, 2
 
     constraint: str = parameter(one_of, ("positive", "none"), default="positive")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -249,14 +247,14 @@ class KernelCalibration(Recalibrator):
             bounds = [(LOWEST, HIGHEST)]
             found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
             label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)  # the most probable class
-        observed = (sample.outcome == label).astype(np.float64)
+        observed = sample.outcome == label
 
         def objective(theta: Floats) -> float:
             scaled = powered(p, *theta.tolist())
             loss = weight @ sample.losses(scaled) / sample.total
             score = scaled[np.arange(sample.rows), label]
             energy = laplacian_energy(score, weight * (score - observed), BANDWIDTH)
-            return float(loss + self.weight * (np.sqrt(max(energy, 0.0)) / weight.sum()))
+            return float(loss + self.weight * (np.sqrt(max(energy, 0.0)) / sample.total))
 
         if self.weight:
             found = optimize.minimize(
@@ -268,7 +266,7 @@ class KernelCalibration(Recalibrator):
         return powered(probability, *self.coefficients_[0].tolist())
 
     def _keeps_ranking(self) -> bool:
-        return not self.against_rest or (self.is_fitted() and bool(self.coefficients_[0, 0] >= 0))
+        return not self.against_rest or (self.is_fitted() and self.coefficients_[0, 0] >= 0)
 
     def _formula(self) -> nodes.Formula:
         slope, shift = self.coefficients_[0].tolist()
@@ -306,7 +304,7 @@ class MeanScaling(Recalibrator):
     array([0.273])
     """
 
-    responses: ClassVar[tuple[str, ...]] = ("real", "count")
+    responses = ("real", "count")
 
     form: str = parameter(one_of, FORMS, default="auto")
     prior: float = parameter(number, 0.0, default=0.0)
@@ -327,7 +325,7 @@ class MeanScaling(Recalibrator):
         if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
             what, where = f"must be at least 0 for a {form}", "predictions and outcomes"
             raise refusal(what, where=where, got="some are below 0", hint="use 'shift' or 'linear'")
-        self.intercept_, self.slope_ = getattr(self, f"_{form}")(sample)
+        self.intercept_, self.slope_ = map(float, getattr(self, f"_{form}")(sample))
 
     def _factor(self, sample: Sample) -> tuple[float, float]:
         """Observed over predicted, with as much of both added as `prior` says."""
@@ -343,14 +341,14 @@ class MeanScaling(Recalibrator):
 
     def _shift(self, sample: Sample) -> tuple[float, float]:
         off = np.average(sample.outcome - sample.probability, weights=sample.weight)
-        return float(off) * _rows(sample) / (_rows(sample) + self.prior), 1.0
+        return off * _rows(sample) / (_rows(sample) + self.prior), 1.0
 
     def _linear(self, sample: Sample) -> tuple[float, float]:
         """Least squares; with equal predictions a shift."""
         mean, outcome = sample.probability, sample.outcome
         (spread, both), _ = np.cov(mean, outcome, bias=True, aweights=sample.weight)
-        slope = float(both / spread) if spread > 0.0 else 1.0
-        return float(np.average(outcome - slope * mean, weights=sample.weight)), slope
+        slope = both / spread if spread > 0.0 else 1.0
+        return np.average(outcome - slope * mean, weights=sample.weight), slope
 
     def _power(self, sample: Sample) -> tuple[float, float]:
         """By Newton's method from a factor alone; where one prediction has all the weight the factor stays."""
@@ -366,8 +364,8 @@ class MeanScaling(Recalibrator):
 
         start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
         line, _ = minimise(evaluate, start, factor * sample.total)
-        slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
-        return float(line[0] - slope * centre), slope
+        slope = np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER)
+        return line[0] - slope * centre, slope
 
     def _map(self, probability: Floats) -> Floats:
         if self.form != "power":

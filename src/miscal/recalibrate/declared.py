@@ -37,8 +37,6 @@ LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "towards", "wei
 
 ONE = (str, int, np.integer)  # what may say which column is meant
 
-Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
-
 
 def parameter(
     check: Callable[..., Any],
@@ -51,7 +49,12 @@ def parameter(
 
     None is let through where it is the default.
     """
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": (check, limits, more)})
+
+    def checked(name: str, value: Any) -> None:
+        if value is not None or default is not None:
+            check(name, value, *limits, **more)
+
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": checked})
 
 
 def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
@@ -75,7 +78,7 @@ def bins_or_edges(name: str, value: Any) -> None:
         given_edges(value)
 
 
-def columns_of(X: Any, rows: int | None, who: str) -> Columns:
+def columns_of(X: Any, who: str, rows: int | None = None) -> Columns:
     """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
         hint = "pass a frame, a dict or an array"
@@ -120,14 +123,14 @@ class Field:
     "word" what the outcome of a mean is. An `optional` one is there where fit had reason to set it.
     """
 
-    kind: Kind
+    kind: str
     shape: tuple[int | str, ...] = ()
     low: float = -LARGEST
     high: float = LARGEST
     optional: bool = False
 
 
-def state(kind: Kind, *shape: int | str, init: Literal[False] = False, **more: Any) -> Any:
+def state(kind: str, *shape: int | str, init: Literal[False] = False, **more: Any) -> Any:
     """Declare a fitted attribute of a recalibrator: JSON carries it, and what is read is checked against it."""
     return dataclasses.field(init=init, metadata={"state": Field(kind, shape, **more)})
 
@@ -167,7 +170,7 @@ def _plain(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(name, item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (int, str)):
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value
@@ -225,20 +228,21 @@ def _parameter(value: Any, depth: int) -> Any:
 
 def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
     made.classes_ = _labels(state["classes_"])
-    if made.n_classes_ < 2 or len(set(map(repr, made.classes_.tolist()))) != made.n_classes_:
+    kind, classes = type(made), made.n_classes_
+    if classes < 2 or len(set(map(repr, made.classes_.tolist()))) != classes:
         raise ValueError("'classes_' must hold at least two different labels")
-    fields = state_of(type(made))
+    fields = state_of(kind)
     for name, value in state.items():
-        setattr(made, name, _value(name, value, fields[name], made.n_classes_, depth))
+        setattr(made, name, _value(name, value, fields[name], classes, depth))
     if set(state) != set(made.all_fields()):
-        raise ValueError(f"the state of {type(made).__name__} must be exactly {', '.join(made.all_fields())}")
+        raise ValueError(f"the state of {kind.__name__} must be exactly {', '.join(made.all_fields())}")
     if made.identity_:
         return
-    kind, asked = type(made), made.n_classes_ if made.against_rest and made.n_classes_ > 2 else 0
+    asked = classes if made.against_rest and classes > 2 else 0
     maps = [type(one) for one in made.each_] if made.several() else []
     if maps != [kind] * asked:
         raise ValueError(f"there must be one {kind.__name__} a class, if there are several")
-    if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or made.n_classes_ > 2):
+    if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or classes > 2):
         raise ValueError("'held_' must be a range, of two classes")
     if not made.several():
         made.check_state()
@@ -248,27 +252,28 @@ _KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", n
 
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
-    if field.kind == "labels":
+    kind = field.kind
+    if kind == "labels":
         return _labels(value)
-    if field.kind == "levels":
+    if kind == "levels":
         for levels in value:  # of a category, in their order; missing, where it is a level, is null
             if levels.count(None) > 1:
                 raise ValueError("levels must be a list with at most one null")
             _labels([item for item in levels if item is not None])
         return list(value)
-    if field.kind == "inner":
+    if kind == "inner":
         return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
-    if field.kind == "word":
+    if kind == "word":
         if value not in ("real", "count"):
             raise ValueError(f"'{name}' must be 'real' or 'count'")
         return value
-    kinds, dtype = _KINDS[field.kind]
+    kinds, dtype = _KINDS[kind]
     array = np.array(value)
     shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
     fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=True)]
     if not all(fits) or (array.size and array.dtype.kind not in kinds):
-        raise ValueError(f"'{name}' must be a table of {field.kind} of shape {shape}")
-    if field.kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
+        raise ValueError(f"'{name}' must be a table of {kind} of shape {shape}")
+    if kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
         raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
     return array.astype(dtype) if field.shape else array.astype(dtype).item()
 

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
@@ -106,13 +108,13 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
         if not model.identity_:
             tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
             assert tally is not None
-            model.values_ = model.rates(tally.observed, tally.weight, float(tally.rows.sum()))
+            model.values_ = model.rates(tally.observed, tally.weight, tally.rows.sum())
         return {"how": "bins"}
     one = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.
     model.fit(one.predicted, one.observed, sample_weight=one.first)
     share = float(grid.weight.max() / grid.weight.sum())
-    return {"how": "grid", "cells": int((grid.weight > 0).sum()), "largest_share": share}
+    return {"how": "grid", "cells": int(np.count_nonzero(grid.weight)), "largest_share": share}
 
 
 def load_model(path: str | Path) -> Recalibrator:

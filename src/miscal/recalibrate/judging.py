@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MiscalError
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
@@ -32,10 +32,10 @@ class Judged:
     name: str
     recalibrator: Recalibrator
     weights: dict[str, float] = field(default_factory=dict)
-    held_out: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    loss: Floats = field(default_factory=lambda: np.empty(0))
+    held_out: Any = None  # nothing where a fold could not be fitted
+    loss: Any = None
     keeps_ranking: bool = True
-    change: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # of the mean loss, with its interval
+    change: tuple[float, ...] = (math.nan,)  # of the mean loss, with its interval
     row: dict[str, Any] = field(default_factory=dict)
 
 
@@ -52,20 +52,21 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: Array) -
 
 def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
-    members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
+    members = [each for each in judged if each.held_out is not None and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
-    outcome, weight = rows.outcome, rows.weight
+    outcome = rows.outcome
+    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
     shares = blend_weights(logs, outcome, weight)
     used = [members[place] for place in np.flatnonzero(shares)]
     if len(used) < 2:
         return []
     weights = shares[shares > 0].tolist()
     mix = Blend([each.recalibrator for each in used], weights=weights)
-    done = Judged("Blend", mix, {each.name: share for each, share in zip(used, weights, strict=True)})
+    done = Judged("Blend", mix, dict(zip([each.name for each in used], weights, strict=True)))
     done.held_out = np.empty((rows.rows, rows.n_classes))
     for fold in np.unique(folds):
-        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
+        train, test = folds != fold, folds == fold
+        own = blend_weights(logs[:, train], outcome[train], weight[train])
         done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
     done.keeps_ranking = all(each.keeps_ranking for each in used)
     return [done]
@@ -73,7 +74,7 @@ def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]
 
 def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
     """Fill in what a candidate's held-out probabilities cost; differences are paired with leaving them alone."""
-    if not done.held_out.size:
+    if done.held_out is None:
         return
     loss = "log_loss" if rows.response == "binary" else "deviance"
     done.loss = row_loss(done.held_out, rows)
@@ -119,15 +120,15 @@ def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[st
     else:
         observed, predicted = (mean_of(each, made) for each in (made.outcome, made.probability))
         found = {"ratio": observed / predicted if predicted else math.nan}
-        found["expected"] = scale * _error(compared, Columns({"": made.probability})[""], 15)
+        found["expected"] = scale * _error(compared, column("", made.probability), 15)
     return found | {f"by {name}": scale * _error(compared, made.columns[name]) for name in audited}
 
 
-def _error(compared: Pair, column: Column, bins: int = 10) -> float:
+def _error(compared: Pair, by: Column, bins: int = 10) -> float:
     """The weighted mean size of the gaps of a column's levels or ranges."""
     from miscal.engines.memory import mean_tally
 
-    tally = mean_tally(compared, range_pooling(column, bins, weight=compared.weight))
+    tally = mean_tally(compared, range_pooling(by, bins, weight=compared.weight))
     return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
 
 
@@ -182,7 +183,7 @@ def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:
     held = [each.held_out / each.held_out.sum(axis=1, keepdims=True) for each in (each, alone)]
     fails = 0
     for _ in range(DRAWS):
-        drawn = weight * rng.poisson(1.0, int(units.max()) + 1)[units]
+        drawn = weight * rng.poisson(1.0, units.max() + 1)[units]
         one, two = (expected_calibration_error(rows.outcome, p, sample_weight=drawn) for p in held)
         fails += one <= two
     return (fails + 1) / (DRAWS + 1)

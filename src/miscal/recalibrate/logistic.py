@@ -15,7 +15,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
-from miscal.recalibrate.sample import Sample, warmed
+from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 Evaluate: TypeAlias = Callable[[Floats], State]
@@ -41,7 +41,7 @@ def minimise(
     penalty: Floats | float = 0.0,
     free: Array | bool = True,
     target: Floats | float = 0.0,
-) -> tuple[Floats, bool]:
+) -> Found:
     """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
 
     `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
@@ -57,7 +57,7 @@ def minimise(
         pull = penalties * off
         return loss + 0.5 * float(penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
 
-    def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
+    def step_at(_: Floats, state: State) -> Found:
         gradient, hessian = state[1:]
         diagonal = np.diag(hessian)
         used = np.flatnonzero(free & (diagonal > FLAT * total))
@@ -67,7 +67,7 @@ def minimise(
         found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
         step[used] = found / root
         followed.append(rank)
-        return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
+        return step, np.abs(step).max(initial=0.0) <= SMALL_STEP
 
     theta = descended(penalised, start, step_at)
     return theta, followed[-1] < followed[0]
@@ -112,7 +112,7 @@ class Features:
         return mapped(score, lambda part: coefficients @ self.rows(part) + intercept)
 
 
-def mapped(score: Floats, log_odds: Callable[[Floats], Floats]) -> Floats:
+def mapped(score: Floats, log_odds: Map) -> Floats:
     """Probabilities (n, 2) of the log-odds that a function gives, both ends accurate."""
     out = np.empty((len(score), 2))
 
@@ -146,7 +146,7 @@ def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
-    warm: bool = True  # whether a part of the rows is fitted first
+    warm = True  # whether a part of the rows is fitted first
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
@@ -155,7 +155,7 @@ class LogisticFit:
         self.centre, deviation = made.mean(axis=1), made.std(axis=1)
         ends = np.array([rows.probability.min(), rows.probability.max()])
         reach = np.ptp(features.rows(ends), axis=1)
-        self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
+        self.constant = not (reach > 1e-13 * (1.0 + np.abs(self.centre))).all()
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
         if identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(features.count), False
@@ -165,7 +165,7 @@ class LogisticFit:
         curve = *self.features.arguments, self.centre, self.scale, theta
         return logistic_loss(rows.probability, rows.outcome, rows.weight, *curve)
 
-    def minimum(self, free: Array) -> tuple[Floats, bool]:
+    def minimum(self, free: Array) -> Found:
         """Fit; coefficients outside `free` stay 0."""
         target = np.zeros(len(self.centre) + 1)
         start = target.copy()
@@ -174,13 +174,13 @@ class LogisticFit:
             start = target = np.append(0.0, 1.0 / self.scale) * free
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
-        def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
+        def fit(rows: Sample, start: Floats) -> Found:
             evaluate = partial(self.evaluate, rows)
             return minimise(evaluate, start, rows.total, penalty * rows.total, free, target)
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
-    def best(self, *, positive: bool) -> tuple[Floats, bool]:
+    def best(self, *, positive: bool) -> Found:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
 
         That optimum is found by trying every face of the constraint.
@@ -201,7 +201,7 @@ class LogisticFit:
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
-        held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
+        held = float(off @ off + self.identity * theta[0] ** 2)
         return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
 
 
@@ -218,9 +218,9 @@ def fit_curve(
     fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
     if fit.constant:
         slope = np.full(features.count, 0.0 if l2 > 0 or features.kind == "probability" else 1.0)
-        return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
+        return slope, np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre
     theta, separated = fit.best(positive=positive)
     if separated:
         warn(SEPARATED)
     coefficients = theta[1:] * fit.scale
-    return coefficients, float(theta[0] - coefficients @ fit.centre)
+    return coefficients, theta[0] - coefficients @ fit.centre

@@ -7,6 +7,7 @@ every test of a gain stands on, whatever the variance of the outcome.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from miscal.data.vectors import Array, Floats, locked, logit, sigmoid
 from miscal.metrics.losses import pooled_scores
 from miscal.pairs import Pair
 from miscal.recalibrate.export import formula as nodes
+
+Map: TypeAlias = Callable[[Floats], Floats]
+Found: TypeAlias = tuple[Floats, bool]  # what a fit found, and whether its loss falls without end
 
 LEAST = 1e-12  # probabilities are held above it in the log loss
 WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
@@ -40,10 +44,10 @@ class Family:
     before, after : the link of the probability as a node of a formula, and `mean` of a node
     """
 
-    link: Callable[[Floats], Floats]
-    mean: Callable[[Floats], Floats]
+    link: Map
+    mean: Map
     losses: Callable[[Floats, Floats], Floats]
-    bend: Callable[[Floats], Floats]
+    bend: Map
     ratio: bool
     objective: str
     loss: str
@@ -155,7 +159,7 @@ class Sample:
     @property
     def varied(self) -> bool:
         """Whether something can be learned from the outcome: of two or more classes, more than one occurs."""
-        return self.response != "binary" or np.unique(self.outcome).size > 1
+        return self.response != "binary" or np.flatnonzero(self.class_weights).size > 1
 
     @cached_property
     def class_weights(self) -> Floats:
@@ -171,10 +175,9 @@ class Sample:
     def take(self, rows: Array) -> "Sample":
         """Some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
-        outcome, columns = self.outcome[rows], self.columns.take(rows)
-        return replace(
-            self, probability=self.probability[rows], outcome=outcome, weight=weight, columns=columns
-        )
+        probability, outcome = self.probability[rows], self.outcome[rows]
+        columns = self.columns.take(rows)
+        return replace(self, probability=probability, outcome=outcome, weight=weight, columns=columns)
 
     def thinned(self) -> "Sample | None":
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
@@ -185,9 +188,7 @@ class Sample:
         return thin if thin.class_weights.all() else None
 
 
-def warmed(
-    sample: Sample, fit: Callable[[Sample, Floats], tuple[Floats, bool]], start: Floats
-) -> tuple[Floats, bool]:
+def warmed(sample: Sample, fit: Callable[[Sample, Floats], Found], start: Floats) -> Found:
     """What `fit` finds from a start, and whether it has no end; of many rows from where a part of them ends."""
     thin = sample.thinned()
     if thin is not None:
@@ -214,23 +215,23 @@ def unit_of(total: float, rows: float) -> float:
 def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
     """Rates of cells of so many rows, held `smooth` of an event away from certainty: e / (n + 2 e) at least."""
     edge = smooth / (np.maximum(mass, 0.0) + 2.0 * smooth) if smooth else 0.0
-    return np.clip(rate, edge, 1.0 - np.asarray(edge))
+    return np.clip(rate, edge, 1.0 - edge)
 
 
-def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats | None:
+def limits(sample: Sample) -> Floats | None:
     """Within what scores are held before they are mapped: (low, high), or None where none is certain or refuted.
 
     Rows said exactly 0 (and 1, the other way round) are moved to the rate that they bear out, half an event added, but
     not past the next score; where more of the lowest scores happened than a Poisson of their sum allows (chance 1e-4)
     past it: to the least such rate among all the scores up to some point, 0.05 at most.
     """
-    mass = None if weight is None else weight / unit_of(weight.sum(), len(weight))
-    happened = outcome.astype(np.float64)
-    low, rest = _floor(probability, happened, mass), _floor(1.0 - probability, 1.0 - happened, mass)
+    p, y, weight = sample.probability, sample.outcome, sample.weight
+    mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
+    low, rest = _floor(p, y, mass), _floor(1.0 - p, 1.0 - y, mass)
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
 
 
-def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
+def _floor(score: Floats, happened: Array, mass: Floats | None) -> float:
     if score.min() > 0.0 and not happened[score <= NEAR].any():
         return 0.0
 
@@ -246,7 +247,7 @@ def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
-    last = int(found[-1])
+    last = found[-1]
     at, weight, here = pooled(FURTHEST)  # the same ones first
     rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
     low = rates[last:].min(initial=FURTHEST)

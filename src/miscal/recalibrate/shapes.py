@@ -1,13 +1,14 @@
 """Maps of free shape: bins, isotonic regression, and line plots on the log-odds scale (paper 003, section 4.1)."""
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, logit
+from miscal.data.vectors import Array, Floats, Integers, logit
 from miscal.inference.nulls import rising_rates
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended, pooled_scores
@@ -18,7 +19,7 @@ from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.declared import bins_or_edges, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, State, between, mapped, residuals
-from miscal.recalibrate.sample import HALF, Sample, inside, unit_of, warmed
+from miscal.recalibrate.sample import HALF, Found, Sample, inside, unit_of, warmed
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
@@ -62,8 +63,8 @@ class HistogramBinning(Recalibrator):
     smooth: float = parameter(number, 0.0, default=HALF)
     edges_: Floats = state("float", "any")
     values_: Floats = state("float", "any", low=EMPTY_BIN, high=1.0)
-    against_rest: ClassVar[bool] = True
-    pulls_in: ClassVar[bool] = False
+    against_rest = True
+    pulls_in = False
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a rate."""
@@ -79,9 +80,10 @@ class HistogramBinning(Recalibrator):
 
     def rates(self, events: Any, total: Any, rows: float) -> Floats:
         """What bins with such sums of weights give; `rows` is how many there are in all."""
-        rate = np.divide(events, total, out=np.zeros(len(total)), where=total > 0)
+        some = total > 0
+        rate = events / np.where(some, total, 1.0)
         held = inside(rate, total / unit_of(total.sum(), rows), self.smooth)
-        return np.where(total > 0, held, EMPTY_BIN)
+        return np.where(some, held, EMPTY_BIN)
 
     def _map(self, probability: Floats) -> Floats:
         found = self.values_[bin_index(probability, self.edges_)]
@@ -125,7 +127,7 @@ class ScalingBinning(Curve):
     renormalise: bool = parameter(truth, default=True)
     edges_: Floats = state("float", "any")
     values_: Floats = state("float", "any", low=0.0, high=1.0)
-    on: ClassVar[str] = "logit"
+    on = "logit"
 
     @property
     def divided(self) -> bool:  # type: ignore[override]
@@ -145,16 +147,15 @@ class ScalingBinning(Curve):
         mass = np.cumsum(np.bincount(place, weights=weights))
         shares = np.arange(1, self.bins) / self.bins
         reached = np.searchsorted(mass, mass[-1] * shares)
-        reached = np.unique(reached[reached < len(distinct) - 1])
+        reached = reached[reached < len(distinct) - 1]
         inner = distinct[reached] + np.diff(distinct)[reached] * 0.5
-        self.edges_ = np.unique(np.concatenate([[-1.0], inner, [2.0]]))
+        self.edges_ = np.unique(np.r_[-1.0, inner, 2.0])
         total, sums = binned_sums(scaled, self.edges_, weights, scaled)
         self.values_ = np.clip(sums / total, 0.0, 1.0)
 
     def _map(self, probability: Floats) -> Floats:
         scaled = super()._map(probability)[:, 1]
-        found: Floats = self.values_[bin_index(scaled, self.edges_)]
-        return found
+        return self.values_.take(bin_index(scaled, self.edges_))
 
     def _formula(self) -> nodes.Node:
         return nodes.steps(super()._formula(), self.edges_, self.values_)
@@ -174,18 +175,18 @@ def check_bins(edges: Floats, values: Floats) -> None:
     # Two equal edges are one bin: all scores were equal.
     steps = np.diff(edges)
     increasing = (steps > 0).all() or steps.tolist() == [0.0]
-    if not steps.size or len(values) != steps.size or not increasing:
+    if not (increasing and 0 < len(values) == steps.size):
         raise ValueError("edges must increase and there must be one value a bin")
 
 
 class _Rising(Recalibrator):
     """Base of maps through knots whose values never decrease."""
 
-    against_rest: ClassVar[bool] = True
-    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
-    always_rises: ClassVar[bool] = True
-    in_blends: ClassVar[bool] = False
-    fewest: ClassVar[int] = 1  # knots
+    against_rest = True
+    candidate_for = 2, 2
+    always_rises = True
+    in_blends = False
+    fewest = 1  # knots
 
     knots_: Floats = state("float", "any")
     values_: Floats = state("float", "any")
@@ -231,14 +232,14 @@ class IsotonicCalibration(_Rising):
 
     out_of_bounds: str = parameter(one_of, ("clip",), default="clip")
     smooth: float = parameter(number, 0.0, default=HALF)
-    pulls_in: ClassVar[bool] = False
-    responses: ClassVar[tuple[str, ...]] = RESPONSES
+    pulls_in = False
+    responses = RESPONSES
 
     def check_state(self) -> None:
         """Refuse what does not rise, and probabilities that are none."""
         super().check_state()
-        held = np.clip([self.knots_, self.values_], 0.0, 1.0)
-        if not self.is_mean() and not np.array_equal(held, [self.knots_, self.values_]):
+        both = np.append(self.knots_, self.values_)
+        if not (self.is_mean() or 0.0 <= both.min() <= both.max() <= 1.0):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
@@ -311,7 +312,7 @@ class IsotonicLinePlotScaling(_Rising):
     array([0.1, 0.2, 0.6])
     """
 
-    fewest: ClassVar[int] = 2
+    fewest = 2
 
     knots: int = parameter(whole, 2, 10_000, default=100)
     placement: str = parameter(one_of, ("probability", "quantile"), default="probability")
@@ -319,13 +320,14 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self.knots_, l2 = self._placed(sample), max(self.l2, RIDGE) / sample.total
+        self.knots_ = self._placed(sample)
+        steps, l2 = np.diff(self.knots_), max(self.l2, RIDGE) / sample.total
 
-        def fit(rows: Sample, start: Floats) -> tuple[Floats, bool]:
-            line = LineFit(rows, self.knots_, clamp=self.outside == "clamp", l2=l2 * rows.total)
-            return line.minimum(start), False
+        def fit(rows: Sample, start: Floats) -> Found:
+            place, part = self._between(rows.probability)
+            return LineFit(rows, place, part, steps, l2 * rows.total).minimum(start), False
 
-        as_it_is = np.append(self.knots_[0], np.diff(self.knots_))
+        as_it_is = np.append(self.knots_[0], steps)
         self.values_ = np.cumsum(warmed(sample, fit, as_it_is)[0])
 
     def _placed(self, rows: Sample) -> Floats:
@@ -339,13 +341,16 @@ class IsotonicLinePlotScaling(_Rising):
             return np.median(logit(held, LOGIT_CLIP)) + np.array([-1.0, 1.0])
         return made
 
+    def _between(self, probability: Floats) -> tuple[Integers, Floats]:
+        """The knot below each score, and which part of the way to the next it has gone."""
+        place, part = between(self.knots_, logit(probability, LOGIT_CLIP))
+        return place, np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
+
     def _map(self, probability: Floats) -> Floats:
         return mapped(probability, self._log_odds)
 
     def _log_odds(self, probability: Floats) -> Floats:
-        place, part = between(self.knots_, logit(probability, LOGIT_CLIP))
-        if self.outside == "clamp":
-            part = np.clip(part, 0.0, 1.0)
+        place, part = self._between(probability)
         below, above = self.values_[place], self.values_[place + 1]
         found = below + part * (above - below)
         return np.where(part <= 1.0, np.minimum(found, above), found)  # not past the next knot by rounding
@@ -355,18 +360,23 @@ class IsotonicLinePlotScaling(_Rising):
         return nodes.Sigmoid(line)
 
 
+@dataclass(eq=False)
 class LineFit:
-    """Values at knots of least log loss, by Newton's method on the first and the increments, which are not below 0."""
+    """Values at knots of least log loss, by Newton's method on the first and the increments, which are not below 0.
 
-    def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
-        self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
-        self.place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
-        self.part = np.clip(part, 0.0, 1.0) if clamp else part
-        self.sums = np.tri(len(knots))  # values are sums of increments
+    place, part : the knot below each row's score, and which part of the step to the next it has gone
+    """
+
+    rows: Sample
+    place: Integers
+    part: Floats
+    steps: Floats
+    l2: float
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        values, weight = self.sums @ theta, self.rows.weights
+        sums = np.tri(len(theta))  # values are sums of increments
+        values, weight = sums @ theta, self.rows.weights
 
         def work(start: int, stop: int) -> list[Any]:
             part, share, place = self.part[start:stop], weight[start:stop], self.place[start:stop]
@@ -384,14 +394,14 @@ class LineFit:
         off = theta[1:] - self.steps
         pull = self.l2 * off / self.steps
         penalised = loss.sum() + 0.5 * (pull @ off)
-        gradient = self.sums.T @ (low + high) + np.append(0.0, pull)
+        gradient = sums.T @ (low + high) + np.append(0.0, pull)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
-        return penalised, gradient, self.sums.T @ whole @ self.sums + ridge
+        return penalised, gradient, sums.T @ whole @ sums + ridge
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""
 
-        def step_at(at: Floats, state: State) -> tuple[Floats, bool]:
+        def step_at(at: Floats, state: State) -> Found:
             step = at - _best_quadratic(at, state[1], state[2])
             return step, float(state[1] @ step) <= SETTLED * max(state[0], 1.0)
 

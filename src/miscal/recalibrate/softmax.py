@@ -9,7 +9,7 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,10 @@ from miscal.recalibrate.base import Offer, Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, powers, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
-from miscal.recalibrate.sample import Sample, warmed
+from miscal.recalibrate.sample import Found, Map, Sample, warmed
+
+Parts: TypeAlias = tuple[Floats, Floats, float | None]  # slopes, shifts and power
+Sums: TypeAlias = tuple[Any, ...]  # over a block of rows
 
 LOGIT = Features("logit")
 LOWEST, HIGHEST = math.exp(-10.0), math.exp(10.0)  # inverse temperatures
@@ -94,27 +97,31 @@ class SoftmaxFit:
 
     def look_at(self, sample: Sample) -> None:
         """Take rows, one class a line: the logarithms, the rows' shares of the mean, and their classes."""
-        self.z: Floats = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
+        self.z = logs_of(np.ascontiguousarray(pairs(sample.probability).T))  # (K, rows)
         if self.power is not None:
             self.z *= self.power
             self.z -= softmax(self.z, 0)[1]
         self.share = sample.weights / sample.total
-        self.outcome = sample.outcome.astype(np.intp)
+        self.outcome = sample.outcome
         self.free, width = self.penalty.shape
         self.diagonal = width == 2
         self.likely = np.empty((self.free, sample.rows))  # at the point last evaluated
 
-    def summed(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        """Sum what `work` gives for each block of rows, part by part, in the order of the blocks."""
-        blocks = in_blocks(len(self.share), len(self.z), work)
+    def summed(self, work: Callable[..., Sums]) -> list[Any]:
+        """Sum what `work` gives for each block of rows, its z and shares, part by part, in the order of the blocks."""
+
+        def of(rows: slice) -> Sums:
+            return work(rows, self.z[:, rows], self.share[rows])
+
+        blocks = in_blocks(len(self.share), len(self.z), of)
         return [sum(part) for part in zip(*blocks, strict=True)]
 
-    def fitted(self, sample: Sample, theta: Floats) -> tuple[Floats, bool]:
+    def fitted(self, sample: Sample, theta: Floats) -> Found:
         """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
         self.look_at(sample)
         longest = [0.0]
 
-        def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
+        def step_at(_: Floats, state: tuple[float, Floats]) -> Found:
             length = float(np.linalg.norm(state[1]))
             if length <= SMALL_GRADIENT:
                 return np.zeros(theta.shape), True
@@ -137,8 +144,7 @@ class SoftmaxFit:
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Loss and gradient."""
 
-        def work(rows: slice) -> tuple[float, Floats]:
-            z, share = self.z[:, rows], self.share[rows]
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             scores = np.zeros(z.shape)
             scores[: self.free] = self.moved(theta, z)
             likely, log_sum = softmax(scores, 0)
@@ -156,12 +162,12 @@ class SoftmaxFit:
     def product(self, direction: Floats) -> Floats:
         """The Hessian at the point last evaluated, times a vector."""
 
-        def work(rows: slice) -> tuple[Floats]:
-            z, likely = self.z[:, rows], self.likely[:, rows]
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
+            likely = self.likely[:, rows]
             change = self.moved(direction, z)
             change -= np.einsum("ij,ij->j", likely, change)
             change *= likely
-            change *= self.share[rows]
+            change *= share
             return (self.gathered(change, z),)
 
         return np.asarray(self.summed(work)[0] + (self.penalty + FLAT) * direction)
@@ -169,38 +175,37 @@ class SoftmaxFit:
     def solved(self, gradient: Floats, small: float) -> Floats:
         """The Hessian's solution of a gradient, until the rest is small."""
         near = self._diagonal_inverse() if self.diagonal else self._product_inverse()
-        square, shape = (gradient.size, gradient.size), gradient.shape
-        product = sparse.linalg.LinearOperator(
-            square, lambda along: self.product(along.reshape(shape)).ravel()
-        )
-        nearly = sparse.linalg.LinearOperator(square, lambda rest: near(rest.reshape(shape)).ravel())
-        found, _ = sparse.linalg.cg(
-            product, gradient.ravel(), rtol=0.0, atol=small, maxiter=MOST_PRODUCTS, M=nearly
-        )
-        step = found.reshape(shape)
-        return step if step.any() and np.isfinite(step).all() else gradient.copy()
+        size, shape = gradient.size, gradient.shape
 
-    def _diagonal_inverse(self) -> Callable[[Floats], Floats]:
+        def operator(of: Map) -> Any:
+            return sparse.linalg.LinearOperator((size, size), lambda flat: of(flat.reshape(shape)))
+
+        steps = {"rtol": 0.0, "atol": small, "maxiter": MOST_PRODUCTS, "M": operator(near)}
+        found, _ = sparse.linalg.cg(operator(self.product), gradient.ravel(), **steps)
+        step: Floats = found.reshape(shape)
+        return step if step.any() and np.isfinite(step).all() else gradient
+
+    def _diagonal_inverse(self) -> Map:
         """A function that nearly solves with the Hessian."""
 
-        def work(rows: slice) -> tuple[Floats]:
-            z, likely = self.z[:, rows], self.likely[:, rows]
-            return (self.gathered(likely * (1.0 - likely) * self.share[rows], z * z),)
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
+            likely = self.likely[:, rows]
+            return (self.gathered(likely * (1.0 - likely) * share, z * z),)
 
         own = self.summed(work)[0] + self.penalty
         inverse = 1.0 / np.maximum(own, 1e-12 * max(own.max(), 1e-288))
         return lambda gradient: inverse * gradient
 
-    def _product_inverse(self) -> Callable[[Floats], Floats]:
+    def _product_inverse(self) -> Map:
         """A sum over rows of (diag p - p p') x (f f') taken for a product of two sums.
 
         With the features' sum weighted by the trace of diag p - p p' it has the Hessian's trace. In the bases in which
         both sums are diagonal the penalty is one more diagonal.
         """
 
-        def work(rows: slice) -> tuple[Floats, Floats, float]:
-            likely, share = self.likely[:, rows], self.share[rows]
-            features = np.concatenate([self.z[:, rows], np.ones((1, len(share)))])
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
+            likely = self.likely[:, rows]
+            features = np.concatenate([z, np.ones((1, len(share)))])
             spread = share * (likely * (1.0 - likely)).sum(axis=0)
             between = np.diag(likely @ share) - (likely * share) @ likely.T
             return between, (features * spread) @ features.T, spread.sum()
@@ -213,7 +218,7 @@ class SoftmaxFit:
         return lambda gradient: classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T
 
 
-def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
+def fitted_power(sample: Sample, start: Floats) -> Found:
     """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
     nothing = np.zeros((0, 2))  # no coefficients beside the power
     data = SoftmaxFit(nothing, nothing)
@@ -221,8 +226,7 @@ def fitted_power(sample: Sample, start: Floats) -> tuple[Floats, bool]:
     own = data.z[data.outcome, np.arange(sample.rows)]
 
     def evaluate(power: Floats) -> State:
-        def work(rows: slice) -> tuple[float, float, float]:
-            z, share = data.z[:, rows], data.share[rows]
+        def work(rows: slice, z: Floats, share: Floats) -> Sums:
             likely, log_sum = softmax(power[0] * z, 0)
             likely *= z
             mean = likely.sum(axis=0)
@@ -257,8 +261,8 @@ class TemperatureScaling(Recalibrator):
     TemperatureScaling() fitted on 8 rows: temperature 1.26
     """
 
-    always_rises: ClassVar[bool] = True
-    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
+    always_rises = True
+    candidate_for = 3, math.inf
 
     inverse_temperature_: float = state("float", low=1e-300)
 
@@ -320,23 +324,23 @@ class VectorScaling(_Softmax):
     array([1. , 0.9, 1.1])
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
+    candidate_for = 3, math.inf
 
     slopes_: Floats = state("float", "classes")
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
-        share = (sample.class_weights + 0.5) / (sample.total + 0.5 * sample.n_classes)
+        seen = sample.class_weights + 0.5
         nothing = np.zeros((sample.n_classes, 2))
         start = nothing.copy()
-        start[:, 1] = np.log(share / share[-1])
+        start[:, 1] = np.log(seen / seen[-1])
         theta, separated = warmed(sample, SoftmaxFit(nothing, nothing).fitted, start)
         if separated:
             warn(SEPARATED.replace("Pass l2=1 to fit", "DirichletCalibration has"))
         slopes, shifts = theta.T
-        self.slopes_, self.shifts_ = slopes.copy(), shifts - shifts[-1]
+        self.slopes_, self.shifts_ = slopes, shifts - shifts[-1]
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
+    def _parts(self) -> Parts:
         return self.slopes_, self.shifts_, None
 
 
@@ -406,9 +410,9 @@ class StructuredScaling(_Softmax):
         self.temperature_ = heat.temperature_
         slopes = found[:, :-1]
         self.coefficients_ = power * (slopes.T if self.structure == "vector" else slopes)
-        self.intercepts_ = found[:, -1].copy()
+        self.intercepts_ = found[:, -1]
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
+    def _parts(self) -> Parts:
         slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
@@ -455,7 +459,7 @@ class DirichletCalibration(_Softmax):
     array([[0.21, 0.3 , 0.49]])
     """
 
-    candidate_for: ClassVar[tuple[float, float]] = (3, MOST_CLASSES)
+    candidate_for = 3, MOST_CLASSES
 
     l2: float = parameter(number, 0.0, default=1e-3)
     intercept_l2: float | None = parameter(number, 0.0, default=None)
@@ -478,7 +482,7 @@ class DirichletCalibration(_Softmax):
         full = np.zeros(whole.shape)
         full[: len(theta)] = theta
         self.coefficients_ = full[:, :-1].copy()
-        self.intercepts_ = full[:, -1].copy()
+        self.intercepts_ = full[:, -1]
 
-    def _parts(self) -> tuple[Floats, Floats, float | None]:
+    def _parts(self) -> Parts:
         return self.coefficients_, self.intercepts_, None

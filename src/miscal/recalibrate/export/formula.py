@@ -12,8 +12,8 @@ import contextlib
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, dataclass_transform
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -122,10 +122,13 @@ class Log(Node):
         return math.log(self.inner(row))
 
 
+Terms: TypeAlias = tuple[tuple[float, Node], ...]
+
+
 class Linear(Node):
     """intercept + Σ factor · node."""
 
-    terms: tuple[tuple[float, Node], ...]
+    terms: Terms
     intercept: float = 0.0
 
     def __call__(self, row: Row) -> float:
@@ -159,8 +162,8 @@ class Pieces(Node):
     """value + slope · (node - start) of the piece that the node lies on; a piece ends at an edge and holds it."""
 
     inner: Node
-    edges: tuple[float, ...]
-    pieces: tuple[tuple[float, float, float], ...]  # start, value, slope
+    edges: list[float]
+    pieces: list[tuple[float, float, float]]  # start, value, slope
 
     def __call__(self, row: Row) -> float:
         x = self.inner(row)
@@ -217,9 +220,8 @@ class Level(Node, eq=False):
     def beyond(self, threshold: float) -> Level:
         """1 where the number is above a threshold, else 0."""
         values = {level: float(value > threshold) for level, value in self.values.items()}
-        return Level(
-            self.name, self.kind, values, float(self.missing > threshold), float(self.unseen > threshold)
-        )
+        missing, unseen = float(self.missing > threshold), float(self.unseen > threshold)
+        return replace(self, values=values, missing=missing, unseen=unseen)
 
 
 class Cut(Node):
@@ -286,8 +288,7 @@ class Named(Node):
         return self.body(Row(row.columns, row.names | {self.name: self.inner(row)}))
 
 
-@dataclass(frozen=True, eq=False)
-class Softmax:
+class Softmax(NamedTuple):
     """Of several classes: P = softmax(slopes @ ln p + shifts), p held at 1e-12 or more.
 
     With a power, from ln p the logarithm of sum p^power, over the power, is taken off.
@@ -298,11 +299,10 @@ class Softmax:
     power: float | None = None
 
 
-@dataclass(frozen=True)
-class Each:
+class Each(NamedTuple):
     """One formula a class, of its own probability; rows divided by their sums, or not."""
 
-    maps: tuple[Node, ...]
+    maps: Sequence[Any]
     divided: bool = True
 
 
@@ -347,7 +347,7 @@ def log_above(low: float) -> Log:
     return Log(Held(PROBABILITY, low, LARGEST))
 
 
-def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
+def log_terms(inner: Node, own: float, rest: float) -> Terms:
     """Terms of own · ln p - rest · ln(1 - p)."""
     return (own, Log(inner)), (-rest, Log(rest_of(inner)))
 
@@ -359,12 +359,8 @@ def rest_of(inner: Node) -> Linear:
 
 def curve(features: Any, factors: Sequence[float], intercept: float, beside: Sequence[Node] = ()) -> Sigmoid:
     """A logistic curve of features of the score (their kind and clip), with parts of columns beside them."""
-    terms: tuple[tuple[float, Node], ...]
-    if features.kind == "logit":
-        terms = log_terms(held_score(), factors[0], factors[0])
-    elif features.kind == "beta":
-        terms = log_terms(held_score(features.clip), factors[0], factors[1])
-    else:
+    terms = log_terms(held_score(features.clip), factors[0], factors[-1])  # of the logit one factor
+    if features.kind == "probability":
         terms = ((factors[0], PROBABILITY),)
     return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
 
@@ -391,7 +387,7 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid |
         return Softmax(slopes, shifts, power)
     rest, event = (slopes[1] - slopes[0]).tolist()
     own, other = logs_of_classes(PROBABILITY)
-    terms: tuple[tuple[float, Node], ...] = (rest, other), (event, own)
+    terms: Terms = (rest, other), (event, own)
     if power is not None:
         parts = [(1.0, Exp(Linear(((power, log),)))) for log in (own, other)]  # the larger is not small
         terms += ((-(rest + event) / power, Log(Linear(tuple(parts)))),)
@@ -408,7 +404,7 @@ def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softma
 def steps(inner: Node, edges: Floats, values: Floats) -> Pieces:
     """The values of right-closed bins; a negative one leaves the node as it is."""
     pieces = [(0.0, 0.0, 1.0) if value < 0 else (0.0, value, 0.0) for value in values.tolist()]
-    return Pieces(inner, tuple(edges[1:-1].tolist()), tuple(pieces))
+    return Pieces(inner, edges[1:-1].tolist(), pieces)
 
 
 def line(inner: Node, knots: Floats, values: Floats, *, continued: bool = False) -> Pieces:
@@ -416,9 +412,9 @@ def line(inner: Node, knots: Floats, values: Floats, *, continued: bool = False)
     columns = knots[:-1], values[:-1], np.diff(values) / np.diff(knots)
     pieces = list(zip(*(column.tolist() for column in columns), strict=True))
     if continued:
-        return Pieces(inner, tuple(knots[1:-1].tolist()), tuple(pieces))
+        return Pieces(inner, knots[1:-1].tolist(), pieces)
     low, high = (0.0, float(values[0]), 0.0), (0.0, float(values[-1]), 0.0)
-    return Pieces(inner, tuple(knots.tolist()), (low, *pieces, high))
+    return Pieces(inner, knots.tolist(), [low, *pieces, high])
 
 
 def scaled(column: Encoding, missing: float, furthest: float) -> Linear:
@@ -489,7 +485,7 @@ def _plain(value: Any) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else None if math.isnan(value) else _ODD
     if type(value) is int:
-        return float(value) if abs(value) < 2**53 else _ODD
+        return float(value) if abs(value) < EXACT else _ODD
     return value
 
 

@@ -18,12 +18,13 @@ OPSET = 17
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
 KINDS: dict[Any, int] = {bool: BOOL, float: DOUBLE, int: INT64, str: STRING}  # of columns of levels
+SCORES = {"float64": DOUBLE, "float32": FLOAT}  # what they come in and go out as
 COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 
 
 def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
     """The model of `Recalibrator.to_onnx`."""
-    if dtype not in (known := {"float64": DOUBLE, "float32": FLOAT}):
+    if dtype not in SCORES:
         raise refusal("must be 'float64' or 'float32'", where="'dtype'", got=f"it is {dtype!r}")
     try:
         from onnx import checker, helper
@@ -33,16 +34,17 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
         raise refusal(
             "writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql"
         )
-    found, outside, classes = recalibrator.formula(), known[dtype], recalibrator.n_classes_
+    found, outside, classes = recalibrator.formula(), SCORES[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
     wide = graph.cast("probability", DOUBLE)
     score = graph.add("Where", graph.add("Less", wide, nodes.LEAST_SCORE), 0.0, wide)
     made = graph.add("Where", _valid(graph, wide, classes), _written(graph, found, score), math.nan)
     graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=outside))
     vector = helper.make_tensor_value_info
-    inputs = [vector("probability", outside, ["rows", classes] if classes > 2 else ["rows"])]
-    inputs += [vector(name, kind, ["rows"]) for name, kind in graph.inputs.items()]
-    outputs = [vector("recalibrated", outside, ["rows", classes])]
+    one, each = ["rows"], ["rows", classes]
+    inputs = [vector("probability", outside, each if classes > 2 else one)]
+    inputs += [vector(name, kind, one) for name, kind in graph.inputs.items()]
+    outputs = [vector("recalibrated", outside, each)]
     whole = helper.make_graph(graph.nodes, "recalibrator", inputs, outputs, graph.constants)
     versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
     model = helper.make_model(whole, opset_imports=versions, ir_version=8, producer_name="miscal")
@@ -52,39 +54,42 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
 
 def _valid(graph: "Graph", p: str, classes: int) -> str:
     """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
+    add = graph.add
     lowest = highest = p
     if classes > 2:
-        lowest = graph.add("ReduceMin", p, axes=[1])
-        highest = graph.add("ReduceMax", p, axes=[1])
-    above = graph.add("GreaterOrEqual", lowest, 0.0)
-    inside = graph.add("And", above, graph.add("LessOrEqual", highest, 1.0))
+        lowest = add("ReduceMin", p, axes=[1])
+        highest = add("ReduceMax", p, axes=[1])
+    above = add("GreaterOrEqual", lowest, 0.0)
+    inside = add("And", above, add("LessOrEqual", highest, 1.0))
     if classes == 2:
         return graph.upright(inside)
-    off = graph.add("Abs", graph.add("Sub", graph.summed(p), 1.0))
-    return graph.add("And", inside, graph.add("LessOrEqual", off, SUM_TOLERANCE))
+    off = add("Abs", add("Sub", graph.summed(p), 1.0))
+    return add("And", inside, add("LessOrEqual", off, SUM_TOLERANCE))
 
 
 def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
     """The probabilities of all classes; `p` is the name of the event's, or of several classes' matrix."""
+    add = graph.add
     if isinstance(found, nodes.Softmax):
-        logs = graph.add("Log", graph.add("Clip", p, nodes.LOGIT_CLIP, nodes.LARGEST))
+        logs = add("Log", add("Clip", p, nodes.LOGIT_CLIP, nodes.LARGEST))
         slopes = found.slopes
         if found.power is not None:
             heated = graph.linear(logs, found.power * np.eye(len(slopes)), np.zeros(len(slopes)))
-            total = graph.add("Log", graph.summed(graph.add("Exp", heated)))
-            logs = graph.add("Sub", heated, total)
+            total = add("Log", graph.summed(add("Exp", heated)))
+            logs = add("Sub", heated, total)
             slopes = slopes / found.power
-        return graph.add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
+        return add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
     if not isinstance(found, nodes.Each):
         event = graph.of(p, found)
-        return graph.side_by_side([graph.add("Sub", 1.0, event), event])
-    columns = [graph.add("Gather", p, np.int64(k), axis=1) for k in range(len(found.maps))]
-    values = graph.side_by_side([graph.of(q, node) for node, q in zip(found.maps, columns, strict=True)])
+        return graph.side_by_side([add("Sub", 1.0, event), event])
+    classes = enumerate(found.maps)
+    maps = [graph.of(add("Gather", p, np.int64(k), axis=1), node) for k, node in classes]
+    values = graph.side_by_side(maps)
     if not found.divided:
         return values
-    some = graph.add("Greater", graph.summed(values), 0.0)
-    chosen = graph.add("Where", some, values, p)
-    return graph.add("Div", chosen, graph.summed(chosen))
+    some = add("Greater", graph.summed(values), 0.0)
+    chosen = add("Where", some, values, p)
+    return add("Div", chosen, graph.summed(chosen))
 
 
 class Graph:
@@ -143,10 +148,10 @@ class Graph:
             self.made[key] = write()
         return self.made[key]
 
-    def each_row(self, node: Any) -> str:
-        """A node's value, one a row even if it is a constant."""
+    def matrix(self, parts: Iterable[Any]) -> str:
+        """The values of nodes as a matrix, one a row even of constants."""
         rows = self.once("rows", lambda: self.add("Shape", "probability", end=1))
-        return self.add("Expand", self.write(node), rows)
+        return self.side_by_side([self.add("Expand", self.write(node), rows) for node in parts])
 
     def upright(self, column: str) -> str:
         """A column (n,) as a matrix (n, 1)."""
@@ -171,8 +176,10 @@ class Graph:
     def _held(self, node: nodes.Held) -> str:
         return self.add("Clip", self.write(node.inner), node.low, node.high)
 
-    def _log(self, node: nodes.Log) -> str:
-        return self.add("Log", self.write(node.inner))
+    def _log(self, node: nodes.Log | nodes.Sigmoid) -> str:
+        return self.add(type(node).__name__, self.write(node.inner))
+
+    _sigmoid = _log
 
     def linear(self, columns: str, factors: Any, shifts: Any) -> str:
         """Columns (n, d) times factors (d, k), and shifts (k,) added.
@@ -184,19 +191,16 @@ class Graph:
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
             return self.constant(node.intercept)
-        columns = self.side_by_side([self.each_row(inner) for _, inner in node.terms])
-        factors = [[factor] for factor, _ in node.terms]
-        return self.flat(self.linear(columns, factors, [node.intercept]))
-
-    def _sigmoid(self, node: nodes.Sigmoid) -> str:
-        return self.add("Sigmoid", self.write(node.inner))
+        factors, parts = zip(*node.terms, strict=True)
+        factor = np.array(factors)[:, None]
+        return self.flat(self.linear(self.matrix(parts), factor, [node.intercept]))
 
     def _exp(self, node: nodes.Exp) -> str:
         return self.add("Exp", self.add("Clip", self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST))
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
-        above = self.add("Greater", self.upright(score), np.array(node.edges, np.float64))
+        above = self.add("Greater", self.upright(score), np.array(node.edges))
         place = self.summed(self.cast(above, INT64), keepdims=0)
         start, value, slope = (self.add("Gather", part, place) for part in np.array(node.pieces).T)
         return self.add("Add", value, self.add("Mul", slope, self.add("Sub", score, start)))
@@ -220,7 +224,7 @@ class Graph:
         return self.add("Where", test, self.write(node.left), self.write(node.right))
 
     def _match(self, node: nodes.Match) -> str:
-        cases = self.side_by_side([self.each_row(value) for value in node.cases])
+        cases = self.matrix(node.cases)
         place = self.upright(self.cast(self.write(node.level), INT64))
         return self.flat(self.add("GatherElements", cases, place, axis=1))
 
@@ -254,8 +258,8 @@ class Graph:
 
 def _codes(graph: Graph, node: nodes.Level) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
-    kind, levels = node.kind, list(node.values)
-    places = np.arange(FIRST, FIRST + len(levels), dtype=np.int64)
+    add, kind, levels = graph.add, node.kind, list(node.values)
+    places = FIRST + np.arange(len(levels), dtype=np.int64)
     got, hint = "", ""
     if kind is None:
         got = "its levels are of mixed types"
@@ -270,12 +274,12 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     column = graph.input(node.name, KINDS[kind])
     if kind is str:
         codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}
-        return graph.add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
+        return add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
     # Whole numbers that doubles would merge are an input that has no missing values.
     column = column if kind is int else graph.cast(column, DOUBLE)
     known = np.array(levels, np.int64 if kind is int else np.float64)
-    equal = graph.cast(graph.add("Equal", graph.upright(column), known), INT64)
-    code = graph.summed(graph.add("Mul", equal, places), keepdims=0)
+    equal = graph.cast(add("Equal", graph.upright(column), known), INT64)
+    code = graph.summed(add("Mul", equal, places), keepdims=0)
     if kind is int:
         return code
-    return graph.add("Where", graph.add("IsNaN", column), np.int64(MISSING), code)
+    return add("Where", add("IsNaN", column), np.int64(MISSING), code)

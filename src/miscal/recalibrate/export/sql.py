@@ -142,9 +142,8 @@ class Dialect:
             return str(level)
         if isinstance(level, float):
             return self.digits(level)
-        raise refusal(
-            "cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}"
-        )
+        where, got = f"the level {level!r}", f"it is a {type(level).__name__}"
+        raise refusal("cannot be written in SQL", where=where, got=got)
 
     def as_double(self, expression: str) -> str:
         """An expression as a double."""
@@ -188,9 +187,8 @@ class Dialect:
             self.write(inner) if factor == 1.0 else f"{self.digits(factor)} * {self.write(inner)}"
             for factor, inner in node.terms
         ]
-        return (
-            f"({' + '.join([self.digits(node.intercept), *terms])})" if terms else self.digits(node.intercept)
-        )
+        intercept = self.digits(node.intercept)
+        return f"({' + '.join([intercept, *terms])})" if terms else intercept
 
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
         return f"(1.0 / (1.0 + {self.exp(f'0.0 - {self.write(node.inner)}')}))"
