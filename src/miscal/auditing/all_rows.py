@@ -285,7 +285,8 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
 def see_sums(group: Group, raw: Any, beyond: Any, rows: Rows) -> None:
     """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
     cells, *_, score = raw.cells.parts
-    group.along = Both(*(along_of_tally(sums, rows, (-1, score.count)) for sums in (raw, beyond)))
+    both = Both(*(along_of_tally(sums, rows) for sums in (raw, beyond)))
+    group.along = both.map(lambda values: values.reshape(-1, score.count))
     if group.kind == "field":
         part = group.parts[0]
         place = {name: number for number, name in enumerate(part.labels)}

@@ -76,7 +76,7 @@ class Tally:
 
     @property
     def rows(self) -> np.ndarray:
-        return np.asarray(self.counts, dtype=np.float64)
+        return self.counts.astype(np.float64)
 
     weight, weight2, predicted, observed, variance, residual2 = map(_Column, ALL_COLUMNS)
 

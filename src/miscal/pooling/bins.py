@@ -40,7 +40,7 @@ def quantile_edges(
     distribution function otherwise. At least two edges come back; two equal ones when all values are equal.
     """
     shares = np.arange(bins + 1, dtype=np.float64) / bins
-    if weight is None or bool(np.all(weight == weight[0])):
+    if weight is None or (weight == weight[0]).all():
         total = values.size if count is None else int(count.sum())
         found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
         edges = interpolated(found, shares, total)
@@ -109,18 +109,15 @@ def warn_of_merged(asked: int, left: int) -> None:
 
 def given_edges(bins: object) -> np.ndarray:
     """Check edges that the user gave."""
-    what, hint = (
+    with refusing(
         "must be a whole number or increasing edges",
-        "give a number of bins, or edges such as [0, 0.5, 1]",
-    )
-    with refusing(what, where="'bins'", got=f"it is {bins!r}", hint=hint):
+        where="'bins'",
+        got=f"it is {bins!r}",
+        hint="give a number of bins, or edges such as [0, 0.5, 1]",
+    ):
         edges = np.asarray(bins, dtype=np.float64)
-        if (
-            edges.ndim != 1
-            or edges.size < 2
-            or not np.all(np.diff(edges) > 0)
-            or not np.all(np.isfinite(edges))
-        ):
+        several = edges.ndim == 1 and edges.size > 1
+        if not (several and (np.diff(edges) > 0).all() and np.isfinite(edges).all()):
             raise ValueError(bins)
     return edges
 

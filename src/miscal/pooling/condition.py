@@ -70,7 +70,7 @@ class Condition:
         """Truth value at each row."""
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
-            names = [str(level) for level in column.levels]
+            names = list(map(str, column.levels))
             return np.append(self.slots(names), self.missing)[column.values]
         return self.numbers(column.values)
 
@@ -114,10 +114,10 @@ class Condition:
             text = f"{name} = {_short(number_text(self.high, self.kind), shown)}"
         else:
             if self.high is not None:
-                sign, end = end_words(self.high, ("<=", "<"), self.kind, shown)
+                sign, end = end_words(self.high, self.kind, shown, upper=True)
                 text = f"{name} {sign} {end}"
             if self.low is not None:
-                sign, end = end_words(self.low, ("<", "<="), self.kind, shown)
+                sign, end = end_words(self.low, self.kind, shown)
                 text = f"{name} {MIRROR[sign]} {end}" if self.high is None else f"{end} {sign} {text}"
         return f"({text} or missing)" if self.missing else text
 
@@ -163,10 +163,11 @@ class Condition:
             return f"({absent})" if self.missing else "FALSE"
         parts = [f"{value} IS NOT NULL"]
         if self.low is not None:
-            sign, text = end_words(self.low, ("<", "<="), self.kind, None)
+            sign, text = end_words(self.low, self.kind)
             parts.append(f"{value} {MIRROR[sign]} {_number(text, self.kind, dialect)}")
         if self.high is not None or self.kind == "numeric":
-            sign, text = end_words(LARGEST if self.high is None else self.high, ("<=", "<"), self.kind, None)
+            high = LARGEST if self.high is None else self.high
+            sign, text = end_words(high, self.kind, upper=True)
             parts.append(f"{value} {sign} {_number(text, self.kind, dialect)}")
         for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
             if levels:
@@ -286,11 +287,12 @@ def number_of(word: str) -> float | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def end_words(value: float, signs: tuple[str, str], kind: str, shown: int | None) -> tuple[str, str]:
+def end_words(value: float, kind: str, shown: int | None = None, *, upper: bool = False) -> tuple[str, str]:
     """Sign and words of one end of a range: of the number itself, or of its neighbour above where that is shorter.
 
     Of a date, the one of the two that is a moment of the calendar.
     """
+    signs = ("<=", "<") if upper else ("<", "<=")
     here, above = number_text(value, kind), just_above(value)
     if math.isinf(above):
         return signs[0], here

@@ -62,18 +62,17 @@ def covariate(column: Column, *, nominal: bool, order: np.ndarray) -> Covariate:
     if nominal:
         column = column.as_levels()
     if not column.nominal:
-        values = np.ascontiguousarray(column.values, dtype=np.float64)
-        ranks, distinct = dense_ranks(values)
+        ranks, distinct = dense_ranks(column.values)
         missing = bool(column.missing.any())
         return Covariate(
             column.name, kind, False, ranks[order], distinct.size, missing, values=distinct, tops=distinct
         )
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
-    codes = np.cumsum(used[1:]) - 1
-    missing = bool(used[0])
-    count = int(used[1:].sum()) + missing
-    table = np.append(codes, count - 1).astype(np.int32)  # the last entry serves code -1
-    levels = tuple(map(str, compress(column.levels, used[1:])))
+    missing, used = bool(used[0]), used[1:]
+    levels = tuple(map(str, compress(column.levels, used)))
+    count = len(levels) + missing
+    # The last entry serves code -1.
+    table = np.append(np.cumsum(used) - 1, count - 1).astype(np.int32)
     return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels)
 
 
@@ -88,7 +87,7 @@ def ranged(one: Covariate, ranges: int) -> Covariate:
     cell = np.append(group, firsts.size).astype(np.int32)
     count = firsts.size + one.missing
     values, tops = one.values[firsts], one.values[lasts]
-    return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
+    return replace(one, codes=cell[one.codes], count=count, values=values, tops=tops)
 
 
 @dataclass(frozen=True)
@@ -130,9 +129,13 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
     values, tops = one.values, one.tops
     if high - low == 1 and values[low] == tops[low]:
         return condition(levels=(float(values[low]),), missing=missing)
-    below = None if low == 0 else just_below(_between(values[low], tops[low - 1], one.kind))
-    above = None if high == one.known else just_below(_between(values[high], tops[high - 1], one.kind))
-    return condition(below, above, missing=missing)
+
+    def end(place: int) -> float | None:
+        if place in {0, one.known}:
+            return None
+        return just_below(_between(values[place], tops[place - 1], one.kind))
+
+    return condition(end(low), end(high), missing=missing)
 
 
 Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are

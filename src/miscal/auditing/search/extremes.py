@@ -22,6 +22,7 @@ from miscal.pooling.condition import Condition, Conjunction, just_below
 SHARES = (0.001, 0.01)  # of the rows: ends that are looked at wherever the scores lie
 STEPS = (0.01, 0.001, 0.0001)  # to which scores are often rounded
 COARSEST = 20  # values from which scores of such a step are rounded ones
+Rare = tuple[float, float, float, float]  # trials, and what is rare among them: see `_rare`
 SCORE = "score"  # what a condition calls the score that no column holds as it stands
 
 
@@ -110,16 +111,16 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
     return made
 
 
-def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
+def _rare(sums: Sums, end: End) -> Rare:
     """Trials at an end, and of what is rare there: how often it happened, was expected, and the variance of that."""
     every = sums.weight, sums.predicted, sums.observed, sums.variance
-    size, predicted, observed, variance = (float(values[end.cells].sum()) for values in every)
+    size, predicted, observed, variance = (values[end.cells].sum() for values in every)
     if end.upper:
         predicted, observed = size - predicted, size - observed
     return size, observed, predicted, variance
 
 
-def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, float, float, float] | None:
+def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> Rare | None:
     """The same of clusters in which the rare happened at all: at most as likely as the sum over their rows."""
     if compared.cluster is None:
         return None
@@ -144,7 +145,7 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
         return 1.0
     if variance <= 0:
         return 0.0
-    k, mu, sigma2, n = (np.array([float(value)]) for value in (np.rint(rare), mean, variance, np.rint(size)))
+    k, mu, sigma2, n = np.array([np.rint(rare), mean, variance, np.rint(size)])[:, None]
     return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
 
 

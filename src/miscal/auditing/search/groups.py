@@ -173,7 +173,7 @@ class Rows:
         none, every = (
             self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight)
         )
-        return np.nan_to_num(np.fmin(none, every), nan=1.0)
+        return np.fmin(np.fmin(none, every), 1.0)
 
     def _how(self) -> Judging:
         """From sums alone: of clusters it is not known how many there are in a cell."""
@@ -192,14 +192,14 @@ class Rows:
     def told(self, sums: Sums) -> dict[str, Any]:
         """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
         units, weight = self.noise.units, float(sums.weight[0])
-        means = {
-            name: units.back(float(getattr(sums, name)[0]) / weight) for name in ("predicted", "observed")
-        }
+        every = sums.predicted, sums.observed, sums.off
+        predicted, observed, off = (float(values[0]) / weight for values in every)
         return {
             "rows": int(sums.rows[0]),
             "weight": weight,
-            **means,
-            "gap": float(sums.off[0]) / weight * units.scale,
+            "predicted": units.back(predicted),
+            "observed": units.back(observed),
+            "gap": off * units.scale,
         }
 
     def _spread_out(self, sums: Sums) -> Sums:
@@ -297,10 +297,10 @@ class Group:
         return [part.count for part in self.parts]
 
     @cached_property
-    def stacked(self) -> tuple[Floats, Floats]:
-        """All sums in one array, (sums, *shape), as predicted and beyond the score."""
-        raw, beyond = (np.stack(tuple(vars(sums).values())) for sums in (self.raw, self.beyond))
-        return raw.reshape(-1, *self.shape), beyond.reshape(-1, *self.shape)
+    def stacked(self) -> Floats:
+        """All sums in one array, (as predicted and beyond the score, sums, *shape)."""
+        every = [*vars(self.raw).values(), *vars(self.beyond).values()]
+        return np.stack(every).reshape(2, -1, *self.shape)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -355,7 +355,7 @@ class Group:
 
     def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
         """The sums of boxes, those of each as one cell."""
-        every = self.stacked[beyond]
+        every = self.stacked[int(beyond)]
         axes = tuple(range(1, every.ndim))
         return Sums(*np.stack([every[:, *self.cut(box)].sum(axis=axes) for box in boxes], axis=1))
 
@@ -372,10 +372,10 @@ def family_of(parts: Sequence[Part]) -> str:
 def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
     """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
     codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
-    cells = [part.codes[rows] for part in parts]
-    for part, each in zip(parts, cells, strict=True):
+    cells = [(part, part.codes[rows]) for part in parts]
+    for part, each in cells:
         codes = codes * np.int32(part.count) + each
-    for part, each in zip(parts, cells, strict=True):
+    for part, each in cells:
         if part.some:
             codes[each == part.count] = total
     return codes
@@ -418,7 +418,7 @@ def best_boxes(
     if beyond:
         possible &= spread < WHOLE * total
         spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
-    z = np.where(possible, np.abs(moved) / np.sqrt(np.where(possible, spread, 1.0)), -1.0)
+    z = np.abs(moved) / np.sqrt(np.where(possible, spread, np.inf))
     return furthest(z, group)
 
 

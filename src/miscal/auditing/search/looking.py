@@ -124,7 +124,7 @@ def _shown(column: Column) -> Any:
     """
     if column.kind != "date":
         return RANGES
-    known = column.values[~np.isnan(column.values)]
+    known = column.values[~column.missing]
     length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
     return RANGES if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
@@ -142,7 +142,7 @@ def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
         return None
     low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
     start = low + 1 if low < high and ends[0] > part.edges[1] else low
-    return p_value, int(start), int(high)
+    return p_value, start, high
 
 
 def suspicion(result: Result, group: Group) -> float:
@@ -188,7 +188,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     )
     bound = p_value <= kuiper.get("least", 0.0)
     looked.whole = Place(own, (), p_value, family, raw, beyond, along=along, bound=bound)
-    chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
+    chance = float(np.fmin(tested(along.raw, rows).p_value, 1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family="columns")
     looked.extremes = extreme_places(looked)
     for place in (looked.whole, looked.bent, *looked.extremes):

@@ -1,5 +1,6 @@
 """How a column is cut into cells, and what its cells are called."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -70,15 +71,15 @@ class Part:
             return "missing"
         if self.edges is None:
             return self.labels[first]
-        low, high = float(self.edges[first]), float(self.edges[last + 1])
+        low, high = self.edges[first], self.edges[last + 1]
         if self.column.kind == "date":
-            start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
+            start, end = math.ceil(low), math.ceil(high) - 1
             return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
         sample = self.column.values[:10_000]
         known = sample[~np.isnan(sample)]
         whole = known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7
         if self.column.integer or whole:
-            start, end = int(np.ceil(low)) if first == 0 else int(np.floor(low)) + 1, int(np.floor(high))
+            start, end = math.ceil(low) if first == 0 else math.floor(low) + 1, math.floor(high)
             return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
         if first == 0:
             return "any value" if last == self.known - 1 else f"up to {_number(high)}"
@@ -100,7 +101,7 @@ def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarra
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
     bins: Bins = FINE
     if column.kind == "date" and not column.missing.all():
-        known = column.values[~np.isnan(column.values)]
+        known = column.values[~column.missing]
         length = np.floor(known.max()) - np.floor(known.min())
         every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
         bins = calendar_edges(known, every, MANY_DAYS)
@@ -159,5 +160,5 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
 
 
-def _day(days: float) -> str:
-    return str(np.datetime64(int(days), "D"))
+def _day(days: int) -> str:
+    return str(np.datetime64(days, "D"))

@@ -130,10 +130,10 @@ class Place:
         return id(self.group), self.box
 
 
-def box_place(group: Group, box: Box, p_value: float, searched: int) -> Place:
-    """The place of a box of cells."""
+def box_place(group: Group, box: Box, searched: int) -> Place:
+    """The place of a box of cells, which is yet to be judged."""
     raw, beyond = group.as_one([box]), group.as_one([box], beyond=True)
-    return Place(group, box, p_value, group.family, raw, beyond, searched)
+    return Place(group, box, math.nan, group.family, raw, beyond, searched)
 
 
 @dataclass(eq=False)
@@ -243,9 +243,13 @@ class Multiplicity:
             ):
                 place.adjusted = p_value
 
+    def tried(self, place: Place) -> int:
+        """How many tests, all families counted, a place is one of, however many boxes each chose from."""
+        return max(self.families[place.family].size, 1) * self.factor
+
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
-        return max(self.families[place.family].size, 1) * self.factor * place.searched
+        return self.tried(place) * place.searched
 
     def severity_beyond(self, place: Place) -> float:
         """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
@@ -254,9 +258,9 @@ class Multiplicity:
         """
         return max(self.severity(place) / math.sqrt(place.searched), 1.0)
 
-    def bonferroni(self, family: str, p_value: float) -> float:
-        """Adjust one more p-value of a family."""
-        return min(1.0, p_value * max(self.families[family].size, 1) * self.factor)
+    def bonferroni(self, place: Place) -> float:
+        """Adjust the p-value of one more place of its family."""
+        return min(1.0, place.p_value * self.tried(place))
 
     def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
@@ -310,7 +314,7 @@ class Reading(NamedTuple):
     ) -> list[Place]:
         places = []
         for box, p_value in found:
-            place = box_place(group, box, p_value, searched)
+            place = box_place(group, box, searched)
             place.p_value = min(1.0, self.chance(place, rows, p_value) * searched)
             places.append(place)
         return places
@@ -326,7 +330,7 @@ def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
     if not boxes:
         return []
     p_values = rows.p_values(group.as_one(boxes))
-    return list(zip(boxes, np.nan_to_num(p_values, nan=1.0).tolist(), strict=True))
+    return list(zip(boxes, np.fmin(p_values, 1.0).tolist(), strict=True))
 
 
 def _chance(place: Place, rows: Rows, p_value: float) -> float:
@@ -338,7 +342,7 @@ AVERAGE = Reading(_cells, _boxes, _chance)
 
 def mean_chance(sums: Sums, rows: Rows) -> float:
     """The p-value of the average of one cell."""
-    return float(np.nan_to_num(rows.p_values(sums)[0], nan=1.0))
+    return float(np.fmin(rows.p_values(sums)[0], 1.0))
 
 
 def plain_chance(place: Place, rows: Rows) -> float:
@@ -351,8 +355,10 @@ def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
     if group.walk is None:
         return []
     p_value, first, last = group.walk
-    held.add([box_place(group, ((first, last),), p_value, group.searched)])
-    return held.places[-1:]
+    place = box_place(group, ((first, last),), group.searched)
+    place.p_value = p_value
+    held.add([place])
+    return [place]
 
 
 def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple[Floats, Floats]:
@@ -360,16 +366,19 @@ def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple
 
     share : of the place that lies in the wider one, and so does as much of its error
     """
+
+    def split(own: Any, every: Any) -> Floats:
+        return np.array([own, every - share * own])
+
     if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
-        off, noise = chosen.left.sum(), chosen.deviation**2
-        sizes = np.array([chosen.size, wider.size - share * chosen.size])
-        offs = np.array([off, wider.left.sum() - share * off])
-        noises = np.array([noise, max(wider.deviation**2 - share * noise, 1e-300)])
+        sizes = split(chosen.size, wider.size)
+        offs = split(chosen.left.sum(), wider.left.sum())
+        noises = np.maximum(split(chosen.deviation**2, wider.deviation**2), 1e-300)
         return offs / sizes, np.sqrt(noises) / sizes
     own, every = chosen.along[beyond].variance, wider.along[beyond].variance
     lever = np.cumsum(every) / max(every.sum(), 1e-300) - 0.5
-    offs = np.stack([chosen.left, wider.left - share * chosen.left])
-    noises = np.stack([own, np.maximum(every - share * own, 0.0)])
+    offs = split(chosen.left, wider.left)
+    noises = np.maximum(split(own, every), 0.0)
     known = np.maximum(np.sum(noises * lever * lever, axis=1), 1e-300)
     return np.sum(offs * lever, axis=1) / known, 1.0 / np.sqrt(known)
 

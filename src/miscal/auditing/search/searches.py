@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,6 @@ DRAWS = {"normal": 999, "deep": 1999}
 WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
 LEAST_DRAWS = 199
 PLACES = 60  # worst subpopulations that become places
-INFORMATION, LEAST = 5.0, 10
 DRAWN, LOOKED_AT = 3, 40  # worst subpopulations drawn, among so many
 ALIKE = 0.5  # of the rows in either that are in both, from which two are drawn once
 POINTS = 200
@@ -186,7 +186,7 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
     chosen = ranked[:widest]
     for column in ranked[widest:]:
         looked.leave_out("subpopulations", column.name, MORE_SUSPECT, FEWER)
-    names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
+    names = [column.name for column, _, _ in looked.columns if column in chosen]
     rows = predictions.rows
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
     draws = DRAWS[wanted.effort]
@@ -194,14 +194,14 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
         # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
         flips = looked.rows.noise.null == "residual"
         draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
-    asked: Any = {
-        "subpopulations": Conjunctions(DEPTH, HALVES),
-        "min_information": INFORMATION,
-        "min_size": LEAST,
-    }
     give_back(rows)
     result = by_subpopulation(
-        predictions, names, simulations=draws, target=looked.target, random_state=wanted.random_state, **asked
+        predictions,
+        names,
+        subpopulations=Conjunctions(DEPTH, HALVES),
+        simulations=draws,
+        target=looked.target,
+        random_state=wanted.random_state,
     )
     factor = _times_more(fit, chosen)
     give_back(rows)
@@ -264,23 +264,22 @@ def _end(result: Result, p_value: float) -> bool:
 
 def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
-    numeric = [
-        (suspicion(result, group), group)
+    alone = {
+        group: suspicion(result, group)
         for column, result, group in looked.columns
         if column.kind == "numeric" and group.ordered
-    ]
-    pairs = sorted(combinations(numeric, 2), key=lambda two: sorted(own for own, _ in two))
+    }
+    pairs = sorted(combinations(alone, 2), key=lambda two: sorted(alone[one] for one in two))
     many = predictions.rows > MOST_MAPPED
-    for (_, one), (_, two) in pairs if many else pairs[MOST_PAIRS:]:
-        where = " and ".join([*one.names, *two.names])
-        looked.leave_out(
-            "neighbourhoods", where, *(MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER)
-        )
+    why = (MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER)
+    for one, two in pairs if many else pairs[MOST_PAIRS:]:
+        looked.leave_out("neighbourhoods", " and ".join(one.names + two.names), *why)
     if not pairs or many:
         return
     draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
-    found: list[tuple[float, Result, Place]] = []
-    for (_, one), (_, two) in pairs[:MOST_PAIRS]:
+    maps: list[Result] = []
+    places: list[Place] = []
+    for one, two in pairs[:MOST_PAIRS]:
         names = [*one.names, *two.names]
         say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
@@ -288,16 +287,16 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
             simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
-            group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
+            group = group_of(one.parts + two.parts, "neighbourhood", looked.rows)
             best = best_boxes(group, looked.rows, beyond=True)
             box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
-            place = box_place(group, box, math.nan, BOXES)
+            place = box_place(group, box, BOXES)
             place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
-            found.append((result.p_value, _mapped(predictions, names, result), place))
-    looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
-    looked.further += [
-        result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level
-    ]
+            maps.append(_mapped(predictions, names, result))
+            places.append(place)
+    looked.searched["neighbourhoods"] = len(pairs), places
+    maps.sort(key=attrgetter("p_value"))
+    looked.further += [result for result in maps[:3] if result.p_value <= wanted.level]
 
 
 def _mapped(predictions: Predictions, names: list[str], result: Result) -> Result:
