@@ -7,17 +7,18 @@ import numpy as np
 
 from miscal.data.checks import one_of
 from miscal.data.errors import refusal, refusing, warn
+from miscal.data.vectors import Array
 from miscal.kernels.order import edge_index
 from miscal.kernels.sorting import order_statistics
 
 Bins = int | Sequence[float] | np.ndarray
-Weight = np.ndarray | None
+Weight = Array | None
 EMPTY = np.empty(0, np.int64)
 MANY = 200  # edges, from which on halving beats counting
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 
 
-def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
+def uniform_edges(bins: int, low: float, high: float) -> Array:
     """Equal-width edges low + (high - low) * m / bins; the last is `high` itself.
 
     >>> uniform_edges(4, 0.0, 1.0)
@@ -30,8 +31,8 @@ def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
 
 
 def quantile_edges(
-    values: np.ndarray, bins: int, weight: Weight = None, count: Weight = None, *, apart: bool = False
-) -> np.ndarray:
+    values: Array, bins: int, weight: Weight = None, count: Weight = None, *, apart: bool = False
+) -> Array:
     """Edges that put about equally much in each bin; duplicates are merged, so ties are never split.
 
     apart : the lowest value has a bin of its own where it fills one, as the highest always has
@@ -56,13 +57,13 @@ def quantile_edges(
     return edges if edges.size > 1 else np.repeat(edges, 2)
 
 
-def quantile_ranks(shares: np.ndarray, total: int) -> np.ndarray:
+def quantile_ranks(shares: Array, total: int) -> Array:
     """The 0-based ranks just below, then those just above, each quantile of `total` rows."""
     below = np.floor(shares * (total - 1)).astype(np.int64)
     return np.concatenate([below, np.minimum(below + 1, total - 1)])
 
 
-def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarray:
+def interpolated(found: Array, shares: Array, total: int) -> Array:
     """Quantiles from the values at `quantile_ranks`, by linear interpolation."""
     low, high = found[: shares.size], found[shares.size :]
     places = shares * (total - 1)
@@ -73,7 +74,7 @@ def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarra
 
 
 def edges_for(
-    values: np.ndarray,
+    values: Array,
     bins: Bins,
     strategy: str,
     *,
@@ -82,7 +83,7 @@ def edges_for(
     weight: Weight = None,
     count: Weight = None,
     apart: bool = False,
-) -> np.ndarray:
+) -> Array:
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
         return given_edges(bins)
@@ -107,7 +108,7 @@ def warn_of_merged(asked: int, left: int) -> None:
         warn(f"{asked} bins were asked for; ties leave {left}.")
 
 
-def given_edges(bins: object) -> np.ndarray:
+def given_edges(bins: object) -> Array:
     """Check edges that the user gave."""
     with refusing(
         "must be a whole number or increasing edges",
@@ -122,7 +123,7 @@ def given_edges(bins: object) -> np.ndarray:
     return edges
 
 
-def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def bin_index(values: Array, edges: Array) -> Array:
     """The bin of each value as int32: the number of interior edges strictly below it.
 
     >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
@@ -135,7 +136,7 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return codes
 
 
-def even_groups(rows: np.ndarray, groups: int) -> np.ndarray:
+def even_groups(rows: Array, groups: int) -> Array:
     """The group of each of some neighbours in order: at most so many of about equally many rows, none of them empty.
 
     >>> even_groups(np.array([5, 1, 1, 1, 8]), 2).tolist()
@@ -146,7 +147,7 @@ def even_groups(rows: np.ndarray, groups: int) -> np.ndarray:
     return np.unique(place, return_inverse=True)[1]
 
 
-def grid_quantiles(known: np.ndarray) -> np.ndarray:
+def grid_quantiles(known: Array) -> Array:
     """The quantiles of a variable's fine grid, beside which the edges that are asked for stand.
 
     >>> grid_quantiles(np.array([-1.7e308, 1.7e308]))[[0, 512, 1024]].tolist()
@@ -156,7 +157,7 @@ def grid_quantiles(known: np.ndarray) -> np.ndarray:
     return 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
 
 
-def shared_edges(edges: np.ndarray) -> np.ndarray:
+def shared_edges(edges: Array) -> Array:
     """Round edges that any two tables share: multiples of 1 or 5 times a power of ten, within the given edges.
 
     5 to 25 of them lie between the quartiles of the given ones. Steps nest, and numbers are made from their digits, so

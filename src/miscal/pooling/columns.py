@@ -19,7 +19,7 @@ from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
-from miscal.pooling.bins import Bins, edges_for, quantile_edges
+from miscal.pooling.bins import Bins, Weight, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
 
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
@@ -33,8 +33,8 @@ def range_pooling(
     bins: Bins = 10,
     strategy: str = "quantile",
     *,
-    weight: np.ndarray | None = None,
-    count: np.ndarray | None = None,
+    weight: Weight = None,
+    count: Weight = None,
     separate_common: bool = True,
 ) -> Pooling:
     """Ranges of a numeric column, missing a range of its own; a nominal column keeps its levels.
@@ -280,7 +280,7 @@ class Encoding:
     def _as_learned(self, column: Column) -> Column:
         """Refuse a column if numbers became words or the other way round."""
         # Nothing but missing has no type.
-        if self.nominal and not column.nominal and bool(column.missing.all()):
+        if self.nominal and not column.nominal and column.missing.all():
             return Column(self.name, "category", np.full(len(column), -1, dtype=np.int32))
         if column.nominal != self.nominal:
             was = "a category" if self.nominal else "numeric"

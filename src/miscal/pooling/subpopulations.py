@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.data.vectors import Array
 from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
 from miscal.pooling.bins import even_groups
@@ -43,12 +44,12 @@ class Covariate:
     name: str
     kind: str
     nominal: bool
-    codes: np.ndarray
+    codes: Array
     count: int
     missing: bool
     levels: tuple[str, ...] = ()
-    values: np.ndarray = field(default_factory=lambda: np.empty(0))
-    tops: np.ndarray = field(default_factory=lambda: np.empty(0))
+    values: Array = field(default_factory=lambda: np.empty(0))
+    tops: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def known(self) -> int:
@@ -56,7 +57,7 @@ class Covariate:
         return self.count - self.missing
 
 
-def covariate(column: Column, *, nominal: bool, order: np.ndarray) -> Covariate:
+def covariate(column: Column, *, nominal: bool, order: Array) -> Covariate:
     """Code a column, rows in the given order."""
     kind = column.kind
     if nominal:
@@ -106,7 +107,7 @@ class Definition(Conjunction):
         return super().words(shown) if self.given is None else self.given
 
 
-def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray = IN_ORDER) -> Condition:
+def interval_condition(one: Covariate, low: int, high: int, shuffle: Array = IN_ORDER) -> Condition:
     """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order.
 
     Of levels some, or all but some, whichever are fewer.
@@ -138,21 +139,21 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
     return condition(end(low), end(high), missing=missing)
 
 
-Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are
+Parts = Iterator[tuple[Array, Definition]]  # rows, and what they are
 
 
-def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: np.ndarray) -> Parts:
+def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: Array) -> Parts:
     """All conjunctions of up to `depth` columns that hold at least `least` of some rows."""
 
-    def within(parent: np.ndarray, conditions: tuple[Condition, ...], first: int) -> Parts:
+    def within(parent: Array, conditions: tuple[Condition, ...], first: int) -> Parts:
         for j, one in enumerate(covariates[first:], first):
             starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
             part(one.codes, one.count, parent, starts, sorted_rows)
-            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
+            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)).tolist():
                 child = sorted_rows[starts[code] : starts[code + 1]]
                 if child.size == parent.size and conditions:
                     continue  # the column is constant here: nothing new
-                made = (*conditions, interval_condition(one, int(code), int(code) + 1))
+                made = (*conditions, interval_condition(one, code, code + 1))
                 yield child, Definition(made)
                 if len(made) < depth:
                     yield from within(child, made, j + 1)

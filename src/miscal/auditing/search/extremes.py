@@ -85,7 +85,7 @@ def extreme_places(looked: Looked) -> list[Place]:
             ends = _ends(tested, upper=upper)
             chances = [_tail(*_by_cluster(rows.raw, end) or _rare(tested, end)) for end in ends]
             if chances:
-                best = int(np.argmin(chances))
+                best = np.argmin(chances)
                 made.append(_place(looked, ends[best], min(1.0, chances[best] * len(ends)), len(ends)))
     return made
 

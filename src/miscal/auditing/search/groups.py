@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.auditing.search.parts import Part
 from miscal.data.libraries import special
+from miscal.data.vectors import Array
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
@@ -34,8 +35,8 @@ MOST_ALONG = 1 << 15  # cells tested along the score; beyond, only those that ha
 class ScoreGrid(NamedTuple):
     """Cells of the score: their edges, and the cell of each row."""
 
-    edges: np.ndarray
-    codes: np.ndarray
+    edges: Array
+    codes: Array
 
     @property
     def cells(self) -> int:
@@ -45,9 +46,8 @@ class ScoreGrid(NamedTuple):
 def score_grid(compared: Pair) -> ScoreGrid:
     """Cells of about equal weight; tied scores are never split."""
     share = np.linspace(0.0, 1.0, CELLS + 1)[1:-1]
-    inner = np.unique(np.quantile(compared.predicted, share))
-    inner = inner[(inner > 0.0) & (inner < 1.0)]
-    edges = np.concatenate([[0.0], inner, [1.0]])
+    inner = np.quantile(compared.predicted, share)
+    edges = np.union1d([0.0, 1.0], inner)
     return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
 
 
@@ -111,9 +111,9 @@ class Rows:
     spread: float = 1.0
     scale: float = 1.0
     grid: ScoreGrid = NO_GRID
-    lookup: Callable[[Sequence[Conjunction]], np.ndarray] | None = None
+    lookup: Callable[[Sequence[Conjunction]], Array] | None = None
 
-    def largest(self, places: Sequence[Any]) -> np.ndarray:
+    def largest(self, places: Sequence[Any]) -> Array:
         """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
         if self.lookup is not None:
             return self.lookup([place.conjunction for place in places])
@@ -141,7 +141,7 @@ class Rows:
         return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
 
     @property
-    def weight(self) -> np.ndarray:
+    def weight(self) -> Array:
         """Weight of the table's rows that each row stands for."""
         first = self.raw.first
         return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
@@ -160,7 +160,7 @@ class Rows:
 
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
-        return cell_p_values(self._spread_out(sums), self._how()).p_value
+        return cell_p_values(*self._judging(sums)).p_value
 
     def reachable_p(self, sums: Sums) -> Floats:
         """The smallest p-value that each cell could have shown: with no event at all, or nothing but events.
@@ -175,11 +175,7 @@ class Rows:
         )
         return np.fmin(np.fmin(none, every), 1.0)
 
-    def _how(self) -> Judging:
-        """From sums alone: of clusters it is not known how many there are in a cell."""
-        return replace(self.noise.judging(weighted=self.raw.weight is not None), model_variance=False)
-
-    def exact_p(self, members: np.ndarray, p_value: float) -> float:
+    def exact_p(self, members: Array, p_value: float) -> float:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
         if self.raw.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
@@ -187,7 +183,7 @@ class Rows:
 
     def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
-        return cell_gap_intervals(self._spread_out(sums), self._how(), tests, level)
+        return cell_gap_intervals(*self._judging(sums), tests, level)
 
     def told(self, sums: Sums) -> dict[str, Any]:
         """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
@@ -202,11 +198,16 @@ class Rows:
             "gap": off * units.scale,
         }
 
-    def _spread_out(self, sums: Sums) -> Sums:
-        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
+    def _judging(self, sums: Sums) -> tuple[Sums, Judging]:
+        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual; and how.
+
+        From sums alone: of clusters it is not known how many there are in a cell.
+        """
         made = self.noise.sums(sums)
         usual = 1.0 if self.noise.spread is None else self.spread
-        return replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
+        spread = replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
+        how = self.noise.judging(weighted=self.raw.weight is not None)
+        return spread, replace(how, model_variance=False)
 
 
 def noise_left(variance: float, total: float) -> float:
@@ -217,22 +218,20 @@ def noise_left(variance: float, total: float) -> float:
     return 1.0 - min(variance / max(total, 1e-300), 0.99)
 
 
-def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
+def residuals(pair: Pair, rows: Array | slice) -> Array:
     """w(y - p) of some rows."""
     residual = pair.observed[rows] - pair.predicted[rows]
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
 
 
-def cluster_sums(
-    pair: Pair, rows: np.ndarray | slice = EVERY, lever: np.ndarray | float = 1.0
-) -> tuple[float, float]:
+def cluster_sums(pair: Pair, rows: Array | slice = EVERY, lever: Array | float = 1.0) -> tuple[float, float]:
     """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
     assert pair.cluster is not None
     sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
-    return float(sums.sum()), float(np.sum(sums * sums))
+    return sums.sum(), np.sum(sums * sums)
 
 
-def cluster_p(pair: Pair, rows: np.ndarray, lever: np.ndarray | float = 1.0) -> float:
+def cluster_p(pair: Pair, rows: Array, lever: Array | float = 1.0) -> float:
     """The p-value of that sum."""
     total, variance = cluster_sums(pair, rows, lever)
     return float(2.0 * special.ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
@@ -265,7 +264,7 @@ class Group:
     p_value: Floats
     walk: tuple[float, int, int] | None = None
     along: Both | None = None
-    seen: np.ndarray | None = None
+    seen: Array | None = None
     suspect: float = 1.0
     shapes: Any = None
 
@@ -311,7 +310,7 @@ class Group:
         """One cell, as the first and last cell of each part."""
         return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))
 
-    def members(self, box: Box) -> np.ndarray:
+    def members(self, box: Box) -> Array:
         """Row numbers of a box of cells."""
         ends = zip(self.parts, box, strict=True)
         inside = [(part.codes >= first) & (part.codes <= last) for part, (first, last) in ends]
@@ -332,7 +331,7 @@ class Group:
         for axis, size in enumerate(self.runs):
             if size:
                 before, after = values.shape[:axis], values.shape[axis + 1 :]
-                known = np.ascontiguousarray(values[(slice(None),) * axis + (slice(0, size),)])
+                known = np.take(values, np.arange(size), axis)
                 made = np.empty((*before, len(self.parts[axis].stretches), *after))
                 flat = math.prod(before), -1, math.prod(after)
                 add_stretches(known.reshape(flat), made.reshape(flat))
@@ -369,7 +368,7 @@ def family_of(parts: Sequence[Part]) -> str:
     return "pairs" if any(part.edges is None for part in parts) else "regions"
 
 
-def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
+def crossed_codes(parts: Sequence[Part], rows: Array | slice = EVERY) -> Array:
     """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
     codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
     cells = [(part, part.codes[rows]) for part in parts]
@@ -394,7 +393,7 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
     )
 
 
-def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
+def sums_of(pair: Pair, rows: Array) -> Sums:
     """The sums of some rows, as one cell."""
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
@@ -410,7 +409,7 @@ def best_boxes(
     """
     sums = group.beyond if beyond else group.raw
     variance = rows.variance(sums)
-    total = total or float(variance.sum())
+    total = total or variance.sum()
     if total <= 0:
         return []
     moved, spread = group.boxes(sums.off if left is None else left), group.boxes(variance)
@@ -433,7 +432,7 @@ def furthest(z: Floats, group: Group) -> Boxes:
             np.moveaxis(z, axis, 0)[known - 1] = -1.0  # the stretch from the first cell to the last
     places: list[tuple[Any, ...]]
     if all(runs):
-        places = [np.unravel_index(int(np.argmax(z)), z.shape)]
+        places = [np.unravel_index(np.argmax(z), z.shape)]
     elif runs[0]:
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:

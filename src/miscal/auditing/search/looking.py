@@ -103,7 +103,7 @@ def look(
         result, p_value = None, None
         if judged and column.nominal:
             result = by_field(predictions, column.name, **options)
-            p_value = np.asarray(result.table["p_value"], dtype=float)
+            p_value = result.table["p_value"]
         elif judged:
             result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
@@ -137,10 +137,10 @@ def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
 
 def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
     """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
-    ends, p_value = result.extra.get("range"), float(result.extra.get("kuiper_p_value", result.p_value))
+    ends, p_value = result.extra.get("range"), result.extra.get("kuiper_p_value", result.p_value)
     if ends is None or part.edges is None or math.isnan(p_value):
         return None
-    low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
+    low, high = bin_index(np.array(ends, float), part.edges).tolist()
     start = low + 1 if low < high and ends[0] > part.edges[1] else low
     return p_value, start, high
 
@@ -179,7 +179,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.tests = tests
     rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", float(kuiper["p_value"])
+    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", kuiper["p_value"]
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
     every = np.arange(rows.raw.rows)
     raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
@@ -227,7 +227,7 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     grid = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
     if grid.size < LEAST_POINTS or not np.isfinite(grid).all():
         return result
-    taken, seed = compared.take(rows), int(result.settings["random_state"])
+    taken, seed = compared.take(rows), result.settings["random_state"]
     smooth = curve_of(taken, values, grid=grid, span=SPAN, random_state=seed)
     extra = {
         **result.extra,
@@ -235,7 +235,7 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
         "density": density_of(values, taken, integer=column.integer),
     }
     if chosen.size < compared.rows:
-        extra["curve_rows"] = int(rows.size)
+        extra["curve_rows"] = rows.size
     return replace(result, extra=extra)
 
 
@@ -285,7 +285,7 @@ def leave_out_shapes(looked: Looked) -> None:
         enough = group.raw.rows >= 2 * LEAST_EVENTS
         cells = np.arange(group.count) if group.seen is None else group.seen
         enough[cells[group.along.raw.rows.sum(axis=-1) > 0]] = False
-        unseen = int(np.count_nonzero(enough))
+        unseen = np.count_nonzero(enough)
         if unseen:
             looked.leave_out(what, f"{names}: {unseen:,} of {group.count:,} levels", AVERAGES, more)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from miscal.auditing.search.groups import Both, Box, Boxes, Group, Rows, best_boxes, crossed_codes
 from miscal.data.columns import Column
+from miscal.data.vectors import Array
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
@@ -33,14 +34,14 @@ class Own:
     """
 
     kind: str
-    inside: np.ndarray
+    inside: Array
     label: str
     names: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     condition: Conjunction | None = None
     code: str | None = None
 
-    def members(self, _: Box) -> np.ndarray:
+    def members(self, _: Box) -> Array:
         return np.flatnonzero(self.inside)
 
     def words(self, _: Box) -> str:
@@ -106,7 +107,7 @@ class Place:
         return max(self.plain_z, self.bent)
 
     @property
-    def rows(self) -> np.ndarray:
+    def rows(self) -> Array:
         """Row numbers."""
         return self.group.members(self.box)
 
@@ -268,8 +269,8 @@ class Multiplicity:
         every = np.sort(np.concatenate([*reachable, np.empty(0)]))
         # The largest number of tests k such that k cells can reach self.level / k.
         number = np.arange(1, every.size + 1)
-        enough = np.flatnonzero(np.searchsorted(every, self.level / number, side="right") <= number)
-        limit = self.level / (int(enough[0]) + 1 if enough.size else max(every.size, 1))
+        enough = number[np.searchsorted(every, self.level / number, side="right") <= number]
+        limit = self.level / (enough[0] if enough.size else 1)
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
@@ -282,7 +283,7 @@ class Reading(NamedTuple):
     chance : the p-value of a place, over whole clusters where there are any, from that over rows
     """
 
-    cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
+    cells: Callable[[Group, Rows], tuple[Array, Floats]]
     boxes: Callable[[Group, Rows, bool], Boxes]
     chance: Callable[[Place, Rows, float], float]
 
@@ -320,7 +321,7 @@ class Reading(NamedTuple):
         return places
 
 
-def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
+def _cells(group: Group, _: Rows) -> tuple[Array, Floats]:
     cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
     return cells, group.p_value[cells]
 
@@ -395,15 +396,15 @@ class Overlap:
         self.rows, self.place = rows, place
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
         self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
-        self.last: tuple[Group, np.ndarray] | None = None
-        self.known: dict[Place, np.ndarray] = {}
+        self.last: tuple[Group, Array] | None = None
+        self.known: dict[Place, Array] = {}
 
     def know(self, places: Sequence[Place]) -> None:
         """Count what places share, each group of them once."""
         for place in sorted(places, key=lambda one: id(one.group)):
             self.weight(place)
 
-    def cells(self, group: Group) -> np.ndarray:
+    def cells(self, group: Group) -> Array:
         """Shared weight of every cell of a group and of the score."""
         if self.last is not None and self.last[0] is group:
             return self.last[1]
@@ -414,7 +415,7 @@ class Overlap:
             codes += self.scores
             cells = group.count + 1  # the last is of rows that are in no cell of it
             counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
-            shared: np.ndarray = counted.reshape(cells, -1)[:-1]
+            shared: Array = counted.reshape(cells, -1)[:-1]
         elif own.group is group:
             inside = np.zeros(group.shape)
             inside[group.cut(own.box)] = 1.0
@@ -424,11 +425,11 @@ class Overlap:
         self.last = group, shared
         return shared
 
-    def weight(self, place: Place) -> np.ndarray:
+    def weight(self, place: Place) -> Array:
         """Shared weight of a place, in cells of the score."""
         if place in self.known:
             return self.known[place]
-        shared: np.ndarray = self.place.raw.weight  # of all rows
+        shared: Array = self.place.raw.weight  # of all rows
         if isinstance(place.group, Group):
             shared = place.group.summed(self.cells(place.group), place.box)
         elif self.rows.here:
@@ -437,7 +438,7 @@ class Overlap:
         self.known[place] = shared
         return shared
 
-    def certain(self, place: Place) -> np.ndarray:
+    def certain(self, place: Place) -> Array:
         """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.
 
         The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
@@ -445,7 +446,7 @@ class Overlap:
         shared, rows = self.weight(place), self.rows
         if not (rows.sample and rows.here) or shared.sum() <= 0.0:
             return shared
-        share, seen = min(float(shared.sum()) / place.size, 1.0), place.raw.rows[0] / rows.scale
+        share, seen = min(shared.sum() / place.size, 1.0), place.raw.rows[0] / rows.scale
         middle = (share * seen + 2.0) / (seen + 4.0)
         low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
         return np.asarray(shared * np.clip(low / share, 0.0, 1.0))

@@ -89,14 +89,15 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         for _, result, group in looked.columns
     ]
     pairs = sorted(combinations(sides, 2), key=lambda two: sorted(side.suspicion for side in two))
-    suspect = [bool(wanted.by) or min(one.suspicion, two.suspicion) <= SUSPECT for one, two in pairs]
-    most = min(PAIRS[wanted.effort], sum(suspect))
+    suspect = sum(min(one.suspicion, two.suspicion) <= SUSPECT for one, two in pairs)
+    may = len(pairs) if wanted.by else suspect
+    most = min(PAIRS[wanted.effort], may)
     for done, (one, two) in enumerate(pairs[:most]):
         if done % 10 == 0:
             say(f"pairs of columns, {done + 1} of {most}")
         _cross(looked, one, two)
-    for may, (one, two) in zip(suspect[most:], pairs[most:], strict=True):
-        looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
+    for place, (one, two) in enumerate(pairs[most:], most):
+        looked.leave_out("pairs", _names(one, two), TOO_MANY if place < may else NOT_ALONE, NAME_THEM)
         large = any(side.part.count > room for side, room in _room(one, two))
         family = LARGE if large else family_of((one.part, two.part))
         looked.skipped.append((family, _tests(one.part, two.part)))
@@ -133,7 +134,7 @@ def _room(one: _Side, two: _Side) -> list[tuple[_Side, int]]:
     sizes = [
         side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)
     ]
-    larger = int(sizes[1] > sizes[0])
+    larger = sizes[1] > sizes[0]
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
     return [(one, sizes[0]), (two, sizes[1])]
@@ -239,8 +240,8 @@ def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
 def _places(predictions: Predictions, looked: Looked, result: Result, factor: float) -> list[Place]:
     """The worst subpopulations of two columns or more, with their rows."""
     places: list[Place] = []
-    chances = np.asarray(result.table["p_adjusted"], dtype=float)
-    for definition, p in zip(result.extra["definitions"].every, chances, strict=True):
+    definitions = result.extra["definitions"].every
+    for definition, p in zip(definitions, result.table["p_adjusted"], strict=True):
         if not p * factor <= 0.2 or len(places) >= PLACES:
             break
         if len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
@@ -258,7 +259,7 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
 
 def _end(result: Result, p_value: float) -> bool:
     """Whether a p-value is the smallest that the simulations of a result can give."""
-    draws = int(result.settings.get("draws") or 0)
+    draws = result.settings.get("draws")
     return bool(draws and p_value <= (1.0 + 1e-9) / (1.0 + draws))
 
 

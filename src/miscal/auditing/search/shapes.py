@@ -37,7 +37,7 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
 
-def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
+def along_of(rows: Rows, codes: Floats, places: int) -> Both:
     """Sums of all rows in cells of place and score, (places, cells of the score)."""
     grid = rows.grid
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
@@ -180,7 +180,7 @@ def mark_tests(looked: Looked, place: Place) -> None:
     elif rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
         chance = mean_chance(after, rows)
     else:
-        chance = 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
+        chance = 2.0 * special.ndtr(-abs(after.off[0]) / rows.deviation(after, total))
     place.specific = bool(
         (place.average and same and chance * severity <= tests.level)
         or (
@@ -223,7 +223,7 @@ def mark_decided(places: Sequence[Place], looked: Looked) -> None:
             place.deciding = float(row[1]), float(row[2])
 
 
-def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
+def _chance(place: Place, rows: Rows, row: Floats, times: float) -> float:
     """The smaller of the p-values by which a place was judged, with a row taken out of it so many times."""
     found = []
     if place.average:
@@ -234,7 +234,7 @@ def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
     return float(np.fmin(min(found, default=1.0), 1.0))
 
 
-def _less(sums: Any, row: np.ndarray, times: Any) -> Any:
+def _less(sums: Any, row: Floats, times: Any) -> Any:
     """Sums without a row, of its weight, prediction and outcome."""
     weight, predicted, observed = row
     squared = (weight * (observed - predicted)) ** 2

@@ -85,7 +85,7 @@ def _real(tests: Multiplicity, place: Place) -> bool:
     return bool(place.adjusted <= tests.level) and place.deciding is None
 
 
-def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float) -> tuple[Floats, Floats]:
+def luck(rows: Rows, places: Sequence[Place], numbers: Floats, level: float) -> tuple[Floats, Floats]:
     """The standard error that a place's gap has as it happened, and the least gap with which it would be beyond noise.
 
     The noise is not the model's, which is off there: of rare events that were under-predicted it is far larger. Nor are
@@ -147,7 +147,7 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
     units, made = looked.rows.noise.units, []
     least, most = (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
-    bounds = [least, *(units.back(float(edge)) for edge in edges[1:-1]), most]
+    bounds = [least, *units.back(edges[1:-1]).tolist(), most]
     for first, last in ends:
         sums: Any = own.map(lambda values, cells=slice(first, last + 1): float(values[cells].sum()))
         weight = max(sums.weight, 1e-300)
@@ -183,7 +183,7 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
             continue
         own = looked.rows.raw.take(rows)
         bins = max(min(BINS, own.rows // LEAST), 1)
-        null = str(looked.score.settings.get("null", "bernoulli"))
+        null = looked.score.settings.get("null", "bernoulli")
         edges = quantile_edges(own.predicted, bins, own.weight, own.count)
         pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
         cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
