@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.data.vectors import Array
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Ranges, fingerprint
+from miscal.pooling.cells import Ranges, digest_of, fingerprint
 
 SCHEMA = "miscal.summary/3"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
@@ -107,8 +106,7 @@ class Summary:
     @property
     def rule(self) -> str:
         """A digest of everything that must agree for summaries to be added."""
-        text = json.dumps(self._terms(), sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return digest_of(self._terms())
 
     @property
     def fingerprint(self) -> str:

@@ -106,7 +106,12 @@ Cells = Ranges | Levels | Numbered | Product  # how many, what they are called, 
 
 def fingerprint(cells: Cells) -> str:
     """A short digest of the description, equal for equal cells on any machine: it says when tallies may be added."""
-    text = json.dumps(cells.describe(), sort_keys=True, default=str)
+    return digest_of(cells.describe())
+
+
+def digest_of(content: object) -> str:
+    """A short digest of plain data."""
+    text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 

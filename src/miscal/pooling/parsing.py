@@ -120,10 +120,11 @@ class _Reader:
 
     def value(self, tokens: list[Token]) -> str:
         """One value; words belong together."""
+        words = " ".join(word for _, word in tokens)
         plain = all(token[0] in {"word", "name"} and token != ("word", "or") for token in tokens)
         if not tokens or not (plain or [kind for kind, _ in tokens] == ["text"]):
-            raise self.bad(f"{' '.join(word for _, word in tokens)!r} is not a value")
-        return " ".join(word for _, word in tokens)
+            raise self.bad(f"{words!r} is not a value")
+        return words
 
     def compared(self, token: Token, sign: str, word: str) -> Condition:
         name, kind = self.column(token)

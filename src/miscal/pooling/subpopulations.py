@@ -161,7 +161,7 @@ def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: A
     return within(rows, (), 0)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(1 << 14)
 def _between(value: float, above: float, kind: str) -> float:
     """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
     shorter = (float(f"{value:.{digits}g}") for digits in range(1, 17 if kind != "date" else 1))

@@ -59,19 +59,18 @@ def rounding_step(predicted: np.ndarray) -> float:
 
 def extreme_places(looked: Looked) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
-    rows = looked.rows
-    if not rows.raw.binary:
+    raw, tested = looked.rows.raw, looked.scores
+    if not raw.binary:
         return []
-    tested = looked.scores
-    if rows.raw.weight is not None and looked.all is None:
-        tested = fine_sums(replace(rows.raw, weight=None))
-    half = 0.5 * rounding_step(rows.raw.predicted)
+    if raw.weight is not None and looked.all is None:
+        tested = fine_sums(replace(raw, weight=None))
+    half = 0.5 * rounding_step(raw.predicted)
     made = []
     for end in (ZERO, ONE):  # one row that went the other way contradicts them, unless scores were rounded
         size, rare, *_ = _rare(tested, end)
         chance = 0.0 if rare > 0 else 1.0
         if size and half:
-            numbers = _by_cluster(rows.raw, end, half) or (
+            numbers = _by_cluster(raw, end, half) or (
                 size,
                 rare,
                 half * size,
@@ -80,10 +79,10 @@ def extreme_places(looked: Looked) -> list[Place]:
             chance = _tail(*numbers)
         if size:
             made.append(_place(looked, end, chance, 1))
-    if not rows.noise.outcome_weights and (looked.all is None or rows.raw.weight is None):
+    if not looked.rows.noise.outcome_weights and (looked.all is None or raw.weight is None):
         for upper in (False, True):  # of nested ends the one that is hardest to explain
             ends = _ends(tested, upper=upper)
-            chances = [_tail(*_by_cluster(rows.raw, end) or _rare(tested, end)) for end in ends]
+            chances = [_tail(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
             if chances:
                 best = np.argmin(chances)
                 made.append(_place(looked, ends[best], min(1.0, chances[best] * len(ends)), len(ends)))

@@ -96,16 +96,17 @@ def look(
     looked = Looked(target, name, rows, score, fine_sums(compared), said)
     chosen = curve_rows(compared.rows, wanted.random_state)
     for column in columns:
-        say(column.name)
-        if column.name not in parts:
-            parts[column.name] = fine_part(column, compared.weight, compared.count)
-        part = parts[column.name]
+        own = column.name
+        say(own)
+        if own not in parts:
+            parts[own] = fine_part(column, compared.weight, compared.count)
+        part = parts[own]
         result, p_value = None, None
         if judged and column.nominal:
-            result = by_field(predictions, column.name, **options)
+            result = by_field(predictions, own, **options)
             p_value = result.table["p_value"]
         elif judged:
-            result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
+            result = by_variable(predictions, own, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
         group = group_of([part], "field" if column.nominal else "variable", rows, p_value)
         if result is not None:

@@ -154,11 +154,12 @@ def calendar_edges(days: Array, every: str, most: int = MOST_PERIODS) -> Array:
 
 
 def _number(value: float) -> str:
-    if abs(value) < 1e-300:
+    size = abs(value)
+    if size < 1e-300:
         return "0"
-    if value == int(value) and abs(value) < 1e6:
-        return f"{value:.0f}" if abs(value) < 1e4 else f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
+    if value == int(value) and size < 1e6:
+        return f"{value:.0f}" if size < 1e4 else f"{value:,.0f}"
+    return f"{value:.3g}" if size < 1e3 else f"{value:,.0f}"
 
 
 def _day(days: int) -> str:

@@ -4,6 +4,7 @@ Of pairs it says which are crossed, by which levels, and what is left out; the o
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -173,22 +174,22 @@ SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs ge
 
 def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
-    fit = []
+    alone: dict[Column, float] = {}
     for column, own, group in looked.columns:
         if group.ordered or len(column.levels) <= MOST_LEVELS:
-            fit.append((suspicion(own, group), column))
+            alone[column] = suspicion(own, group)
         else:
             looked.leave_out("subpopulations", column.name, MANY_LEVELS, GROUP_LEVELS)
-    if len(fit) < 2:
+    if len(alone) < 2:
         return
     say("subpopulations")
-    widest = WIDEST[wanted.effort] if predictions.rows <= MANY_ROWS else NARROW
-    ranked = [column for _, column in sorted(fit, key=lambda entry: entry[0])]
+    rows = predictions.rows
+    widest = WIDEST[wanted.effort] if rows <= MANY_ROWS else NARROW
+    ranked = sorted(alone, key=alone.__getitem__)
     chosen = ranked[:widest]
     for column in ranked[widest:]:
         looked.leave_out("subpopulations", column.name, MORE_SUSPECT, FEWER)
-    names = [column.name for column, _, _ in looked.columns if column in chosen]
-    rows = predictions.rows
+    names = [column.name for column in alone if column in chosen]
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
     draws = DRAWS[wanted.effort]
     if rows * draws * partitions > WORK:
@@ -204,7 +205,7 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
         target=looked.target,
         random_state=wanted.random_state,
     )
-    factor = _times_more(fit, chosen)
+    factor = _times_more(alone, chosen)
     give_back(rows)
     looked.searched["subpopulations"] = (
         int(result.table.rows * factor),
@@ -228,11 +229,11 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
     return [{"label": name, **in_units(curve, looked.rows.noise.units)} for name, curve in drawn]
 
 
-def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
+def _times_more(fit: Iterable[Column], chosen: Iterable[Column]) -> float:
     """How many times more conjunctions there are over all columns than over those chosen."""
     every, some = (
         np.poly([-len(column.levels) if column.nominal else -HALVES for column in columns])
-        for columns in ([column for _, column in fit], chosen)
+        for columns in (fit, chosen)
     )  # of up to three of the columns: elementary symmetric polynomials
     return max(1.0, float(every[1 : DEPTH + 1].sum() / max(some[1 : DEPTH + 1].sum(), 1.0)))
 

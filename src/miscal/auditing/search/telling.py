@@ -100,12 +100,13 @@ def luck(rows: Rows, places: Sequence[Place], numbers: Floats, level: float) -> 
             members = place.rows
             cluster, residual = pair.cluster[members], residuals(pair, members)
             size = np.bincount(cluster, None if pair.first is None else pair.first[members])
-            own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
+            total = size.sum()
+            own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / total
             apart = np.sum((own - own.sum() * share) ** 2)
             room = 1.0 - each**2 * np.sum(share**2)
             noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
             least = each * math.sqrt(apart / room) if room > 0 else math.inf
-            made.append((math.sqrt(noise) / size.sum(), least / size.sum()))
+            made.append((math.sqrt(noise) / total, least / total))
         errors, smallest = np.array(made).T
         return errors, smallest
     raw = Sums.joined([place.raw for place in places])
@@ -145,8 +146,9 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     else:
         return "too high" if place.off >= 0 else "too low", ()
     form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
-    units, made = looked.rows.noise.units, []
-    least, most = (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
+    noise, made = looked.rows.noise, []
+    units = noise.units
+    least, most = (0.0, 1.0) if noise.binary else (-math.inf, math.inf)
     bounds = [least, *units.back(edges[1:-1]).tolist(), most]
     for first, last in ends:
         sums: Any = own.map(lambda values, cells=slice(first, last + 1): float(values[cells].sum()))
