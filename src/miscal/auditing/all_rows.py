@@ -218,7 +218,8 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     codes[np.isnan(column.values)] = fine.cells.count - 1
     part = Part(column, codes, (), each.fine, fine.cells.missing)  # type: ignore[union-attr]
     raw = Sums.of(fine)
-    group = Group((part,), "variable", raw, Sums.of(coarsened(each.beyond, each.fine)), rows.p_values(raw))
+    beyond = Sums.of(coarsened(each.beyond, each.fine))
+    group = Group((part,), "variable", rows, raw, beyond, rows.p_values(raw))
     group.walk = walk_of(result, part)
     return column, result, group
 
@@ -230,7 +231,7 @@ def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, commo
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
     sums = Sums.of(each.tally), Sums.of(each.beyond)
-    return column, result, Group((part,), "field", *sums, result.table["p_value"])
+    return column, result, Group((part,), "field", rows, *sums, result.table["p_value"])
 
 
 def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
@@ -243,7 +244,7 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
             codes = np.where(part.codes == part.count, part.known + missing, codes)
         parts.append(replace(part, codes=codes, missing=missing))
     sums = Sums.of(raw)
-    return Group(tuple(parts), group.kind, sums, Sums.of(beyond), rows.p_values(sums))
+    return Group(tuple(parts), group.kind, rows, sums, Sums.of(beyond), rows.p_values(sums))
 
 
 def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:

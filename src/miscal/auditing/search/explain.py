@@ -101,7 +101,7 @@ class Explainer:
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
         rows, tests, off = self.rows, self.tests, self.off[group]
-        best = best_boxes(group, rows, off, self.total, beyond=True)
+        best = best_boxes(group, off, self.total, beyond=True)
         if not best:
             return None
         box, z = best[0]

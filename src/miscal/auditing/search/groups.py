@@ -249,6 +249,7 @@ def cluster_spread(pair: Pair) -> float:
 class Group:
     """Cells of one column, or of several crossed (the last running fastest).
 
+    rows : what is compared
     p_value : of each cell as predicted, NaN where it cannot be judged
     walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
     along : how its cells err along the score, as predicted and beyond the score, where that is kept
@@ -259,6 +260,7 @@ class Group:
 
     parts: tuple[Part, ...]
     kind: str
+    rows: Rows
     raw: Sums
     beyond: Sums
     p_value: Floats
@@ -388,9 +390,8 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
         Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond)
     )
     seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
-    return Group(
-        tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen
-    )
+    p_value = rows.p_values(raw) if p_value is None else p_value
+    return Group(tuple(parts), kind, rows, raw, beyond, p_value, seen=seen)
 
 
 def sums_of(pair: Pair, rows: Array) -> Sums:
@@ -398,9 +399,7 @@ def sums_of(pair: Pair, rows: Array) -> Sums:
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-def best_boxes(
-    group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool
-) -> Boxes:
+def best_boxes(group: Group, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> Boxes:
     """The boxes of a group furthest off, in standard errors: the best along ordered axes, for every cell of the others.
 
     left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
@@ -408,7 +407,7 @@ def best_boxes(
         variance; boxes that are nearly everything are passed over
     """
     sums = group.beyond if beyond else group.raw
-    variance = rows.variance(sums)
+    variance = group.rows.variance(sums)
     total = total or variance.sum()
     if total <= 0:
         return []

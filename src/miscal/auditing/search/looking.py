@@ -112,8 +112,8 @@ def look(
         if result is not None:
             group.walk = walk_of(result, part)
             if group.count <= KEPT:  # the sums of a small one are kept
-                group.along = alongs(group, rows)
-            shapes_of(group, rows)
+                group.along = alongs(group)
+            shapes_of(group)
         looked.columns.append((column, result, group))
     return looked
 
@@ -199,13 +199,13 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
 
 def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
     """Test cells, stretches and boxes of groups of one family, on average and along the score."""
-    tests, rows = looked.tests, looked.rows
-    tests.leave_out([group for group in groups if not any(group.runs)], rows)
+    tests = looked.tests
+    tests.leave_out([group for group in groups if not any(group.runs)])
     for add in (AVERAGE.add_cells, AVERAGE.add_boxes, add_walk):
         for group in groups:
-            looked.places += add(tests.families[group.family], group, rows)
+            looked.places += add(tests.families[group.family], group)
     for group in groups:
-        along, places = shapes_of(group, rows)
+        along, places = shapes_of(group)
         tests.families[group.family].add(along.places, along.others)
         looked.places += places
 

@@ -263,9 +263,9 @@ class Multiplicity:
         """Adjust the p-value of one more place of its family."""
         return min(1.0, place.p_value * self.tried(place))
 
-    def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
+    def leave_out(self, groups: Sequence[Group]) -> None:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-        reachable = [rows.reachable_p(group.raw) for group in groups]
+        reachable = [group.rows.reachable_p(group.raw) for group in groups]
         every = np.sort(np.concatenate([*reachable, np.empty(0)]))
         # The largest number of tests k such that k cells can reach self.level / k.
         number = np.arange(1, every.size + 1)
@@ -283,54 +283,52 @@ class Reading(NamedTuple):
     chance : the p-value of a place, over whole clusters where there are any, from that over rows
     """
 
-    cells: Callable[[Group, Rows], tuple[Array, Floats]]
-    boxes: Callable[[Group, Rows, bool], Boxes]
+    cells: Callable[[Group], tuple[Array, Floats]]
+    boxes: Callable[[Group, bool], Boxes]
     chance: Callable[[Place, Rows, float], float]
 
-    def add_boxes(self, held: Family, group: Group, rows: Rows) -> list[Place]:
+    def add_boxes(self, held: Family, group: Group) -> list[Place]:
         """Test the best stretches and boxes; those that are best beyond the score are places alone, judged alike."""
         every: list[Place] = []
         for beyond in (False, True) if any(group.runs) else ():
-            found = self.boxes(group, rows, beyond)
+            found = self.boxes(group, beyond)
             suspect = [(box, p) for box, p in found if p <= SUSPECT_BOX]
-            places = self._places(suspect, group, rows, group.searched)
+            places = self._places(suspect, group, group.searched)
             if not beyond:
                 held.add(places, [min(1.0, p * group.searched) for _, p in found if p > SUSPECT_BOX])
             every += places
         return every
 
-    def add_cells(self, held: Family, group: Group, rows: Rows) -> list[Place]:
+    def add_cells(self, held: Family, group: Group) -> list[Place]:
         """Test cells that are joined to no others, among them missing values; the suspect ones become places."""
         if len(group.parts) > 1 and any(group.runs):
             return []
-        cells, p_values = self.cells(group, rows)
+        cells, p_values = self.cells(group)
         suspect = p_values <= SUSPECT
         boxes = map(group.box, cells[suspect].tolist())
-        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group, rows)
+        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group)
         held.add(places, p_values[~suspect].tolist())
         return places
 
-    def _places(
-        self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, searched: int = 1
-    ) -> list[Place]:
+    def _places(self, found: Iterable[tuple[Box, float]], group: Group, searched: int = 1) -> list[Place]:
         places = []
         for box, p_value in found:
             place = box_place(group, box, searched)
-            place.p_value = min(1.0, self.chance(place, rows, p_value) * searched)
+            place.p_value = min(1.0, self.chance(place, group.rows, p_value) * searched)
             places.append(place)
         return places
 
 
-def _cells(group: Group, _: Rows) -> tuple[Array, Floats]:
+def _cells(group: Group) -> tuple[Array, Floats]:
     cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
     return cells, group.p_value[cells]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
-    boxes = [box for box, _ in best_boxes(group, rows, beyond=beyond)]
+def _boxes(group: Group, beyond: bool) -> Boxes:
+    boxes = [box for box, _ in best_boxes(group, beyond=beyond)]
     if not boxes:
         return []
-    p_values = rows.p_values(group.as_one(boxes))
+    p_values = group.rows.p_values(group.as_one(boxes))
     return list(zip(boxes, np.fmin(p_values, 1.0).tolist(), strict=True))
 
 
@@ -351,7 +349,7 @@ def plain_chance(place: Place, rows: Rows) -> float:
     return _chance(place, rows, mean_chance(place.raw, rows))
 
 
-def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
+def add_walk(held: Family, group: Group) -> list[Place]:
     """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
     if group.walk is None:
         return []

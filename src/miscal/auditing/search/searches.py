@@ -290,7 +290,7 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
             group = group_of(one.parts + two.parts, "neighbourhood", looked.rows)
-            best = best_boxes(group, looked.rows, beyond=True)
+            best = best_boxes(group, beyond=True)
             box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
             place = box_place(group, box, BOXES)
             place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)

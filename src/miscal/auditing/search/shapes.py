@@ -61,7 +61,7 @@ def along_of_tally(made: Tally, rows: Rows) -> Along:
     return Along(made.rows, weight, predicted, made.observed, least, usual)
 
 
-def alongs(group: Group, rows: Rows) -> Both:
+def alongs(group: Group) -> Both:
     """How the cells of a group err along the score, those of `seen` where it says so."""
     if group.along is not None:
         return group.along
@@ -71,7 +71,7 @@ def alongs(group: Group, rows: Rows) -> Both:
         table = np.full(group.count + 1, count)
         table[group.seen] = np.arange(count)
         codes = table[codes]
-    return along_of(rows, codes, count + 1).map(lambda values: values[:count])
+    return along_of(group.rows, codes, count + 1).map(lambda values: values[:count])
 
 
 def tested(along: Along, rows: Rows) -> Shape:
@@ -94,30 +94,30 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
-def shapes_of(group: Group, rows: Rows) -> tuple[Family, list[Place]]:
+def shapes_of(group: Group) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
     held, places = group.shapes or (Family(), [])
-    if group.shapes is not None or (rows.sample and group.along is None):
+    if group.shapes is not None or (group.rows.sample and group.along is None):
         return held, places
-    places += SHAPE.add_boxes(held, group, rows)
+    places += SHAPE.add_boxes(held, group)
     tested = [*held.others, *(place.p_value for place in held.places)]
     group.suspect = min(tested, default=1.0)
-    places += SHAPE.add_cells(held, group, rows)
+    places += SHAPE.add_cells(held, group)
     group.shapes = held, places
     return held, places
 
 
-def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
+def _cells(group: Group) -> tuple[np.ndarray, Floats]:
     cells = np.arange(group.count) if group.seen is None else group.seen
-    p_values = tested(alongs(group, rows).raw, rows).p_value
+    p_values = tested(alongs(group).raw, group.rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
         group.suspect = min(group.suspect, p_values[known].min() * known.size)
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
-    both = alongs(group, rows)
+def _boxes(group: Group, beyond: bool) -> Boxes:
+    both, rows = alongs(group), group.rows
     found = tested(both[beyond].map(group.boxes), rows).p_value
     size = -np.log(np.clip(np.nan_to_num(found, nan=1.0), 1e-300, 1.0))
     best = furthest(size, group)
@@ -145,7 +145,7 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
     for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
         if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
-        both = alongs(group, rows) if isinstance(group, Group) else None
+        both = alongs(group) if isinstance(group, Group) else None
         for place in own:
             if both is None:
                 place.along = along_of(rows, group.inside, 2).map(itemgetter(1))
