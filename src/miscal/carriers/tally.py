@@ -141,12 +141,11 @@ class Tally:
 
     def _onto(self, cells: Ranges | Levels) -> Tally:
         """The same sums over more levels, or with a cell for missing values."""
-        own, groups = self.cells, np.full(self.cells.count, cells.count - 1)
-        if isinstance(own, Ranges):
-            groups[: own.edges.size - 1] = np.arange(own.edges.size - 1)
-        elif isinstance(own, Levels) and isinstance(cells, Levels):
+        own = self.cells
+        groups: Sequence[int] | Array = np.arange(own.count)
+        if isinstance(own, Levels) and isinstance(cells, Levels):
             place = {name: index for index, name in enumerate(cells.names)}
-            groups[: len(own.names)] = [place[name] for name in own.names]
+            groups = [place[name] for name in own.names] + [cells.count - 1] * own.missing
         return self.coarsen(groups, cells)
 
     def take(self, places: Array) -> Tally:

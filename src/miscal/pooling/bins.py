@@ -24,8 +24,7 @@ def uniform_edges(bins: int, low: float, high: float) -> Array:
     >>> uniform_edges(4, 0.0, 1.0)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    steps = np.arange(bins + 1, dtype=np.float64)
-    edges = low + (high - low) * steps / bins
+    edges = low + (high - low) * np.arange(bins + 1) / bins
     edges[-1] = high
     return edges
 
@@ -40,7 +39,7 @@ def quantile_edges(
     Linear interpolation between order statistics when weights are equal (as `numpy.quantile`), the inverted weighted
     distribution function otherwise. At least two edges come back; two equal ones when all values are equal.
     """
-    shares = np.arange(bins + 1, dtype=np.float64) / bins
+    shares = np.arange(bins + 1) / bins
     if weight is None or (weight == weight[0]).all():
         total = values.size if count is None else int(count.sum())
         found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
@@ -87,18 +86,19 @@ def edges_for(
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
         return given_edges(bins)
-    if bins < 1:
+    number = int(bins)
+    if number < 1:
         raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
     if strategy == "uniform":
         if not high >= low:
             raise refusal(
                 "must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})"
             )
-        return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
+        return uniform_edges(number, low, high) if high > low else np.array([low, high])
     one_of("strategy", strategy, ("uniform", "quantile"))
-    edges = quantile_edges(values, int(bins), weight, count, apart=apart)
+    edges = quantile_edges(values, number, weight, count, apart=apart)
     if edges.size - 1 < values.size:
-        warn_of_merged(int(bins), edges.size - 1)
+        warn_of_merged(number, edges.size - 1)
     return edges
 
 

@@ -61,8 +61,8 @@ class Condition:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        one = self.levels[0] if self.levels is not None and len(self.levels) == 1 else ""
-        if not isinstance(one, str):  # one number is a range, and said as one
+        one, *others = self.levels or ("",)
+        if not (others or isinstance(one, str)):  # one number is a range, and said as one
             ends = {"low": just_below(one), "high": one + 0.0, "levels": None}
             self.__dict__.update(ends)
 

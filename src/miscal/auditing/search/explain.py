@@ -50,7 +50,8 @@ class Explainer:
 
     def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
-        place.start = self.of(place).off if place.along is None else place.along[self.beyond].off
+        along = place.along and place.along[self.beyond]
+        place.start = (along or self.of(place)).off
         tests = self.tests
         needed = adjusted_z(tests.severity(place), tests.level)
         place.needed = needed, adjusted_z(tests.severity_beyond(place), tests.level)
@@ -58,8 +59,8 @@ class Explainer:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
             place.deviation = self.rows.deviation(self.of(place), self.total)
-        if place.along is not None:
-            variance = place.along[self.beyond].variance
+        if along:
+            variance = along.variance
             place.noise = variance * noise_left(variance.sum(), self.total)
         self._leave(place, place.start)
 
@@ -118,7 +119,7 @@ class Explainer:
             mark_decided([place], self.looked)
         self._measure(place)
         place.left = place.start = left.reshape(1)
-        return place if place.deciding is None else None
+        return None if place.deciding else place
 
     def _choose(self, candidates: list[Place]) -> Place:
         """The largest bound, or the place among those about the same rows that describes it best.
@@ -243,8 +244,8 @@ def real_places(looked: Looked) -> list[Place]:
     for place in real:
         mark_tests(looked, place)
     mark_decided(real, looked)
-    looked.decided = [place for place in real if place.deciding is not None]
-    return [place for place in real if place.deciding is None]
+    looked.decided = [place for place in real if place.deciding]
+    return [place for place in real if not place.deciding]
 
 
 def findings_of(looked: Looked) -> Ordered:
@@ -325,7 +326,7 @@ def _whole(looked: Looked) -> list[Place]:
         own = place.along.raw
         place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
     mark_decided([place], looked)
-    if place.deciding is not None:
+    if place.deciding:
         looked.decided.append(place)
         return []
     return [place]

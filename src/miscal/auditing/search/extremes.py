@@ -90,7 +90,7 @@ def extreme_places(looked: Looked) -> list[Place]:
 
 
 ZERO = End(False, slice(0, 1), Condition(SCORE, levels=(0.0,)), certain=True)
-ONE = End(True, slice(GRID.size - 2, GRID.size - 1), Condition(SCORE, levels=(1.0,)), certain=True)
+ONE = End(True, slice(-1, None), Condition(SCORE, levels=(1.0,)), certain=True)
 
 
 def _ends(sums: Sums, *, upper: bool) -> list[End]:

@@ -354,11 +354,12 @@ class Group:
         """The levels, one a column."""
         return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
 
-    def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
-        """The sums of boxes, those of each as one cell."""
-        every = self.stacked[int(beyond)]
-        axes = tuple(range(1, every.ndim))
-        return Sums(*np.stack([every[:, *self.cut(box)].sum(axis=axes) for box in boxes], axis=1))
+    def as_one(self, boxes: Sequence[Box]) -> tuple[Sums, Sums]:
+        """The sums of boxes, those of each as one cell, as predicted and beyond the score."""
+        axes = tuple(range(2, self.stacked.ndim))
+        every = [self.stacked[:, :, *self.cut(box)].sum(axis=axes) for box in boxes]
+        raw, beyond = np.stack(every, axis=2)
+        return Sums(*raw), Sums(*beyond)
 
 
 def family_of(parts: Sequence[Part]) -> str:

@@ -92,7 +92,7 @@ class Place:
     bound: bool = False
     bent: float = 0.0
     bent_off: float = math.nan
-    deciding: tuple[float, float] | None = None
+    deciding: tuple[float, ...] = ()
     certain: float = 0.0
     explains: "list[Place]" = field(default_factory=list)
 
@@ -133,8 +133,7 @@ class Place:
 
 def box_place(group: Group, box: Box, searched: int) -> Place:
     """The place of a box of cells, which is yet to be judged."""
-    raw, beyond = group.as_one([box]), group.as_one([box], beyond=True)
-    return Place(group, box, math.nan, group.family, raw, beyond, searched)
+    return Place(group, box, math.nan, group.family, *group.as_one([box]), searched)
 
 
 @dataclass(eq=False)
@@ -328,7 +327,8 @@ def _boxes(group: Group, beyond: bool) -> Boxes:
     boxes = [box for box, _ in best_boxes(group, beyond=beyond)]
     if not boxes:
         return []
-    p_values = group.rows.p_values(group.as_one(boxes))
+    raw, _ = group.as_one(boxes)
+    p_values = group.rows.p_values(raw)
     return list(zip(boxes, np.fmin(p_values, 1.0).tolist(), strict=True))
 
 

@@ -72,8 +72,7 @@ class _Side:
             chosen = np.sort(self.levels[: most - part.missing])
             table = np.full(part.count, chosen.size + part.missing)
             table[chosen] = np.arange(chosen.size)
-            if part.missing:
-                table[part.known] = chosen.size
+            table[part.known :] = chosen.size  # missing values
             labels = tuple(part.labels[cell] for cell in chosen.tolist())
             codes = small(table[part.codes], chosen.size + 2)
             self.cut[most] = Part(part.column, codes, labels, None, part.missing, some=True)
@@ -132,9 +131,7 @@ def _names(one: _Side, two: _Side) -> str:
 
 def _room(one: _Side, two: _Side) -> list[tuple[_Side, int]]:
     """Two columns, each with how many cells it may have."""
-    sizes = [
-        side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)
-    ]
+    sizes = [min(side.part.count, CROSSED_LEVELS) for side in (one, two)]
     larger = sizes[1] > sizes[0]
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
@@ -220,13 +217,16 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
     """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
     rows, kept = ordered(looked.rows.raw), [(FULL, np.ones(predictions.rows, bool))]
     for one in result.extra["definitions"].every[:LOOKED_AT]:
-        own = one.rows(predictions.columns) if one.conditions and len(kept) <= DRAWN else None
-        if own is not None and all(
-            np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]
-        ):
+        if not one.conditions or len(kept) > DRAWN:
+            continue
+        own = one.rows(predictions.columns)
+        if all(np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]):
             kept.append((one.name, own))
-    drawn = [(name, subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)) for name, own in kept]
-    return [{"label": name, **in_units(curve, looked.rows.noise.units)} for name, curve in drawn]
+    made = []
+    for name, own in kept:
+        curve = subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)
+        made.append({"label": name, **in_units(curve, looked.rows.noise.units)})
+    return made
 
 
 def _times_more(fit: Iterable[Column], chosen: Iterable[Column]) -> float:

@@ -66,7 +66,7 @@ def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
         condition=tuple(place.conjunction.to_dict()),
         definition=place.conjunction.words() if searched else None,
         response=rows.raw.target if rows.raw.target in MEANS else "",
-        decided=() if place.deciding is None else tuple(units.back(value) for value in place.deciding),
+        decided=tuple(map(units.back, place.deciding)),
     )
 
 
@@ -82,7 +82,7 @@ def _interval(rows: Rows, tests: Multiplicity, place: Place) -> tuple[float, flo
 
 
 def _real(tests: Multiplicity, place: Place) -> bool:
-    return bool(place.adjusted <= tests.level) and place.deciding is None
+    return bool(place.adjusted <= tests.level) and not place.deciding
 
 
 def luck(rows: Rows, places: Sequence[Place], numbers: Floats, level: float) -> tuple[Floats, Floats]:
