@@ -225,7 +225,7 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     codes[np.isnan(column.values)] = cells.count - 1
     part = Part(column, codes, (), each.fine, cells.missing)  # type: ignore[union-attr]
     raw = Sums.of(fine)
-    group = Group((part,), "variable", raw, beyond, rows.p_values(raw))
+    group = Group((part,), "variable", rows, raw, beyond, rows.p_values(raw))
     group.walk = walk_of(result, part)
     return column, result, group
 
@@ -237,7 +237,7 @@ def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, commo
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
     sums = Sums.of(each.tally), Sums.of(each.beyond)
-    return column, result, Group((part,), "field", *sums, result.table["p_value"])
+    return column, result, Group((part,), "field", rows, *sums, result.table["p_value"])
 
 
 def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
@@ -250,7 +250,7 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
             codes = np.where(part.codes == part.count, part.known + missing, codes)
         parts.append(replace(part, codes=codes, missing=missing))
     sums = Sums.of(raw)
-    return Group(tuple(parts), group.kind, sums, Sums.of(beyond), rows.p_values(sums))
+    return Group(tuple(parts), group.kind, rows, sums, Sums.of(beyond), rows.p_values(sums))
 
 
 def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
@@ -292,7 +292,8 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
 def see_sums(group: Group, both: Any, rows: Rows) -> None:
     """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
     cells, *_, score = both[0].cells.parts
-    group.along = Both(*(along_of_tally(sums, rows, (-1, score.count)) for sums in both))
+    along = Both(*(along_of_tally(sums, rows) for sums in both))
+    group.along = along.map(lambda values: values.reshape(-1, score.count))
     if group.kind == "field":
         part = group.parts[0]
         place = {name: number for number, name in enumerate(part.labels)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
+from miscal.data.vectors import Array
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Ranges, fingerprint
+from miscal.pooling.cells import Ranges, digest_of, fingerprint
 
 SCHEMA = "miscal.summary/3"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
@@ -44,8 +44,8 @@ class ColumnSums:
     kind: str
     tally: Tally
     beyond: Tally
-    bins: np.ndarray = field(default_factory=lambda: np.empty(0))
-    fine: np.ndarray = field(default_factory=lambda: np.empty(0))
+    bins: Array = field(default_factory=lambda: np.empty(0))
+    fine: Array = field(default_factory=lambda: np.empty(0))
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         kind = self.kind if self.kind == other.kind or not self.bins.size else "numeric"
@@ -106,8 +106,7 @@ class Summary:
     @property
     def rule(self) -> str:
         """A digest of everything that must agree for summaries to be added."""
-        text = json.dumps(self._terms(), sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return digest_of(self._terms())
 
     @property
     def fingerprint(self) -> str:
@@ -129,7 +128,7 @@ class Summary:
         }
         return {"score": self.score, "grid": self.grid} | columns
 
-    def arrays(self) -> dict[str, np.ndarray | None]:
+    def arrays(self) -> dict[str, Array | None]:
         """The sums and edges, by the names under which they are saved."""
         made = {
             f"{start}/{word}": getattr(each, word)
@@ -143,7 +142,7 @@ class Summary:
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
-            "aside": list(self.aside),
+            "aside": self.aside,
             "columns": {
                 word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS
             },
@@ -159,7 +158,7 @@ class Summary:
             return _rebuilt(header, arrays)
 
 
-def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
+def _rebuilt(header: dict[str, Any], arrays: dict[str, Array]) -> Summary:
     def tally(name: str) -> Tally:
         return Tally.rebuilt(header["tallies"][name], arrays, f"{name}/")
 
@@ -186,7 +185,7 @@ def _edges(tally: Tally) -> list[str]:
     return [float(edge).hex() for edge in cells.edges] if isinstance(cells, Ranges) else []
 
 
-def coarsened(grid: Tally, edges: np.ndarray) -> Tally:
+def coarsened(grid: Tally, edges: Array) -> Tally:
     """The sums of wider ranges; every edge but the outermost must be one of the grid's."""
     cells = grid.cells
     assert isinstance(cells, Ranges)
@@ -195,7 +194,7 @@ def coarsened(grid: Tally, edges: np.ndarray) -> Tally:
     return grid.coarsen(np.append(groups, made.count - 1) if cells.missing else groups, made)
 
 
-def weight_sums(weight: np.ndarray, outcome: Any, score: Any, count: np.ndarray | None = None) -> np.ndarray:
+def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = None) -> Array:
     """Sums by score and outcome of rows of positive weight; `outcome` is 0 and 1.
 
     (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])
@@ -206,8 +205,8 @@ def weight_sums(weight: np.ndarray, outcome: Any, score: Any, count: np.ndarray 
     [2.0, 4.0, 10.0, 1.0, 2.0]
     """
     kept = weight > 0.0
-    scores, weights = np.asarray(score)[kept], weight[kept]
-    place = 2 * np.searchsorted(BORDERS, scores) + (np.asarray(outcome)[kept] > 0)
+    scores, weights = score[kept], weight[kept]
+    place = 2 * np.searchsorted(BORDERS, scores) + (outcome[kept] > 0)
     trials = np.ones(weights.size) if count is None else count[kept].astype(np.float64)
     each = (trials, trials * weights, trials * weights**2, trials * scores, trials * weights * scores)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]

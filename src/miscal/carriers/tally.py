@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.data.vectors import Array
 from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, fingerprint
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
@@ -21,7 +22,7 @@ LOW_UNIT = 2.0**-52
 ARRAYS = ("counts", "limbs", "sums")
 
 
-def carried(limbs: np.ndarray) -> np.ndarray:
+def carried(limbs: Array) -> Array:
     """Carry the low limbs over, so that equal sums have equal limbs."""
     limbs[..., 0] += limbs[..., 1] >> 32
     limbs[..., 1] &= 0xFFFFFFFF
@@ -34,11 +35,11 @@ class _Column:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, tally: Tally, owner: type) -> np.ndarray:
+    def __get__(self, tally: Tally, owner: type) -> Array:
         return tally.column(self.name)
 
 
-def _real(limbs: np.ndarray) -> np.ndarray:
+def _real(limbs: Array) -> Array:
     return limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT
 
 
@@ -60,13 +61,13 @@ class Tally:
     """
 
     cells: Cells
-    counts: np.ndarray
-    limbs: np.ndarray | None
-    sums: np.ndarray | None
+    counts: Array
+    limbs: Array | None
+    sums: Array | None
     columns: tuple[str, ...] = ALL_COLUMNS
     weighted: bool = False
 
-    def column(self, name: str) -> np.ndarray:
+    def column(self, name: str) -> Array:
         """One column as float64, a value a cell."""
         place = self.columns.index(name)
         if self.limbs is None:
@@ -75,30 +76,30 @@ class Tally:
         return _real(self.limbs[:, place])
 
     @property
-    def rows(self) -> np.ndarray:
-        return np.asarray(self.counts, dtype=np.float64)
+    def rows(self) -> Array:
+        return self.counts.astype(np.float64)
 
     weight, weight2, predicted, observed, variance, residual2 = map(_Column, ALL_COLUMNS)
 
     @property
-    def mean_predicted(self) -> np.ndarray:
+    def mean_predicted(self) -> Array:
         return self._per_weight(self.predicted)
 
     @property
-    def mean_observed(self) -> np.ndarray:
+    def mean_observed(self) -> Array:
         return self._per_weight(self.observed)
 
     @property
-    def gap(self) -> np.ndarray:
+    def gap(self) -> Array:
         """Mean predicted minus mean observed; NaN in an empty cell. The difference is taken before it is rounded."""
         return self._per_weight(self.events_off)
 
-    def _per_weight(self, values: np.ndarray) -> np.ndarray:
+    def _per_weight(self, values: Array) -> Array:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(values / self.weight)
 
     @property
-    def events_off(self) -> np.ndarray:
+    def events_off(self) -> Array:
         """Σw(p - y): how many more events were predicted than happened."""
         if self.limbs is None:
             return np.asarray(self.predicted - self.observed)
@@ -134,31 +135,30 @@ class Tally:
             return replace(made, limbs=carried(self.limbs + other.limbs))
         return replace(made, limbs=None, sums=self.floats() + other.floats())
 
-    def floats(self) -> np.ndarray:
+    def floats(self) -> Array:
         """All sums as float64, (cells, columns)."""
         return np.stack([self.column(name) for name in self.columns], axis=1)
 
     def _onto(self, cells: Ranges | Levels) -> Tally:
         """The same sums over more levels, or with a cell for missing values."""
-        own, groups = self.cells, np.full(self.cells.count, cells.count - 1)
-        if isinstance(own, Ranges):
-            groups[: own.edges.size - 1] = np.arange(own.edges.size - 1)
-        elif isinstance(own, Levels) and isinstance(cells, Levels):
+        own = self.cells
+        groups: Sequence[int] | Array = np.arange(own.count)
+        if isinstance(own, Levels) and isinstance(cells, Levels):
             place = {name: index for index, name in enumerate(cells.names)}
-            groups[: len(own.names)] = [place[name] for name in own.names]
+            groups = [place[name] for name in own.names] + [cells.count - 1] * own.missing
         return self.coarsen(groups, cells)
 
-    def take(self, places: np.ndarray) -> Tally:
+    def take(self, places: Array) -> Tally:
         """Some of the cells, in any order and as often as asked."""
         taken: Any = {part: own[places] for part in ARRAYS if (own := getattr(self, part)) is not None}
         return replace(self, cells=Numbered(places.size), **taken)
 
-    def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
+    def coarsen(self, groups: Sequence[int] | Array, cells: Cells) -> Tally:
         """Add cells together: cell i goes to cell groups[i] of the new cells, or nowhere where that is negative."""
         groups = np.asarray(groups, dtype=np.int64)
         chosen = groups >= 0
 
-        def added(values: np.ndarray) -> np.ndarray:
+        def added(values: Array) -> Array:
             result = np.zeros((cells.count, *values.shape[1:]), values.dtype)
             np.add.at(result, groups[chosen], values[chosen])
             return result
@@ -181,15 +181,15 @@ class Tally:
         return {
             "cells": self.cells.describe(),
             "columns": list(self.columns),
-            "weighted": bool(self.weighted),
+            "weighted": self.weighted,
         }
 
-    def arrays(self, prefix: str) -> dict[str, np.ndarray | None]:
+    def arrays(self, prefix: str) -> dict[str, Array | None]:
         """Its arrays by name."""
         return {f"{prefix}{part}": getattr(self, part) for part in ARRAYS}
 
     @classmethod
-    def rebuilt(cls, described: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Tally:
+    def rebuilt(cls, described: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str) -> Tally:
         """The inverse of `described` and `arrays`."""
         own: Any = described["cells"]
         if own["kind"] == "levels":

@@ -7,31 +7,31 @@ import numpy as np
 
 from miscal.data.checks import one_of
 from miscal.data.errors import refusal, refusing, warn
+from miscal.data.vectors import Array
 from miscal.kernels.order import edge_index
 from miscal.kernels.sorting import order_statistics
 
 Bins = int | Sequence[float] | np.ndarray
-Weight = np.ndarray | None
+Weight = Array | None
 EMPTY = np.empty(0, np.int64)
 MANY = 200  # edges, from which on halving beats counting
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 
 
-def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
+def uniform_edges(bins: int, low: float, high: float) -> Array:
     """Equal-width edges low + (high - low) * m / bins; the last is `high` itself.
 
     >>> uniform_edges(4, 0.0, 1.0)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    steps = np.arange(bins + 1, dtype=np.float64)
-    edges = low + (high - low) * steps / bins
+    edges = low + (high - low) * np.arange(bins + 1) / bins
     edges[-1] = high
     return edges
 
 
 def quantile_edges(
-    values: np.ndarray, bins: int, weight: Weight = None, count: Weight = None, *, apart: bool = False
-) -> np.ndarray:
+    values: Array, bins: int, weight: Weight = None, count: Weight = None, *, apart: bool = False
+) -> Array:
     """Edges that put about equally much in each bin; duplicates are merged, so ties are never split.
 
     apart : the lowest value has a bin of its own where it fills one, as the highest always has
@@ -39,8 +39,8 @@ def quantile_edges(
     Linear interpolation between order statistics when weights are equal (as `numpy.quantile`), the inverted weighted
     distribution function otherwise. At least two edges come back; two equal ones when all values are equal.
     """
-    shares = np.arange(bins + 1, dtype=np.float64) / bins
-    if weight is None or bool(np.all(weight == weight[0])):
+    shares = np.arange(bins + 1) / bins
+    if weight is None or (weight == weight[0]).all():
         total = values.size if count is None else int(count.sum())
         found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
         edges = interpolated(found, shares, total)
@@ -56,13 +56,13 @@ def quantile_edges(
     return edges if edges.size > 1 else np.repeat(edges, 2)
 
 
-def quantile_ranks(shares: np.ndarray, total: int) -> np.ndarray:
+def quantile_ranks(shares: Array, total: int) -> Array:
     """The 0-based ranks just below, then those just above, each quantile of `total` rows."""
     below = np.floor(shares * (total - 1)).astype(np.int64)
     return np.concatenate([below, np.minimum(below + 1, total - 1)])
 
 
-def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarray:
+def interpolated(found: Array, shares: Array, total: int) -> Array:
     """Quantiles from the values at `quantile_ranks`, by linear interpolation."""
     low, high = found[: shares.size], found[shares.size :]
     places = shares * (total - 1)
@@ -73,7 +73,7 @@ def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarra
 
 
 def edges_for(
-    values: np.ndarray,
+    values: Array,
     bins: Bins,
     strategy: str,
     *,
@@ -82,22 +82,23 @@ def edges_for(
     weight: Weight = None,
     count: Weight = None,
     apart: bool = False,
-) -> np.ndarray:
+) -> Array:
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
         return given_edges(bins)
-    if bins < 1:
+    number = int(bins)
+    if number < 1:
         raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
     if strategy == "uniform":
         if not high >= low:
             raise refusal(
                 "must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})"
             )
-        return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
+        return uniform_edges(number, low, high) if high > low else np.array([low, high])
     one_of("strategy", strategy, ("uniform", "quantile"))
-    edges = quantile_edges(values, int(bins), weight, count, apart=apart)
+    edges = quantile_edges(values, number, weight, count, apart=apart)
     if edges.size - 1 < values.size:
-        warn_of_merged(int(bins), edges.size - 1)
+        warn_of_merged(number, edges.size - 1)
     return edges
 
 
@@ -107,25 +108,22 @@ def warn_of_merged(asked: int, left: int) -> None:
         warn(f"{asked} bins were asked for; ties leave {left}.")
 
 
-def given_edges(bins: object) -> np.ndarray:
+def given_edges(bins: object) -> Array:
     """Check edges that the user gave."""
-    what, hint = (
+    with refusing(
         "must be a whole number or increasing edges",
-        "give a number of bins, or edges such as [0, 0.5, 1]",
-    )
-    with refusing(what, where="'bins'", got=f"it is {bins!r}", hint=hint):
+        where="'bins'",
+        got=f"it is {bins!r}",
+        hint="give a number of bins, or edges such as [0, 0.5, 1]",
+    ):
         edges = np.asarray(bins, dtype=np.float64)
-        if (
-            edges.ndim != 1
-            or edges.size < 2
-            or not np.all(np.diff(edges) > 0)
-            or not np.all(np.isfinite(edges))
-        ):
+        several = edges.ndim == 1 and edges.size > 1
+        if not (several and (np.diff(edges) > 0).all() and np.isfinite(edges).all()):
             raise ValueError(bins)
     return edges
 
 
-def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def bin_index(values: Array, edges: Array) -> Array:
     """The bin of each value as int32: the number of interior edges strictly below it.
 
     >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
@@ -138,7 +136,7 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return codes
 
 
-def even_groups(rows: np.ndarray, groups: int) -> np.ndarray:
+def even_groups(rows: Array, groups: int) -> Array:
     """The group of each of some neighbours in order: at most so many of about equally many rows, none of them empty.
 
     >>> even_groups(np.array([5, 1, 1, 1, 8]), 2).tolist()
@@ -149,7 +147,7 @@ def even_groups(rows: np.ndarray, groups: int) -> np.ndarray:
     return np.unique(place, return_inverse=True)[1]
 
 
-def grid_quantiles(known: np.ndarray) -> np.ndarray:
+def grid_quantiles(known: Array) -> Array:
     """The quantiles of a variable's fine grid, beside which the edges that are asked for stand.
 
     >>> grid_quantiles(np.array([-1.7e308, 1.7e308]))[[0, 512, 1024]].tolist()
@@ -159,20 +157,19 @@ def grid_quantiles(known: np.ndarray) -> np.ndarray:
     return 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
 
 
-def united(edges: np.ndarray, *others: np.ndarray) -> np.ndarray:
+def united(edges: Array, *others: Array) -> Array:
     """Edges and others, increasing; those of a single value stay one range, from itself to itself.
 
-    >>> (
-    ...     united(np.array([0.0, 1.0]), np.array([0.5])).tolist(),
-    ...     united(np.array([3.0, 3.0]), np.empty(0)).tolist(),
-    ... )
-    ([0.0, 0.5, 1.0], [3.0, 3.0])
+    >>> united(np.array([0.0, 1.0]), np.array([0.5])).tolist()
+    [0.0, 0.5, 1.0]
+    >>> united(np.array([3.0, 3.0]), np.empty(0)).tolist()
+    [3.0, 3.0]
     """
     every = np.unique(np.concatenate([edges, *others]) + 0.0)
     return every if every.size > 1 else edges
 
 
-def shared_edges(edges: np.ndarray) -> np.ndarray:
+def shared_edges(edges: Array) -> Array:
     """Round edges that any two tables share: multiples of 1 or 5 times a power of ten, within the given edges.
 
     5 to 25 of them lie between the quartiles of the given ones. Steps nest, and numbers are made from their digits, so

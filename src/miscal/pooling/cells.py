@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.vectors import Array
 from miscal.pooling.bins import bin_index
 
 MISSING = "(missing)"
@@ -24,7 +25,7 @@ MISSING = "(missing)"
 class Ranges:
     """Right-closed ranges between increasing edges, with one more cell for missing values if `missing`."""
 
-    edges: np.ndarray
+    edges: Array
     missing: bool = False
     name: str = ""
 
@@ -45,7 +46,7 @@ class Ranges:
 
     def describe(self) -> dict[str, Any]:
         edges = [float(edge).hex() for edge in self.edges]
-        return {"kind": "ranges", "name": self.name, "edges": edges, "missing": bool(self.missing)}
+        return {"kind": "ranges", "name": self.name, "edges": edges, "missing": self.missing}
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Levels:
         return list(self.names) + [MISSING] * self.missing
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "levels", "name": self.name, "names": list(self.names), "missing": bool(self.missing)}
+        return {"kind": "levels", "name": self.name, "names": list(self.names), "missing": self.missing}
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,12 @@ Cells = Ranges | Levels | Numbered | Product  # how many, what they are called, 
 
 def fingerprint(cells: Cells) -> str:
     """A short digest of the description, equal for equal cells on any machine: it says when tallies may be added."""
-    text = json.dumps(cells.describe(), sort_keys=True, default=str)
+    return digest_of(cells.describe())
+
+
+def digest_of(content: object) -> str:
+    """A short digest of plain data."""
+    text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
@@ -113,11 +119,11 @@ def fingerprint(cells: Cells) -> str:
 class BinPooling:
     """Rows pooled by the range their value lies in; missing values (NaN) in the last cell."""
 
-    values: np.ndarray
+    values: Array
     cells: Ranges
     even: bool = False  # whether the edges are equally wide: a quicker index
 
-    def codes(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+    def codes(self, start: int = 0, stop: int | None = None) -> Array:
         values = self.values[start:stop]
         codes = bin_index(values, self.cells.edges)
         if self.cells.missing:
@@ -129,10 +135,10 @@ class BinPooling:
 class LevelPooling:
     """Rows pooled by cells given as codes; -1 is a missing level and goes to the last cell."""
 
-    level_codes: np.ndarray
+    level_codes: Array
     cells: Levels | Numbered | Product
 
-    def codes(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+    def codes(self, start: int = 0, stop: int | None = None) -> Array:
         codes, missing = self.level_codes[start:stop], isinstance(self.cells, Levels) and self.cells.missing
         return np.where(codes < 0, self.cells.count - 1, codes) if missing else codes
 

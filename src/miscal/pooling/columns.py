@@ -7,6 +7,7 @@ small and not negative are their own codes, and nothing is sorted, hashed or cop
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +19,12 @@ from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
-from miscal.pooling.bins import Bins, edges_for, quantile_edges
+from miscal.pooling.bins import Bins, Weight, edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
 
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
 LEAST = 1 << 16
+MOST_CELLS = 10_000_000  # of columns that are crossed
 UNSEEN = -1  # place of what is not among the levels, where no other is given
 
 
@@ -31,8 +33,8 @@ def range_pooling(
     bins: Bins = 10,
     strategy: str = "quantile",
     *,
-    weight: np.ndarray | None = None,
-    count: np.ndarray | None = None,
+    weight: Weight = None,
+    count: Weight = None,
     separate_common: bool = True,
 ) -> Pooling:
     """Ranges of a numeric column, missing a range of its own; a nominal column keeps its levels.
@@ -42,14 +44,13 @@ def range_pooling(
     """
     if column.nominal:
         return level_pooling(column)
-    values = np.ascontiguousarray(column.values, dtype=np.float64)
-    missing = np.isnan(values)
-    some = bool(missing.any())
+    values, missing = column.values, column.missing
     if missing.all():
         return LevelPooling(np.full(values.size, -1, np.int32), Levels((), missing=True, name=column.name))
+    some = bool(missing.any())
     weight, count = (each[~missing] if some and each is not None else each for each in (weight, count))
     known = values[~missing] if some else values
-    low, high = float(known.min()) + 0.0, float(known.max())
+    low, high = known.min() + 0.0, known.max()
     number = int(bins) if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) else 0
     below = np.nextafter(low, -np.inf)
     if number < 1 or strategy != "quantile":
@@ -61,24 +62,24 @@ def range_pooling(
         edges = quantile_edges(known, number, weight, count)
         if separate_common and edges.size <= number and np.mean(known == low) >= 1.0 / number:
             edges = np.append(below, edges)
-    return BinPooling(values, Ranges(edges, missing=some, name=column.name))
+    return BinPooling(values, Ranges(edges, some, column.name))
 
 
 def level_pooling(column: Column) -> LevelPooling:
     """Levels of a column; each distinct number of a numeric column is a level, missing is a level of its own."""
     levels = column.as_levels()
-    missing = bool((levels.values < 0).any())
+    missing = bool(levels.missing.any())
     return LevelPooling(levels.values, Levels(tuple(map(str, levels.levels)), missing, column.name))
 
 
-def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
+def crossed(parts: Sequence[Pooling]) -> Pooling:
     """Every combination of the parts' cells."""
     if len(parts) == 1:
         return parts[0]
     cells = Product(tuple(part.cells for part in parts))
-    if cells.count > limit:
+    if cells.count > MOST_CELLS:
         got = f"they have {cells.count:,}"
-        raise refusal(f"must have at most {limit:,} combinations", where="the crossed columns", got=got)
+        raise refusal(f"must have at most {MOST_CELLS:,} combinations", where="the crossed columns", got=got)
     codes = parts[0].codes().astype(np.int64)
     for part in parts[1:]:
         codes = codes * part.cells.count + part.codes()
@@ -108,15 +109,15 @@ def field_pooling(field: Any, bins: Bins | None = None, where: str = "'field'") 
     >>> field_pooling([["u", "u", "v"], ["x", "y", "x"]]).cells.count  # u and x, u and y, v and x
     3
     """
-    first, *others = (_level_codes(part, bins, name) for name, part in several(field, where))
+    first, *others = (_level_codes(part, bins, name) for name, part in several(field, where).items())
     if not others:
         return first
     codes = reduce(_within, others, first.level_codes.astype(np.int64))
     return LevelPooling(codes, Numbered(int(codes.max(initial=0)) + 1))
 
 
-def several(field: Any, where: str) -> list[tuple[str, Any]]:
-    """The fields one by one with how messages name them; a list of scalars is one field, a list of arrays several."""
+def several(field: Any, where: str) -> dict[str, Any]:
+    """The fields one by one by how messages name them; a list of scalars is one field, a list of arrays several."""
     named: dict[str, Any] = {}
     if isinstance(field, (list, tuple)):
         nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
@@ -125,7 +126,7 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
             check_lengths(named)
     elif is_table(field) or (isinstance(field, np.ndarray) and field.ndim == 2):
         named = {f"{where} column '{name}'": values for name, values in vectors_of(field, where).items()}
-    return list(named.items()) or [(where, field)]
+    return named or {where: field}
 
 
 def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
@@ -184,24 +185,28 @@ def nested_levels(
         return Nested(pools[0])
     height = len(parents)
     # Of rows: everything, the outermost ancestor, the next in it, ..., the level.
-    codes = [np.zeros(len(columns[0]), np.int64)]
-    for pool in pools:
-        codes.append(_within(codes[-1], pool))
+    everything = np.zeros(len(columns[0]), np.int64)
+    codes = list(accumulate(pools, _within, initial=everything))
     row = np.unique(codes[-1], return_index=True)[1]  # one row of each level
     texts = [np.array(pool.cells.labels(), object)[pool.codes()[row]].tolist() for pool in pools]
     above, own = texts[:height], texts[height:]
-    paths = [tuple(map(" > ".join, zip(*above[:depth], strict=True))) for depth in range(height, 0, -1)]
-    ancestors = tuple(codes[depth][row] for depth in range(height, 0, -1))
-    names: list[str] = own[0]
+    heights = range(height, 0, -1)
+    paths = tuple(_joined(" > ", above[:depth]) for depth in heights)
+    ancestors = tuple(codes[depth][row] for depth in heights)
+    names: Sequence[str] = own[0]
     parts: tuple[tuple[str, ...], ...] = ()
     if len(own) > 1:
-        named = [
-            [f"{each.name} {text}".strip() for text in mine] for each, mine in zip(columns, own, strict=True)
-        ]
-        names, parts = list(map(" and ".join, zip(*named, strict=True))), tuple(map(tuple, own))
-    full = tuple(map(" > ".join, zip(*above, names, strict=True)))
-    levels = Levels(full, name=" and ".join(each.name for each in (*parents, *columns)))
-    return Nested(LevelPooling(codes[-1], levels), ancestors, tuple(paths), parts)
+        parts = tuple(map(tuple, own))
+        named = zip(columns, own, strict=True)
+        names = _joined(" and ", [[f"{each.name} {text}".strip() for text in mine] for each, mine in named])
+    name = " and ".join(each.name for each in (*parents, *columns))
+    levels = Levels(_joined(" > ", [*above, names]), name=name)
+    return Nested(LevelPooling(codes[-1], levels), ancestors, paths, parts)
+
+
+def _joined(mark: str, texts: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What several lists say at each place, joined."""
+    return tuple(map(mark.join, zip(*texts, strict=True)))
 
 
 # --------------------------------------------------------------------------------------------- columns as numbers
@@ -275,7 +280,7 @@ class Encoding:
     def _as_learned(self, column: Column) -> Column:
         """Refuse a column if numbers became words or the other way round."""
         # Nothing but missing has no type.
-        if self.nominal and not column.nominal and bool(column.missing.all()):
+        if self.nominal and not column.nominal and column.missing.all():
             return Column(self.name, "category", np.full(len(column), -1, dtype=np.int32))
         if column.nominal != self.nominal:
             was = "a category" if self.nominal else "numeric"

@@ -61,8 +61,8 @@ class Condition:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        one = self.levels[0] if self.levels is not None and len(self.levels) == 1 else ""
-        if not isinstance(one, str):  # one number is a range, and said as one
+        one, *others = self.levels or ("",)
+        if not (others or isinstance(one, str)):  # one number is a range, and said as one
             ends = {"low": just_below(one), "high": one + 0.0, "levels": None}
             self.__dict__.update(ends)
 
@@ -70,7 +70,7 @@ class Condition:
         """Truth value at each row."""
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
-            names = [str(level) for level in column.levels]
+            names = list(map(str, column.levels))
             return np.append(self.slots(names), self.missing)[column.values]
         return self.numbers(column.values)
 
@@ -99,26 +99,26 @@ class Condition:
 
     def words(self, shown: int | None = None) -> str:
         """The condition in words, read back by `parse`; with `shown` levels at most, and numbers of four digits."""
-        name = quoted(self.column)
+        name, low, high = quoted(self.column), self.low, self.high
         if self.levels == ():
             return f"{name} is missing"
         if self.excluded is not None:
             text = f"{name} {self._set('!=', 'not in', self.excluded, shown)}"
             return text if self.missing else f"{text} and {name} is not missing"
-        if self.levels is None and self.low is None and self.high is None:
+        if self.levels is None and low is high is None:
             return f"{name} is not missing"
         text = name
         if self.levels:
             text = f"{name} {self._set('=', 'in', self.levels, shown)}"
-        elif self.low is not None and self.high == just_above(self.low):
-            text = f"{name} = {_short(number_text(self.high, self.kind), shown)}"
+        elif low is not None and high == just_above(low):
+            text = f"{name} = {_short(number_text(high, self.kind), shown)}"
         else:
-            if self.high is not None:
-                sign, end = end_words(self.high, ("<=", "<"), self.kind, shown)
+            if high is not None:
+                sign, end = end_words(high, self.kind, shown, upper=True)
                 text = f"{name} {sign} {end}"
-            if self.low is not None:
-                sign, end = end_words(self.low, ("<", "<="), self.kind, shown)
-                text = f"{name} {MIRROR[sign]} {end}" if self.high is None else f"{end} {sign} {text}"
+            if low is not None:
+                sign, end = end_words(low, self.kind, shown)
+                text = f"{name} {MIRROR[sign]} {end}" if high is None else f"{end} {sign} {text}"
         return f"({text} or missing)" if self.missing else text
 
     def _set(self, sign: str, several: str, levels: tuple[Level, ...], shown: int | None) -> str:
@@ -155,24 +155,24 @@ class Condition:
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
         one_of("dialect", dialect, DIALECTS)
-        value = '"' + self.column.replace('"', '""') + '"'
-        value = _moment(value) if self.kind == "date" and dialect == "sqlite" else value
+        kind, value = self.kind, '"' + self.column.replace('"', '""') + '"'
+        value = _moment(value) if kind == "date" and dialect == "sqlite" else value
         # NaN is above all numbers where a database has it, and infinity is no value of an audit.
-        absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if self.kind == "numeric" else f"{value} IS NULL"
+        absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if kind == "numeric" else f"{value} IS NULL"
         if self.levels == ():
             return f"({absent})" if self.missing else "FALSE"
         parts = [f"{value} IS NOT NULL"]
         if self.low is not None:
-            sign, text = end_words(self.low, ("<", "<="), self.kind, None)
-            parts.append(f"{value} {MIRROR[sign]} {_number(text, self.kind, dialect)}")
-        if self.high is not None or self.kind == "numeric":
-            sign, text = end_words(LARGEST if self.high is None else self.high, ("<=", "<"), self.kind, None)
-            parts.append(f"{value} {sign} {_number(text, self.kind, dialect)}")
+            sign, text = end_words(self.low, kind)
+            parts.append(f"{value} {MIRROR[sign]} {_number(text, kind, dialect)}")
+        if self.high is not None or kind == "numeric":
+            high = LARGEST if self.high is None else self.high
+            sign, text = end_words(high, kind, upper=True)
+            parts.append(f"{value} {sign} {_number(text, kind, dialect)}")
         for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
             if levels:
-                parts.append(
-                    f"{value} {words} ({', '.join(_level(level, self.kind, dialect) for level in levels)})"
-                )
+                every = ", ".join(_level(level, kind, dialect) for level in levels)
+                parts.append(f"{value} {words} ({every})")
         known = " AND ".join(parts)
         return f"({known} OR {absent})" if self.missing else f"({known})"
 
@@ -285,12 +285,13 @@ def number_of(word: str) -> float | None:
     return None
 
 
-@lru_cache(maxsize=1 << 14)
-def end_words(value: float, signs: tuple[str, str], kind: str, shown: int | None) -> tuple[str, str]:
+@lru_cache(1 << 14)
+def end_words(value: float, kind: str, shown: int | None = None, *, upper: bool = False) -> tuple[str, str]:
     """Sign and words of one end of a range: of the number itself, or of its neighbour above where that is shorter.
 
     Of a date, the one of the two that is a moment of the calendar.
     """
+    signs = ("<=", "<") if upper else ("<", "<=")
     here, above = number_text(value, kind), just_above(value)
     if math.isinf(above):
         return signs[0], here
@@ -305,14 +306,14 @@ def _short(text: str, shown: int | None) -> str:
     return text if shown is None or len(text) <= SHORT or _DATE.match(text) else f"{float(text):.4g}"
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(1 << 14)
 def quoted(name: str) -> str:
     """A column's name, in backticks where it is not a plain word."""
     plain = name.replace("_", "a").isalnum() and not name[0].isdigit() and name not in WORDS
     return name if plain else "`" + name.replace("`", "``") + "`"
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(1 << 14)
 def level_word(level: str) -> str:
     """A level, in quotes where it would not be read as plain words."""
     words = level.split()

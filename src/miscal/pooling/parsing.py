@@ -89,48 +89,46 @@ class _Reader:
             case [("mark", "("), *inner, ("word", "or"), ("word", "missing"), ("mark", ")")]:
                 return [replace(one, missing=True) for one in self.clause(inner)]
             case [("word", low), ("mark", sign), name, *rest] if sign in MIRROR and self.is_number(low):
-                made = self.compared(self.column(name), MIRROR[sign], low)
+                made = self.compared(name, MIRROR[sign], low)
                 return [made, *(self.clause([name, *rest]) if rest else ())]
             case [name, ("mark", sign), (_, word)] if sign in MIRROR:
-                return [self.compared(self.column(name), sign, word)]
+                return [self.compared(name, sign, word)]
             case [name, ("mark", "=" | "==" | "!=" as sign), *value]:
-                return [self.among(self.column(name), [value], negated=sign == "!=")]
+                return [self.among(name, [value], negated=sign == "!=")]
             case [name, ("word", "is"), *negated, ("word", "missing")] if negated in ([], [("word", "not")]):
-                column = self.column(name)
-                return [
-                    Condition(column, self.kind(column), levels=None if negated else (), missing=not negated)
-                ]
+                known = None if negated else ()
+                return [Condition(*self.column(name), levels=known, missing=not negated)]
             case [name, ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
-                return [self.among(self.column(name), _split(values, ("mark", ",")))]
+                return [self.among(name, _split(values, ("mark", ",")))]
             case [name, ("word", "not"), ("word", "in"), ("mark", "{"), *values, ("mark", "}")]:
-                return [self.among(self.column(name), _split(values, ("mark", ",")), negated=True)]
+                return [self.among(name, _split(values, ("mark", ",")), negated=True)]
         raise self.bad(f"{' '.join(word for _, word in tokens)!r} is not a condition")
 
     def is_number(self, word: str) -> bool:
         return word not in self.columns and number_of(word) is not None
 
-    def column(self, token: Token) -> str:
+    def column(self, token: Token) -> tuple[str, str]:
+        """Name and kind of a column."""
         name = token[1]
         if name not in self.columns:
             raise refusal(
                 "is not among the columns", where=f"column '{name}'", hint=nearest(name, self.columns)
             )
-        return name
-
-    def kind(self, name: str) -> str:
         found = self.columns[name]
         kind = str(getattr(found, "kind", found))
-        return "numeric" if kind == "integer" else kind
+        return name, "numeric" if kind == "integer" else kind
 
     def value(self, tokens: list[Token]) -> str:
         """One value; words belong together."""
+        words = " ".join(word for _, word in tokens)
         plain = all(token[0] in {"word", "name"} and token != ("word", "or") for token in tokens)
         if not tokens or not (plain or [kind for kind, _ in tokens] == ["text"]):
-            raise self.bad(f"{' '.join(word for _, word in tokens)!r} is not a value")
-        return " ".join(word for _, word in tokens)
+            raise self.bad(f"{words!r} is not a value")
+        return words
 
-    def compared(self, name: str, sign: str, word: str) -> Condition:
-        number, kind = number_of(word), self.kind(name)
+    def compared(self, token: Token, sign: str, word: str) -> Condition:
+        name, kind = self.column(token)
+        number = number_of(word)
         if number is None or kind in NOMINAL:
             raise self.bad(f"{name!r} holds levels" if kind in NOMINAL else f"{word!r} is not a number")
         number += 0.0
@@ -138,8 +136,9 @@ class _Reader:
             return Condition(name, kind, high=number if sign == "<=" else just_below(number))
         return Condition(name, kind, low=number if sign == ">" else just_below(number))
 
-    def among(self, name: str, values: list[list[Token]], *, negated: bool = False) -> Condition:
-        kind, column, words = self.kind(name), self.columns[name], [self.value(tokens) for tokens in values]
+    def among(self, token: Token, values: list[list[Token]], *, negated: bool = False) -> Condition:
+        name, kind = self.column(token)
+        column, words = self.columns[name], list(map(self.value, values))
         levels: tuple[Level, ...] = tuple(words)
         numbers = [number for word in words if (number := number_of(word)) is not None]
         if kind in NOMINAL:

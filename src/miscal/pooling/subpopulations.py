@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.data.vectors import Array
 from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
 from miscal.pooling.bins import even_groups
@@ -43,12 +44,12 @@ class Covariate:
     name: str
     kind: str
     nominal: bool
-    codes: np.ndarray
+    codes: Array
     count: int
     missing: bool
     levels: tuple[str, ...] = ()
-    values: np.ndarray = field(default_factory=lambda: np.empty(0))
-    tops: np.ndarray = field(default_factory=lambda: np.empty(0))
+    values: Array = field(default_factory=lambda: np.empty(0))
+    tops: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def known(self) -> int:
@@ -56,24 +57,23 @@ class Covariate:
         return self.count - self.missing
 
 
-def covariate(column: Column, *, nominal: bool, order: np.ndarray) -> Covariate:
+def covariate(column: Column, *, nominal: bool, order: Array) -> Covariate:
     """Code a column, rows in the given order."""
     kind = column.kind
     if nominal:
         column = column.as_levels()
     if not column.nominal:
-        values = np.ascontiguousarray(column.values, dtype=np.float64)
-        ranks, distinct = dense_ranks(values)
+        ranks, distinct = dense_ranks(column.values)
         missing = bool(column.missing.any())
         return Covariate(
             column.name, kind, False, ranks[order], distinct.size, missing, values=distinct, tops=distinct
         )
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
-    codes = np.cumsum(used[1:]) - 1
-    missing = bool(used[0])
-    count = int(used[1:].sum()) + missing
-    table = np.append(codes, count - 1).astype(np.int32)  # the last entry serves code -1
-    levels = tuple(map(str, compress(column.levels, used[1:])))
+    missing, used = bool(used[0]), used[1:]
+    levels = tuple(map(str, compress(column.levels, used)))
+    count = len(levels) + missing
+    # The last entry serves code -1.
+    table = np.append(np.cumsum(used) - 1, count - 1).astype(np.int32)
     return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels)
 
 
@@ -88,7 +88,7 @@ def ranged(one: Covariate, ranges: int) -> Covariate:
     cell = np.append(group, firsts.size).astype(np.int32)
     count = firsts.size + one.missing
     values, tops = one.values[firsts], one.values[lasts]
-    return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
+    return replace(one, codes=cell[one.codes], count=count, values=values, tops=tops)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Definition(Conjunction):
         return super().words(shown) if self.given is None else self.given
 
 
-def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray = IN_ORDER) -> Condition:
+def interval_condition(one: Covariate, low: int, high: int, shuffle: Array = IN_ORDER) -> Condition:
     """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order.
 
     Of levels some, or all but some, whichever are fewer.
@@ -130,26 +130,30 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
     values, tops = one.values, one.tops
     if high - low == 1 and values[low] == tops[low]:
         return condition(levels=(float(values[low]),), missing=missing)
-    below = None if low == 0 else just_below(_between(values[low], tops[low - 1], one.kind))
-    above = None if high == one.known else just_below(_between(values[high], tops[high - 1], one.kind))
-    return condition(below, above, missing=missing)
+
+    def end(place: int) -> float | None:
+        if place in {0, one.known}:
+            return None
+        return just_below(_between(values[place], tops[place - 1], one.kind))
+
+    return condition(end(low), end(high), missing=missing)
 
 
-Parts = Iterator[tuple[np.ndarray, Definition]]  # rows, and what they are
+Parts = Iterator[tuple[Array, Definition]]  # rows, and what they are
 
 
-def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: np.ndarray) -> Parts:
+def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: Array) -> Parts:
     """All conjunctions of up to `depth` columns that hold at least `least` of some rows."""
 
-    def within(parent: np.ndarray, conditions: tuple[Condition, ...], first: int) -> Parts:
+    def within(parent: Array, conditions: tuple[Condition, ...], first: int) -> Parts:
         for j, one in enumerate(covariates[first:], first):
             starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
             part(one.codes, one.count, parent, starts, sorted_rows)
-            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
+            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)).tolist():
                 child = sorted_rows[starts[code] : starts[code + 1]]
                 if child.size == parent.size and conditions:
                     continue  # the column is constant here: nothing new
-                made = (*conditions, interval_condition(one, int(code), int(code) + 1))
+                made = (*conditions, interval_condition(one, code, code + 1))
                 yield child, Definition(made)
                 if len(made) < depth:
                     yield from within(child, made, j + 1)
@@ -157,7 +161,7 @@ def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: n
     return within(rows, (), 0)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(1 << 14)
 def _between(value: float, above: float, kind: str) -> float:
     """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
     shorter = (float(f"{value:.{digits}g}") for digits in range(1, 17 if kind != "date" else 1))

@@ -5,6 +5,7 @@ The place with most events off for certain is taken and put right, then the othe
 
 import math
 from dataclasses import replace
+from functools import lru_cache, partial
 from operator import attrgetter
 
 import numpy as np
@@ -37,17 +38,20 @@ class Explainer:
         self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
         self.left = 0  # places still off when the list was stopped
-        self.shared: Overlap | None = None
+        # What others share with a place; the last is kept: what is chosen is put right next.
+        self.overlap = lru_cache(1)(partial(Overlap, self.rows))
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
         self.critical = adjusted_z(self.tests.total, self.tests.level)
-        self.searched = [group for group in looked.groups if group.ordered and beyond]
-        self.off = {group: group.beyond.off for group in self.searched}
+        # What is left of the error of each cell, where stretches are searched.
+        searched = [group for group in looked.groups if group.ordered and beyond]
+        self.off = {group: group.beyond.off for group in searched}
         for place in self.open:
             self._measure(place)
 
     def _measure(self, place: Place) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
-        place.start = self.of(place).off if place.along is None else place.along[self.beyond].off
+        along = place.along and place.along[self.beyond]
+        place.start = (along or self.of(place)).off
         tests = self.tests
         needed = adjusted_z(tests.severity(place), tests.level)
         place.needed = needed, adjusted_z(tests.severity_beyond(place), tests.level)
@@ -55,8 +59,8 @@ class Explainer:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
             place.deviation = self.rows.deviation(self.of(place), self.total)
-        if place.along is not None:
-            variance = place.along[self.beyond].variance
+        if along:
+            variance = along.variance
             place.noise = variance * noise_left(variance.sum(), self.total)
         self._leave(place, place.start)
 
@@ -69,21 +73,20 @@ class Explainer:
     def run(self) -> list[Place]:
         """Take places until none is significant any more."""
         taken: list[Place] = []
-        kinds: set[tuple[str, ...]] = set()
         while True:
             candidates = [place for place in self.open if self._still_off(place)]
-            for group in self.searched:
+            for group in self.off:
                 stretch = self._stretch(group)
                 if stretch is not None and stretch.key not in {other.key for other in candidates}:
                     candidates.append(stretch)
             if not candidates:
                 return taken
             place = self._choose(candidates)
-            too_many = len(taken) >= MOST or (place.group.names not in kinds and len(kinds) >= MOST_KINDS)
+            kinds = {one.group.names for one in (*taken, place)}
+            too_many = len(taken) >= MOST or len(kinds) > MOST_KINDS
             if too_many or (taken and self._bound(place) < LEAST * taken[0].certain):
                 self.left = len(candidates)
                 return taken
-            kinds.add(place.group.names)
             taken.append(self.taken(place))
 
     def taken(self, place: Place) -> Place:
@@ -98,24 +101,25 @@ class Explainer:
 
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
-        off = self.off[group]
-        best = best_boxes(group, self.rows, off, self.total, beyond=True)
+        rows, tests, off = self.rows, self.tests, self.off[group]
+        best = best_boxes(group, off, self.total, beyond=True)
         if not best:
             return None
         box, z = best[0]
-        place = box_place(group, box, math.nan, group.searched)
+        place = box_place(group, box, group.searched)
         place.specific = True
-        place.p_value = min(1.0, plain_chance(place, self.rows) * group.searched)
-        place.adjusted = self.tests.bonferroni("columns", place.p_value)
-        left = float(group.summed(off, box))
-        too_near = z < adjusted_z(self.tests.severity(place), self.tests.level)
-        if too_near or left * place.off <= 0 or not place.adjusted <= self.tests.level:
+        place.p_value = min(1.0, plain_chance(place, rows) * group.searched)
+        place.adjusted = tests.bonferroni(place)
+        left = group.summed(off, box)
+        too_near = z < adjusted_z(tests.severity(place), tests.level)
+        if too_near or left * place.off <= 0 or not place.adjusted <= tests.level:
             return None
-        see_along([place], self.rows)
-        mark_decided([place] if self.rows.lookup is None else [], self.looked)
+        see_along([place], rows)
+        if rows.lookup is None:
+            mark_decided([place], self.looked)
         self._measure(place)
-        place.left = place.start = np.array([left])
-        return place if place.deciding is None else None
+        place.left = place.start = left.reshape(1)
+        return None if place.deciding else place
 
     def _choose(self, candidates: list[Place]) -> Place:
         """The largest bound, or the place among those about the same rows that describes it best.
@@ -128,7 +132,7 @@ class Explainer:
         top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
         near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
         near = [p for p in near if p is top or _one_way(p, top)]
-        overlap = self._overlap(top)
+        overlap = self.overlap(top)
         overlap.know(near)
         # Those that are about the same rows.
         same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
@@ -139,7 +143,7 @@ class Explainer:
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
-        names, overlap = set(chosen.group.names), self._overlap(chosen)
+        names, overlap = set(chosen.group.names), self.overlap(chosen)
         alike = adjusted_z(chosen.searched * max(len(self.looked.columns), 1), self.tests.level)
         for wider in sorted(bounds, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
@@ -153,12 +157,6 @@ class Explainer:
             if apart <= alike or (too and CLEARLY * bounds[wider] >= bounds[chosen]):
                 return wider
         return chosen
-
-    def _overlap(self, place: Place) -> Overlap:
-        """What others share with a place; the last is kept: what is chosen is put right next."""
-        if self.shared is None or self.shared.place is not place:
-            self.shared = Overlap(self.rows, place)
-        return self.shared
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
@@ -188,15 +186,15 @@ class Explainer:
         alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
         rows places share, only what so many of its rows make certain counts: what too few show is not explained.
         """
-        overlap = self._overlap(place)
+        overlap = self.overlap(place)
         weight = place.raw.weight
         if place.along is not None and off.size == self.rows.grid.cells > 1:
             weight = place.along[0].weight
         else:
             off = off.sum(keepdims=True)
-        gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
-        for group in self.searched:
-            self.off[group] = self.off[group] - (gap * overlap.cells(group)).sum(axis=1)
+        gap = off / np.where(weight > 0, weight, math.inf)
+        for group, own in self.off.items():
+            self.off[group] = own - (gap * overlap.cells(group)).sum(axis=1)
         others = [other for other in self.open if other.key != place.key]
         overlap.know(others)
         still: list[Place] = []
@@ -233,7 +231,7 @@ def real_places(looked: Looked) -> list[Place]:
     once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
-            place.adjusted = tests.bonferroni(place.family, place.p_value)
+            place.adjusted = tests.bonferroni(place)
         if not place.adjusted <= tests.level or place.size >= most:
             continue
         sums = place.raw.rows[0], place.raw.predicted[0], place.raw.observed[0]
@@ -246,8 +244,8 @@ def real_places(looked: Looked) -> list[Place]:
     for place in real:
         mark_tests(looked, place)
     mark_decided(real, looked)
-    looked.decided = [place for place in real if place.deciding is not None]
-    return [place for place in real if place.deciding is None]
+    looked.decided = [place for place in real if place.deciding]
+    return [place for place in real if not place.deciding]
 
 
 def findings_of(looked: Looked) -> Ordered:
@@ -328,7 +326,7 @@ def _whole(looked: Looked) -> list[Place]:
         own = place.along.raw
         place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
     mark_decided([place], looked)
-    if place.deciding is not None:
+    if place.deciding:
         looked.decided.append(place)
         return []
     return [place]

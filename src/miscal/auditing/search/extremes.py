@@ -22,6 +22,7 @@ from miscal.pooling.condition import Condition, Conjunction, just_below
 SHARES = (0.001, 0.01)  # of the rows: ends that are looked at wherever the scores lie
 STEPS = (0.01, 0.001, 0.0001)  # to which scores are often rounded
 COARSEST = 20  # values from which scores of such a step are rounded ones
+Rare = tuple[float, float, float, float]  # trials, and what is rare among them: see `_rare`
 SCORE = "score"  # what a condition calls the score that no column holds as it stands
 
 
@@ -58,19 +59,18 @@ def rounding_step(predicted: np.ndarray) -> float:
 
 def extreme_places(looked: Looked) -> list[Place]:
     """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
-    rows = looked.rows
-    if not rows.raw.binary:
+    raw, tested = looked.rows.raw, looked.scores
+    if not raw.binary:
         return []
-    tested = looked.scores
-    if rows.raw.weight is not None and looked.all is None:
-        tested = fine_sums(replace(rows.raw, weight=None))
-    half = 0.5 * rounding_step(rows.raw.predicted)
+    if raw.weight is not None and looked.all is None:
+        tested = fine_sums(replace(raw, weight=None))
+    half = 0.5 * rounding_step(raw.predicted)
     made = []
     for end in (ZERO, ONE):  # one row that went the other way contradicts them, unless scores were rounded
         size, rare, *_ = _rare(tested, end)
         chance = 0.0 if rare > 0 else 1.0
         if size and half:
-            numbers = _by_cluster(rows.raw, end, half) or (
+            numbers = _by_cluster(raw, end, half) or (
                 size,
                 rare,
                 half * size,
@@ -79,18 +79,18 @@ def extreme_places(looked: Looked) -> list[Place]:
             chance = _tail(*numbers)
         if size:
             made.append(_place(looked, end, chance, 1))
-    if not rows.noise.outcome_weights and (looked.all is None or rows.raw.weight is None):
+    if not looked.rows.noise.outcome_weights and (looked.all is None or raw.weight is None):
         for upper in (False, True):  # of nested ends the one that is hardest to explain
             ends = _ends(tested, upper=upper)
-            chances = [_tail(*_by_cluster(rows.raw, end) or _rare(tested, end)) for end in ends]
+            chances = [_tail(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
             if chances:
-                best = int(np.argmin(chances))
+                best = np.argmin(chances)
                 made.append(_place(looked, ends[best], min(1.0, chances[best] * len(ends)), len(ends)))
     return made
 
 
 ZERO = End(False, slice(0, 1), Condition(SCORE, levels=(0.0,)), certain=True)
-ONE = End(True, slice(GRID.size - 2, GRID.size - 1), Condition(SCORE, levels=(1.0,)), certain=True)
+ONE = End(True, slice(-1, None), Condition(SCORE, levels=(1.0,)), certain=True)
 
 
 def _ends(sums: Sums, *, upper: bool) -> list[End]:
@@ -111,16 +111,16 @@ def _ends(sums: Sums, *, upper: bool) -> list[End]:
     return made
 
 
-def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
+def _rare(sums: Sums, end: End) -> Rare:
     """Trials at an end, and of what is rare there: how often it happened, was expected, and the variance of that."""
     every = sums.weight, sums.predicted, sums.observed, sums.variance
-    size, predicted, observed, variance = (float(values[end.cells].sum()) for values in every)
+    size, predicted, observed, variance = (values[end.cells].sum() for values in every)
     if end.upper:
         predicted, observed = size - predicted, size - observed
     return size, observed, predicted, variance
 
 
-def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, float, float, float] | None:
+def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> Rare | None:
     """The same of clusters in which the rare happened at all: at most as likely as the sum over their rows."""
     if compared.cluster is None:
         return None
@@ -145,7 +145,7 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
         return 1.0
     if variance <= 0:
         return 0.0
-    k, mu, sigma2, n = (np.array([float(value)]) for value in (np.rint(rare), mean, variance, np.rint(size)))
+    k, mu, sigma2, n = np.array([np.rint(rare), mean, variance, np.rint(size)])[:, None]
     return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
 
 

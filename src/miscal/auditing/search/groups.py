@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.auditing.search.parts import Part
 from miscal.data.libraries import special
+from miscal.data.vectors import Array
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
@@ -34,8 +35,8 @@ MOST_ALONG = 1 << 15  # cells tested along the score; beyond, only those that ha
 class ScoreGrid(NamedTuple):
     """Cells of the score: their edges, and the cell of each row."""
 
-    edges: np.ndarray
-    codes: np.ndarray
+    edges: Array
+    codes: Array
 
     @property
     def cells(self) -> int:
@@ -45,9 +46,8 @@ class ScoreGrid(NamedTuple):
 def score_grid(compared: Pair) -> ScoreGrid:
     """Cells of about equal weight; tied scores are never split."""
     share = np.linspace(0.0, 1.0, CELLS + 1)[1:-1]
-    inner = np.unique(np.quantile(compared.predicted, share))
-    inner = inner[(inner > 0.0) & (inner < 1.0)]
-    edges = np.concatenate([[0.0], inner, [1.0]])
+    inner = np.quantile(compared.predicted, share)
+    edges = np.union1d([0.0, 1.0], inner)
     return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
 
 
@@ -111,9 +111,9 @@ class Rows:
     spread: float = 1.0
     scale: float = 1.0
     grid: ScoreGrid = NO_GRID
-    lookup: Callable[[Sequence[Conjunction]], np.ndarray] | None = None
+    lookup: Callable[[Sequence[Conjunction]], Array] | None = None
 
-    def largest(self, places: Sequence[Any]) -> np.ndarray:
+    def largest(self, places: Sequence[Any]) -> Array:
         """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
         if self.lookup is not None:
             return self.lookup([place.conjunction for place in places])
@@ -141,7 +141,7 @@ class Rows:
         return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
 
     @property
-    def weight(self) -> np.ndarray:
+    def weight(self) -> Array:
         """Weight of the table's rows that each row stands for."""
         first = self.raw.first
         return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
@@ -160,7 +160,7 @@ class Rows:
 
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
-        return cell_p_values(self._spread_out(sums), self._how()).p_value
+        return cell_p_values(*self._judging(sums)).p_value
 
     def reachable_p(self, sums: Sums) -> Floats:
         """The smallest p-value that each cell could have shown: with no event at all, or nothing but events.
@@ -173,13 +173,9 @@ class Rows:
         none, every = (
             self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight)
         )
-        return np.nan_to_num(np.fmin(none, every), nan=1.0)
+        return np.fmin(np.fmin(none, every), 1.0)
 
-    def _how(self) -> Judging:
-        """From sums alone: of clusters it is not known how many there are in a cell."""
-        return replace(self.noise.judging(weighted=self.raw.weight is not None), model_variance=False)
-
-    def exact_p(self, members: np.ndarray, p_value: float) -> float:
+    def exact_p(self, members: Array, p_value: float) -> float:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
         if self.raw.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
@@ -187,26 +183,31 @@ class Rows:
 
     def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
-        return cell_gap_intervals(self._spread_out(sums), self._how(), tests, level)
+        return cell_gap_intervals(*self._judging(sums), tests, level)
 
     def told(self, sums: Sums) -> dict[str, Any]:
         """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
         units, weight = self.noise.units, float(sums.weight[0])
-        means = {
-            name: units.back(float(getattr(sums, name)[0]) / weight) for name in ("predicted", "observed")
-        }
+        every = sums.predicted, sums.observed, sums.off
+        predicted, observed, off = (float(values[0]) / weight for values in every)
         return {
             "rows": int(sums.rows[0]),
             "weight": weight,
-            **means,
-            "gap": float(sums.off[0]) / weight * units.scale,
+            "predicted": units.back(predicted),
+            "observed": units.back(observed),
+            "gap": off * units.scale,
         }
 
-    def _spread_out(self, sums: Sums) -> Sums:
-        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
+    def _judging(self, sums: Sums) -> tuple[Sums, Judging]:
+        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual; and how.
+
+        From sums alone: of clusters it is not known how many there are in a cell.
+        """
         made = self.noise.sums(sums)
         usual = 1.0 if self.noise.spread is None else self.spread
-        return replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
+        spread = replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
+        how = self.noise.judging(weighted=self.raw.weight is not None)
+        return spread, replace(how, model_variance=False)
 
 
 def noise_left(variance: float, total: float) -> float:
@@ -217,22 +218,20 @@ def noise_left(variance: float, total: float) -> float:
     return 1.0 - min(variance / max(total, 1e-300), 0.99)
 
 
-def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
+def residuals(pair: Pair, rows: Array | slice) -> Array:
     """w(y - p) of some rows."""
     residual = pair.observed[rows] - pair.predicted[rows]
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
 
 
-def cluster_sums(
-    pair: Pair, rows: np.ndarray | slice = EVERY, lever: np.ndarray | float = 1.0
-) -> tuple[float, float]:
+def cluster_sums(pair: Pair, rows: Array | slice = EVERY, lever: Array | float = 1.0) -> tuple[float, float]:
     """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
     assert pair.cluster is not None
     sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
-    return float(sums.sum()), float(np.sum(sums * sums))
+    return sums.sum(), np.sum(sums * sums)
 
 
-def cluster_p(pair: Pair, rows: np.ndarray, lever: np.ndarray | float = 1.0) -> float:
+def cluster_p(pair: Pair, rows: Array, lever: Array | float = 1.0) -> float:
     """The p-value of that sum."""
     total, variance = cluster_sums(pair, rows, lever)
     return float(2.0 * special.ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
@@ -250,6 +249,7 @@ def cluster_spread(pair: Pair) -> float:
 class Group:
     """Cells of one column, or of several crossed (the last running fastest).
 
+    rows : what is compared
     p_value : of each cell as predicted, NaN where it cannot be judged
     walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
     along : how its cells err along the score, as predicted and beyond the score, where that is kept
@@ -260,12 +260,13 @@ class Group:
 
     parts: tuple[Part, ...]
     kind: str
+    rows: Rows
     raw: Sums
     beyond: Sums
     p_value: Floats
     walk: tuple[float, int, int] | None = None
     along: Both | None = None
-    seen: np.ndarray | None = None
+    seen: Array | None = None
     suspect: float = 1.0
     shapes: Any = None
 
@@ -297,10 +298,10 @@ class Group:
         return [part.count for part in self.parts]
 
     @cached_property
-    def stacked(self) -> tuple[Floats, Floats]:
-        """All sums in one array, (sums, *shape), as predicted and beyond the score."""
-        raw, beyond = (np.stack(tuple(vars(sums).values())) for sums in (self.raw, self.beyond))
-        return raw.reshape(-1, *self.shape), beyond.reshape(-1, *self.shape)
+    def stacked(self) -> Floats:
+        """All sums in one array, (as predicted and beyond the score, sums, *shape)."""
+        every = [*vars(self.raw).values(), *vars(self.beyond).values()]
+        return np.stack(every).reshape(2, -1, *self.shape)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -311,7 +312,7 @@ class Group:
         """One cell, as the first and last cell of each part."""
         return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))
 
-    def members(self, box: Box) -> np.ndarray:
+    def members(self, box: Box) -> Array:
         """Row numbers of a box of cells."""
         ends = zip(self.parts, box, strict=True)
         inside = [(part.codes >= first) & (part.codes <= last) for part, (first, last) in ends]
@@ -332,7 +333,7 @@ class Group:
         for axis, size in enumerate(self.runs):
             if size:
                 before, after = values.shape[:axis], values.shape[axis + 1 :]
-                known = np.ascontiguousarray(values[(slice(None),) * axis + (slice(0, size),)])
+                known = np.take(values, np.arange(size), axis)
                 made = np.empty((*before, len(self.parts[axis].stretches), *after))
                 flat = math.prod(before), -1, math.prod(after)
                 add_stretches(known.reshape(flat), made.reshape(flat))
@@ -353,11 +354,12 @@ class Group:
         """The levels, one a column."""
         return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
 
-    def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
-        """The sums of boxes, those of each as one cell."""
-        every = self.stacked[beyond]
-        axes = tuple(range(1, every.ndim))
-        return Sums(*np.stack([every[:, *self.cut(box)].sum(axis=axes) for box in boxes], axis=1))
+    def as_one(self, boxes: Sequence[Box]) -> tuple[Sums, Sums]:
+        """The sums of boxes, those of each as one cell, as predicted and beyond the score."""
+        axes = tuple(range(2, self.stacked.ndim))
+        every = [self.stacked[:, :, *self.cut(box)].sum(axis=axes) for box in boxes]
+        raw, beyond = np.stack(every, axis=2)
+        return Sums(*raw), Sums(*beyond)
 
 
 def family_of(parts: Sequence[Part]) -> str:
@@ -369,13 +371,13 @@ def family_of(parts: Sequence[Part]) -> str:
     return "pairs" if any(part.edges is None for part in parts) else "regions"
 
 
-def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
+def crossed_codes(parts: Sequence[Part], rows: Array | slice = EVERY) -> Array:
     """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
     codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
-    cells = [part.codes[rows] for part in parts]
-    for part, each in zip(parts, cells, strict=True):
+    cells = [(part, part.codes[rows]) for part in parts]
+    for part, each in cells:
         codes = codes * np.int32(part.count) + each
-    for part, each in zip(parts, cells, strict=True):
+    for part, each in cells:
         if part.some:
             codes[each == part.count] = total
     return codes
@@ -389,19 +391,16 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
         Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond)
     )
     seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
-    return Group(
-        tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value, seen=seen
-    )
+    p_value = rows.p_values(raw) if p_value is None else p_value
+    return Group(tuple(parts), kind, rows, raw, beyond, p_value, seen=seen)
 
 
-def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
+def sums_of(pair: Pair, rows: Array) -> Sums:
     """The sums of some rows, as one cell."""
     return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-def best_boxes(
-    group: Group, rows: Rows, left: Floats | None = None, total: float = 0.0, *, beyond: bool
-) -> Boxes:
+def best_boxes(group: Group, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> Boxes:
     """The boxes of a group furthest off, in standard errors: the best along ordered axes, for every cell of the others.
 
     left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
@@ -409,8 +408,8 @@ def best_boxes(
         variance; boxes that are nearly everything are passed over
     """
     sums = group.beyond if beyond else group.raw
-    variance = rows.variance(sums)
-    total = total or float(variance.sum())
+    variance = group.rows.variance(sums)
+    total = total or variance.sum()
     if total <= 0:
         return []
     moved, spread = group.boxes(sums.off if left is None else left), group.boxes(variance)
@@ -418,7 +417,7 @@ def best_boxes(
     if beyond:
         possible &= spread < WHOLE * total
         spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
-    z = np.where(possible, np.abs(moved) / np.sqrt(np.where(possible, spread, 1.0)), -1.0)
+    z = np.abs(moved) / np.sqrt(np.where(possible, spread, np.inf))
     return furthest(z, group)
 
 
@@ -433,7 +432,7 @@ def furthest(z: Floats, group: Group) -> Boxes:
             np.moveaxis(z, axis, 0)[known - 1] = -1.0  # the stretch from the first cell to the last
     places: list[tuple[Any, ...]]
     if all(runs):
-        places = [np.unravel_index(int(np.argmax(z)), z.shape)]
+        places = [np.unravel_index(np.argmax(z), z.shape)]
     elif runs[0]:
         places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
     else:

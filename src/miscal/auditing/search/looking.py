@@ -96,23 +96,24 @@ def look(
     looked = Looked(target, name, rows, score, fine_sums(compared), said)
     chosen = curve_rows(compared.rows, wanted.random_state)
     for column in columns:
-        say(column.name)
-        if column.name not in parts:
-            parts[column.name] = fine_part(column, compared.weight, compared.count)
-        part = parts[column.name]
+        own = column.name
+        say(own)
+        if own not in parts:
+            parts[own] = fine_part(column, compared.weight, compared.count)
+        part = parts[own]
         result, p_value = None, None
         if judged and column.nominal:
-            result = by_field(predictions, column.name, **options)
-            p_value = np.asarray(result.table["p_value"], dtype=float)
+            result = by_field(predictions, own, **options)
+            p_value = result.table["p_value"]
         elif judged:
-            result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
+            result = by_variable(predictions, own, bins=_shown(column), curve=False, **options)
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
         group = group_of([part], "field" if column.nominal else "variable", rows, p_value)
         if result is not None:
             group.walk = walk_of(result, part)
             if group.count <= KEPT:  # the sums of a small one are kept
-                group.along = alongs(group, rows)
-            shapes_of(group, rows)
+                group.along = alongs(group)
+            shapes_of(group)
         looked.columns.append((column, result, group))
     return looked
 
@@ -124,7 +125,7 @@ def _shown(column: Column) -> Any:
     """
     if column.kind != "date":
         return RANGES
-    known = column.values[~np.isnan(column.values)]
+    known = column.values[~column.missing]
     length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
     return RANGES if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
@@ -137,12 +138,12 @@ def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
 
 def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
     """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
-    ends, p_value = result.extra.get("range"), float(result.extra.get("kuiper_p_value", result.p_value))
+    ends, p_value = result.extra.get("range"), result.extra.get("kuiper_p_value", result.p_value)
     if ends is None or part.edges is None or math.isnan(p_value):
         return None
-    low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
+    low, high = bin_index(np.array(ends, float), part.edges).tolist()
     start = low + 1 if low < high and ends[0] > part.edges[1] else low
-    return p_value, int(start), int(high)
+    return p_value, start, high
 
 
 def suspicion(result: Result, group: Group) -> float:
@@ -179,7 +180,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.tests = tests
     rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", float(kuiper["p_value"])
+    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", kuiper["p_value"]
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
     every = np.arange(rows.raw.rows)
     raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
@@ -188,7 +189,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     )
     bound = p_value <= kuiper.get("least", 0.0)
     looked.whole = Place(own, (), p_value, family, raw, beyond, along=along, bound=bound)
-    chance = float(np.nan_to_num(tested(along.raw, rows).p_value, nan=1.0))
+    chance = float(np.fmin(tested(along.raw, rows).p_value, 1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family="columns")
     looked.extremes = extreme_places(looked)
     for place in (looked.whole, looked.bent, *looked.extremes):
@@ -198,13 +199,13 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
 
 def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
     """Test cells, stretches and boxes of groups of one family, on average and along the score."""
-    tests, rows = looked.tests, looked.rows
-    tests.leave_out([group for group in groups if not any(group.runs)], rows)
+    tests = looked.tests
+    tests.leave_out([group for group in groups if not any(group.runs)])
     for add in (AVERAGE.add_cells, AVERAGE.add_boxes, add_walk):
         for group in groups:
-            looked.places += add(tests.families[group.family], group, rows)
+            looked.places += add(tests.families[group.family], group)
     for group in groups:
-        along, places = shapes_of(group, rows)
+        along, places = shapes_of(group)
         tests.families[group.family].add(along.places, along.others)
         looked.places += places
 
@@ -227,7 +228,7 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     grid = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
     if grid.size < LEAST_POINTS or not np.isfinite(grid).all():
         return result
-    taken, seed = compared.take(rows), int(result.settings["random_state"])
+    taken, seed = compared.take(rows), result.settings["random_state"]
     smooth = curve_of(taken, values, grid=grid, span=SPAN, random_state=seed)
     extra = {
         **result.extra,
@@ -235,7 +236,7 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
         "density": density_of(values, taken, integer=column.integer),
     }
     if chosen.size < compared.rows:
-        extra["curve_rows"] = int(rows.size)
+        extra["curve_rows"] = rows.size
     return replace(result, extra=extra)
 
 
@@ -285,7 +286,7 @@ def leave_out_shapes(looked: Looked) -> None:
         enough = group.raw.rows >= 2 * LEAST_EVENTS
         cells = np.arange(group.count) if group.seen is None else group.seen
         enough[cells[group.along.raw.rows.sum(axis=-1) > 0]] = False
-        unseen = int(np.count_nonzero(enough))
+        unseen = np.count_nonzero(enough)
         if unseen:
             looked.leave_out(what, f"{names}: {unseen:,} of {group.count:,} levels", AVERAGES, more)
 

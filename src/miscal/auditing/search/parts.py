@@ -1,5 +1,6 @@
 """How a column is cut into cells, and what its cells are called."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.pooling.bins import Bins, even_groups
+from miscal.data.vectors import Array
+from miscal.pooling.bins import Bins, Weight, even_groups
 from miscal.pooling.columns import range_pooling
 from miscal.pooling.condition import Condition
 
@@ -26,9 +28,9 @@ class Part:
     """
 
     column: Column
-    codes: np.ndarray
+    codes: Array
     labels: tuple[str, ...] = ()
-    edges: np.ndarray | None = None
+    edges: Array | None = None
     missing: bool = False
     some: bool = False
 
@@ -70,17 +72,17 @@ class Part:
             return "missing"
         if self.edges is None:
             return self.labels[first]
-        low, high = float(self.edges[first]), float(self.edges[last + 1])
+        low, high = self.edges[first], self.edges[last + 1]
         if np.isinf(low):  # all of the sample's values are missing
             return "any value"
         if self.column.kind == "date":
-            start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
+            start, end = math.ceil(low), math.ceil(high) - 1
             return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
         sample = self.column.values[:10_000]
         known = sample[~np.isnan(sample)]
         whole = known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7
         if self.column.integer or whole:
-            start, end = int(np.ceil(low)) if first == 0 else int(np.floor(low)) + 1, int(np.floor(high))
+            start, end = math.ceil(low) if first == 0 else math.floor(low) + 1, math.floor(high)
             return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
         if first == 0:
             return "any value" if last == self.known - 1 else f"up to {_number(high)}"
@@ -98,11 +100,11 @@ class Part:
         return Condition(self.name, kind, low, high)
 
 
-def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
+def fine_part(column: Column, weight: Weight = None, count: Weight = None) -> Part:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
     bins: Bins = FINE
     if column.kind == "date" and not column.missing.all():
-        known = column.values[~np.isnan(column.values)]
+        known = column.values[~column.missing]
         length = np.floor(known.max()) - np.floor(known.min())
         every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
         bins = calendar_edges(known, every, MANY_DAYS)
@@ -112,7 +114,7 @@ def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarra
     return Part(column, codes, getattr(cells, "names", ()), getattr(cells, "edges", None), cells.missing)
 
 
-def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
+def coarse_part(part: Part, weight: Weight = None) -> Part:
     """The same column with few cells, for crossing: neighbouring ranges joined to about equal weight."""
     if part.edges is None or part.known <= COARSE:
         return part
@@ -124,7 +126,7 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     return Part(part.column, table[part.codes], (), edges, part.missing)
 
 
-def small(codes: np.ndarray, cells: int) -> np.ndarray:
+def small(codes: Array, cells: int) -> Array:
     """Codes of so many cells in as few bytes as hold them."""
     return codes.astype(np.min_scalar_type(cells))
 
@@ -138,7 +140,7 @@ MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
 UNITS = {"day": "D", "week": "W", "month": "M", "quarter": "3M", "year": "Y"}  # of numpy
 
 
-def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np.ndarray:
+def calendar_edges(days: Array, every: str, most: int = MOST_PERIODS) -> Array:
     """Edges of the days, weeks (from Monday), months, quarters or years that hold some days.
 
     Ranges are closed on the right, so that an edge stands just before the first moment of its period. Of more than
@@ -146,7 +148,7 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
     """
     unit, shift = f"M8[{UNITS[every]}]", 3 * (every == "week")  # numpy's weeks begin on a Thursday
     place = (np.floor(days).astype(np.int64) + shift).astype("M8[D]").astype(unit).astype(np.int64)
-    first, last = int(place.min()), int(place.max())
+    first, last = place.min(), place.max()
     starts = np.arange(first, last + 1) if last - first < most else np.unique(place)
     starts = np.append(starts[:: -(-starts.size // most)], last + 1)
     days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
@@ -154,12 +156,13 @@ def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np
 
 
 def _number(value: float) -> str:
-    if abs(value) < 1e-300:
+    size = abs(value)
+    if size < 1e-300:
         return "0"
-    if value == int(value) and abs(value) < 1e6:
-        return str(int(value)) if abs(value) < 1e4 else f"{int(value):,}"
-    return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
+    if value == int(value) and size < 1e6:
+        return f"{value:.0f}" if size < 1e4 else f"{value:,.0f}"
+    return f"{value:.3g}" if size < 1e3 else f"{value:,.0f}"
 
 
-def _day(days: float) -> str:
-    return str(np.datetime64(int(days), "D"))
+def _day(days: int) -> str:
+    return str(np.datetime64(days, "D"))

@@ -15,6 +15,7 @@ import numpy as np
 
 from miscal.auditing.search.groups import Both, Box, Boxes, Group, Rows, best_boxes, crossed_codes
 from miscal.data.columns import Column
+from miscal.data.vectors import Array
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
@@ -33,14 +34,14 @@ class Own:
     """
 
     kind: str
-    inside: np.ndarray
+    inside: Array
     label: str
     names: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     condition: Conjunction | None = None
     code: str | None = None
 
-    def members(self, _: Box) -> np.ndarray:
+    def members(self, _: Box) -> Array:
         return np.flatnonzero(self.inside)
 
     def words(self, _: Box) -> str:
@@ -91,7 +92,7 @@ class Place:
     bound: bool = False
     bent: float = 0.0
     bent_off: float = math.nan
-    deciding: tuple[float, float] | None = None
+    deciding: tuple[float, ...] = ()
     certain: float = 0.0
     explains: "list[Place]" = field(default_factory=list)
 
@@ -106,7 +107,7 @@ class Place:
         return max(self.plain_z, self.bent)
 
     @property
-    def rows(self) -> np.ndarray:
+    def rows(self) -> Array:
         """Row numbers."""
         return self.group.members(self.box)
 
@@ -130,10 +131,9 @@ class Place:
         return id(self.group), self.box
 
 
-def box_place(group: Group, box: Box, p_value: float, searched: int) -> Place:
-    """The place of a box of cells."""
-    raw, beyond = group.as_one([box]), group.as_one([box], beyond=True)
-    return Place(group, box, p_value, group.family, raw, beyond, searched)
+def box_place(group: Group, box: Box, searched: int) -> Place:
+    """The place of a box of cells, which is yet to be judged."""
+    return Place(group, box, math.nan, group.family, *group.as_one([box]), searched)
 
 
 @dataclass(eq=False)
@@ -243,9 +243,13 @@ class Multiplicity:
             ):
                 place.adjusted = p_value
 
+    def tried(self, place: Place) -> int:
+        """How many tests, all families counted, a place is one of, however many boxes each chose from."""
+        return max(self.families[place.family].size, 1) * self.factor
+
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
-        return max(self.families[place.family].size, 1) * self.factor * place.searched
+        return self.tried(place) * place.searched
 
     def severity_beyond(self, place: Place) -> float:
         """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
@@ -254,18 +258,18 @@ class Multiplicity:
         """
         return max(self.severity(place) / math.sqrt(place.searched), 1.0)
 
-    def bonferroni(self, family: str, p_value: float) -> float:
-        """Adjust one more p-value of a family."""
-        return min(1.0, p_value * max(self.families[family].size, 1) * self.factor)
+    def bonferroni(self, place: Place) -> float:
+        """Adjust the p-value of one more place of its family."""
+        return min(1.0, place.p_value * self.tried(place))
 
-    def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
+    def leave_out(self, groups: Sequence[Group]) -> None:
         """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-        reachable = [rows.reachable_p(group.raw) for group in groups]
+        reachable = [group.rows.reachable_p(group.raw) for group in groups]
         every = np.sort(np.concatenate([*reachable, np.empty(0)]))
         # The largest number of tests k such that k cells can reach self.level / k.
         number = np.arange(1, every.size + 1)
-        enough = np.flatnonzero(np.searchsorted(every, self.level / number, side="right") <= number)
-        limit = self.level / (int(enough[0]) + 1 if enough.size else max(every.size, 1))
+        enough = number[np.searchsorted(every, self.level / number, side="right") <= number]
+        limit = self.level / (enough[0] if enough.size else 1)
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
@@ -278,55 +282,54 @@ class Reading(NamedTuple):
     chance : the p-value of a place, over whole clusters where there are any, from that over rows
     """
 
-    cells: Callable[[Group, Rows], tuple[np.ndarray, Floats]]
-    boxes: Callable[[Group, Rows, bool], Boxes]
+    cells: Callable[[Group], tuple[Array, Floats]]
+    boxes: Callable[[Group, bool], Boxes]
     chance: Callable[[Place, Rows, float], float]
 
-    def add_boxes(self, held: Family, group: Group, rows: Rows) -> list[Place]:
+    def add_boxes(self, held: Family, group: Group) -> list[Place]:
         """Test the best stretches and boxes; those that are best beyond the score are places alone, judged alike."""
         every: list[Place] = []
         for beyond in (False, True) if any(group.runs) else ():
-            found = self.boxes(group, rows, beyond)
+            found = self.boxes(group, beyond)
             suspect = [(box, p) for box, p in found if p <= SUSPECT_BOX]
-            places = self._places(suspect, group, rows, group.searched)
+            places = self._places(suspect, group, group.searched)
             if not beyond:
                 held.add(places, [min(1.0, p * group.searched) for _, p in found if p > SUSPECT_BOX])
             every += places
         return every
 
-    def add_cells(self, held: Family, group: Group, rows: Rows) -> list[Place]:
+    def add_cells(self, held: Family, group: Group) -> list[Place]:
         """Test cells that are joined to no others, among them missing values; the suspect ones become places."""
         if len(group.parts) > 1 and any(group.runs):
             return []
-        cells, p_values = self.cells(group, rows)
+        cells, p_values = self.cells(group)
         suspect = p_values <= SUSPECT
         boxes = map(group.box, cells[suspect].tolist())
-        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group, rows)
+        places = self._places(zip(boxes, p_values[suspect].tolist(), strict=True), group)
         held.add(places, p_values[~suspect].tolist())
         return places
 
-    def _places(
-        self, found: Iterable[tuple[Box, float]], group: Group, rows: Rows, searched: int = 1
-    ) -> list[Place]:
+    def _places(self, found: Iterable[tuple[Box, float]], group: Group, searched: int = 1) -> list[Place]:
         places = []
         for box, p_value in found:
-            place = box_place(group, box, p_value, searched)
-            place.p_value = min(1.0, self.chance(place, rows, p_value) * searched)
+            place = box_place(group, box, searched)
+            place.p_value = min(1.0, self.chance(place, group.rows, p_value) * searched)
             places.append(place)
         return places
 
 
-def _cells(group: Group, _: Rows) -> tuple[np.ndarray, Floats]:
+def _cells(group: Group) -> tuple[Array, Floats]:
     cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
     return cells, group.p_value[cells]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
-    boxes = [box for box, _ in best_boxes(group, rows, beyond=beyond)]
+def _boxes(group: Group, beyond: bool) -> Boxes:
+    boxes = [box for box, _ in best_boxes(group, beyond=beyond)]
     if not boxes:
         return []
-    p_values = rows.p_values(group.as_one(boxes))
-    return list(zip(boxes, np.nan_to_num(p_values, nan=1.0).tolist(), strict=True))
+    raw, _ = group.as_one(boxes)
+    p_values = group.rows.p_values(raw)
+    return list(zip(boxes, np.fmin(p_values, 1.0).tolist(), strict=True))
 
 
 def _chance(place: Place, rows: Rows, p_value: float) -> float:
@@ -338,7 +341,7 @@ AVERAGE = Reading(_cells, _boxes, _chance)
 
 def mean_chance(sums: Sums, rows: Rows) -> float:
     """The p-value of the average of one cell."""
-    return float(np.nan_to_num(rows.p_values(sums)[0], nan=1.0))
+    return float(np.fmin(rows.p_values(sums)[0], 1.0))
 
 
 def plain_chance(place: Place, rows: Rows) -> float:
@@ -346,13 +349,15 @@ def plain_chance(place: Place, rows: Rows) -> float:
     return _chance(place, rows, mean_chance(place.raw, rows))
 
 
-def add_walk(held: Family, group: Group, _: Rows) -> list[Place]:
+def add_walk(held: Family, group: Group) -> list[Place]:
     """Add the walk along a variable: its p-value belongs to the stretch in which it moves most."""
     if group.walk is None:
         return []
     p_value, first, last = group.walk
-    held.add([box_place(group, ((first, last),), p_value, group.searched)])
-    return held.places[-1:]
+    place = box_place(group, ((first, last),), group.searched)
+    place.p_value = p_value
+    held.add([place])
+    return [place]
 
 
 def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple[Floats, Floats]:
@@ -360,16 +365,19 @@ def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> tuple
 
     share : of the place that lies in the wider one, and so does as much of its error
     """
+
+    def split(own: Any, every: Any) -> Floats:
+        return np.array([own, every - share * own])
+
     if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
-        off, noise = chosen.left.sum(), chosen.deviation**2
-        sizes = np.array([chosen.size, wider.size - share * chosen.size])
-        offs = np.array([off, wider.left.sum() - share * off])
-        noises = np.array([noise, max(wider.deviation**2 - share * noise, 1e-300)])
+        sizes = split(chosen.size, wider.size)
+        offs = split(chosen.left.sum(), wider.left.sum())
+        noises = np.maximum(split(chosen.deviation**2, wider.deviation**2), 1e-300)
         return offs / sizes, np.sqrt(noises) / sizes
     own, every = chosen.along[beyond].variance, wider.along[beyond].variance
     lever = np.cumsum(every) / max(every.sum(), 1e-300) - 0.5
-    offs = np.stack([chosen.left, wider.left - share * chosen.left])
-    noises = np.stack([own, np.maximum(every - share * own, 0.0)])
+    offs = split(chosen.left, wider.left)
+    noises = np.maximum(split(own, every), 0.0)
     known = np.maximum(np.sum(noises * lever * lever, axis=1), 1e-300)
     return np.sum(offs * lever, axis=1) / known, 1.0 / np.sqrt(known)
 
@@ -386,15 +394,15 @@ class Overlap:
         self.rows, self.place = rows, place
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
         self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
-        self.last: tuple[Group, np.ndarray] | None = None
-        self.known: dict[Place, np.ndarray] = {}
+        self.last: tuple[Group, Array] | None = None
+        self.known: dict[Place, Array] = {}
 
     def know(self, places: Sequence[Place]) -> None:
         """Count what places share, each group of them once."""
         for place in sorted(places, key=lambda one: id(one.group)):
             self.weight(place)
 
-    def cells(self, group: Group) -> np.ndarray:
+    def cells(self, group: Group) -> Array:
         """Shared weight of every cell of a group and of the score."""
         if self.last is not None and self.last[0] is group:
             return self.last[1]
@@ -405,7 +413,7 @@ class Overlap:
             codes += self.scores
             cells = group.count + 1  # the last is of rows that are in no cell of it
             counted = np.bincount(codes, self.own, cells * self.rows.grid.cells)
-            shared: np.ndarray = counted.reshape(cells, -1)[:-1]
+            shared: Array = counted.reshape(cells, -1)[:-1]
         elif own.group is group:
             inside = np.zeros(group.shape)
             inside[group.cut(own.box)] = 1.0
@@ -415,11 +423,11 @@ class Overlap:
         self.last = group, shared
         return shared
 
-    def weight(self, place: Place) -> np.ndarray:
+    def weight(self, place: Place) -> Array:
         """Shared weight of a place, in cells of the score."""
         if place in self.known:
             return self.known[place]
-        shared: np.ndarray = self.place.raw.weight  # of all rows
+        shared: Array = self.place.raw.weight  # of all rows
         if isinstance(place.group, Group):
             shared = place.group.summed(self.cells(place.group), place.box)
         elif self.rows.here:
@@ -428,7 +436,7 @@ class Overlap:
         self.known[place] = shared
         return shared
 
-    def certain(self, place: Place) -> np.ndarray:
+    def certain(self, place: Place) -> Array:
         """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.
 
         The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
@@ -436,7 +444,7 @@ class Overlap:
         shared, rows = self.weight(place), self.rows
         if not (rows.sample and rows.here) or shared.sum() <= 0.0:
             return shared
-        share, seen = min(float(shared.sum()) / place.size, 1.0), place.raw.rows[0] / rows.scale
+        share, seen = min(shared.sum() / place.size, 1.0), place.raw.rows[0] / rows.scale
         middle = (share * seen + 2.0) / (seen + 4.0)
         low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
         return np.asarray(shared * np.clip(low / share, 0.0, 1.0))

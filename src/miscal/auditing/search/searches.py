@@ -4,9 +4,11 @@ Of pairs it says which are crossed, by which levels, and what is left out; the o
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -70,8 +72,7 @@ class _Side:
             chosen = np.sort(self.levels[: most - part.missing])
             table = np.full(part.count, chosen.size + part.missing)
             table[chosen] = np.arange(chosen.size)
-            if part.missing:
-                table[part.known] = chosen.size
+            table[part.known :] = chosen.size  # missing values
             labels = tuple(part.labels[cell] for cell in chosen.tolist())
             codes = small(table[part.codes], chosen.size + 2)
             self.cut[most] = Part(part.column, codes, labels, None, part.missing, some=True)
@@ -88,14 +89,15 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         for _, result, group in looked.columns
     ]
     pairs = sorted(combinations(sides, 2), key=lambda two: sorted(side.suspicion for side in two))
-    suspect = [bool(wanted.by) or min(one.suspicion, two.suspicion) <= SUSPECT for one, two in pairs]
-    most = min(PAIRS[wanted.effort], sum(suspect))
+    suspect = sum(min(one.suspicion, two.suspicion) <= SUSPECT for one, two in pairs)
+    may = len(pairs) if wanted.by else suspect
+    most = min(PAIRS[wanted.effort], may)
     for done, (one, two) in enumerate(pairs[:most]):
         if done % 10 == 0:
             say(f"pairs of columns, {done + 1} of {most}")
         _cross(looked, one, two)
-    for may, (one, two) in zip(suspect[most:], pairs[most:], strict=True):
-        looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
+    for place, (one, two) in enumerate(pairs[most:], most):
+        looked.leave_out("pairs", _names(one, two), TOO_MANY if place < may else NOT_ALONE, NAME_THEM)
         large = any(side.part.count > room for side, room in _room(one, two))
         family = LARGE if large else family_of((one.part, two.part))
         looked.skipped.append((family, _tests(one.part, two.part)))
@@ -129,10 +131,8 @@ def _names(one: _Side, two: _Side) -> str:
 
 def _room(one: _Side, two: _Side) -> list[tuple[_Side, int]]:
     """Two columns, each with how many cells it may have."""
-    sizes = [
-        side.part.count if side.part.ordered else min(side.part.count, CROSSED_LEVELS) for side in (one, two)
-    ]
-    larger = int(sizes[1] > sizes[0])
+    sizes = [min(side.part.count, CROSSED_LEVELS) for side in (one, two)]
+    larger = sizes[1] > sizes[0]
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
     return [(one, sizes[0]), (two, sizes[1])]
@@ -151,7 +151,6 @@ DRAWS = {"normal": 999, "deep": 1999}
 WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
 LEAST_DRAWS = 199
 PLACES = 60  # worst subpopulations that become places
-INFORMATION, LEAST = 5.0, 10
 DRAWN, LOOKED_AT = 3, 40  # worst subpopulations drawn, among so many
 ALIKE = 0.5  # of the rows in either that are in both, from which two are drawn once
 POINTS = 200
@@ -172,38 +171,38 @@ SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs ge
 
 def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
-    fit = []
+    alone: dict[Column, float] = {}
     for column, own, group in looked.columns:
         if group.ordered or len(column.levels) <= MOST_LEVELS:
-            fit.append((suspicion(own, group), column))
+            alone[column] = suspicion(own, group)
         else:
             looked.leave_out("subpopulations", column.name, MANY_LEVELS, GROUP_LEVELS)
-    if len(fit) < 2:
+    if len(alone) < 2:
         return
     say("subpopulations")
-    widest = WIDEST[wanted.effort] if predictions.rows <= MANY_ROWS else NARROW
-    ranked = [column for _, column in sorted(fit, key=lambda entry: entry[0])]
+    rows = predictions.rows
+    widest = WIDEST[wanted.effort] if rows <= MANY_ROWS else NARROW
+    ranked = sorted(alone, key=alone.__getitem__)
     chosen = ranked[:widest]
     for column in ranked[widest:]:
         looked.leave_out("subpopulations", column.name, MORE_SUSPECT, FEWER)
-    names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
-    rows = predictions.rows
+    names = [column.name for column in alone if column in chosen]
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
     draws = DRAWS[wanted.effort]
     if rows * draws * partitions > WORK:
         # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
         flips = looked.rows.noise.null == "residual"
         draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
-    asked: Any = {
-        "subpopulations": Conjunctions(DEPTH, HALVES),
-        "min_information": INFORMATION,
-        "min_size": LEAST,
-    }
     give_back(rows)
     result = by_subpopulation(
-        predictions, names, simulations=draws, target=looked.target, random_state=wanted.random_state, **asked
+        predictions,
+        names,
+        subpopulations=Conjunctions(DEPTH, HALVES),
+        simulations=draws,
+        target=looked.target,
+        random_state=wanted.random_state,
     )
-    factor = _times_more(fit, chosen)
+    factor = _times_more(alone, chosen)
     give_back(rows)
     looked.searched["subpopulations"] = (
         int(result.table.rows * factor),
@@ -218,20 +217,23 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
     """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
     rows, kept = ordered(looked.rows.raw), [(FULL, np.ones(predictions.rows, bool))]
     for one in result.extra["definitions"].every[:LOOKED_AT]:
-        own = one.rows(predictions.columns) if one.conditions and len(kept) <= DRAWN else None
-        if own is not None and all(
-            np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]
-        ):
+        if not one.conditions or len(kept) > DRAWN:
+            continue
+        own = one.rows(predictions.columns)
+        if all(np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]):
             kept.append((one.name, own))
-    drawn = [(name, subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)) for name, own in kept]
-    return [{"label": name, **in_units(curve, looked.rows.noise.units)} for name, curve in drawn]
+    made = []
+    for name, own in kept:
+        curve = subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)
+        made.append({"label": name, **in_units(curve, looked.rows.noise.units)})
+    return made
 
 
-def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
+def _times_more(fit: Iterable[Column], chosen: Iterable[Column]) -> float:
     """How many times more conjunctions there are over all columns than over those chosen."""
     every, some = (
         np.poly([-len(column.levels) if column.nominal else -HALVES for column in columns])
-        for columns in ([column for _, column in fit], chosen)
+        for columns in (fit, chosen)
     )  # of up to three of the columns: elementary symmetric polynomials
     return max(1.0, float(every[1 : DEPTH + 1].sum() / max(some[1 : DEPTH + 1].sum(), 1.0)))
 
@@ -239,8 +241,8 @@ def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
 def _places(predictions: Predictions, looked: Looked, result: Result, factor: float) -> list[Place]:
     """The worst subpopulations of two columns or more, with their rows."""
     places: list[Place] = []
-    chances = np.asarray(result.table["p_adjusted"], dtype=float)
-    for definition, p in zip(result.extra["definitions"].every, chances, strict=True):
+    definitions = result.extra["definitions"].every
+    for definition, p in zip(definitions, result.table["p_adjusted"], strict=True):
         if not p * factor <= 0.2 or len(places) >= PLACES:
             break
         if len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
@@ -258,29 +260,28 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
 
 def _end(result: Result, p_value: float) -> bool:
     """Whether a p-value is the smallest that the simulations of a result can give."""
-    draws = int(result.settings.get("draws") or 0)
+    draws = result.settings.get("draws")
     return bool(draws and p_value <= (1.0 + 1e-9) / (1.0 + draws))
 
 
 def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
-    numeric = [
-        (suspicion(result, group), group)
+    alone = {
+        group: suspicion(result, group)
         for column, result, group in looked.columns
         if column.kind == "numeric" and group.ordered
-    ]
-    pairs = sorted(combinations(numeric, 2), key=lambda two: sorted(own for own, _ in two))
+    }
+    pairs = sorted(combinations(alone, 2), key=lambda two: sorted(alone[one] for one in two))
     many = predictions.rows > MOST_MAPPED
-    for (_, one), (_, two) in pairs if many else pairs[MOST_PAIRS:]:
-        where = " and ".join([*one.names, *two.names])
-        looked.leave_out(
-            "neighbourhoods", where, *(MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER)
-        )
+    why = (MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER)
+    for one, two in pairs if many else pairs[MOST_PAIRS:]:
+        looked.leave_out("neighbourhoods", " and ".join(one.names + two.names), *why)
     if not pairs or many:
         return
     draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
-    found: list[tuple[float, Result, Place]] = []
-    for (_, one), (_, two) in pairs[:MOST_PAIRS]:
+    maps: list[Result] = []
+    places: list[Place] = []
+    for one, two in pairs[:MOST_PAIRS]:
         names = [*one.names, *two.names]
         say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
@@ -288,16 +289,16 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
             simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
-            group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
-            best = best_boxes(group, looked.rows, beyond=True)
+            group = group_of(one.parts + two.parts, "neighbourhood", looked.rows)
+            best = best_boxes(group, beyond=True)
             box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
-            place = box_place(group, box, math.nan, BOXES)
+            place = box_place(group, box, BOXES)
             place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
-            found.append((result.p_value, _mapped(predictions, names, result), place))
-    looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
-    looked.further += [
-        result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level
-    ]
+            maps.append(_mapped(predictions, names, result))
+            places.append(place)
+    looked.searched["neighbourhoods"] = len(pairs), places
+    maps.sort(key=attrgetter("p_value"))
+    looked.further += [result for result in maps[:3] if result.p_value <= wanted.level]
 
 
 def _mapped(predictions: Predictions, names: list[str], result: Result) -> Result:

@@ -37,18 +37,19 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
 
-def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
+def along_of(rows: Rows, codes: Floats, places: int) -> Both:
     """Sums of all rows in cells of place and score, (places, cells of the score)."""
     grid = rows.grid
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(places * grid.cells))
     plain = rows.raw.plain and rows.raw.binary and rows.noise.null == "bernoulli"
     sums = ((mean_tally if plain else tally)(pair, pooling) for pair in (rows.raw, rows.beyond))
-    return Both(*(along_of_tally(made, rows, (places, grid.cells)) for made in sums))
+    both = Both(*(along_of_tally(made, rows) for made in sums))
+    return both.map(lambda values: values.reshape(places, -1))
 
 
-def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...] = (-1,)) -> Along:
-    """The sums of a tally of places and cells of the score."""
+def along_of_tally(made: Tally, rows: Rows) -> Along:
+    """The sums of a tally of cells of the score, or of places and such cells, one after the other."""
     weight, predicted = made.weight, made.predicted
     if "variance" in made.columns:
         noise = made.residual2 if rows.noise.null == "residual" else made.variance
@@ -57,12 +58,10 @@ def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...] = (-1,)) -> A
     spread = rows.noise.spread
     usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
     least = np.maximum(noise, 0.0) * rows.spread
-    return Along(made.rows, weight, predicted, made.observed, least, usual).map(
-        lambda values: values.reshape(shape)
-    )
+    return Along(made.rows, weight, predicted, made.observed, least, usual)
 
 
-def alongs(group: Group, rows: Rows) -> Both:
+def alongs(group: Group) -> Both:
     """How the cells of a group err along the score, those of `seen` where it says so."""
     if group.along is not None:
         return group.along
@@ -72,7 +71,7 @@ def alongs(group: Group, rows: Rows) -> Both:
         table = np.full(group.count + 1, count)
         table[group.seen] = np.arange(count)
         codes = table[codes]
-    return along_of(rows, codes, count + 1).map(lambda values: values[:count])
+    return along_of(group.rows, codes, count + 1).map(lambda values: values[:count])
 
 
 def tested(along: Along, rows: Rows) -> Shape:
@@ -95,37 +94,39 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
     return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
-def shapes_of(group: Group, rows: Rows) -> tuple[Family, list[Place]]:
+def shapes_of(group: Group) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
     held, places = group.shapes or (Family(), [])
-    if group.shapes is not None or (rows.sample and group.along is None):
+    if group.shapes is not None or (group.rows.sample and group.along is None):
         return held, places
-    places += SHAPE.add_boxes(held, group, rows)
+    places += SHAPE.add_boxes(held, group)
     tested = [*held.others, *(place.p_value for place in held.places)]
     group.suspect = min(tested, default=1.0)
-    places += SHAPE.add_cells(held, group, rows)
+    places += SHAPE.add_cells(held, group)
     group.shapes = held, places
     return held, places
 
 
-def _cells(group: Group, rows: Rows) -> tuple[np.ndarray, Floats]:
+def _cells(group: Group) -> tuple[np.ndarray, Floats]:
     cells = np.arange(group.count) if group.seen is None else group.seen
-    p_values = tested(alongs(group, rows).raw, rows).p_value
+    p_values = tested(alongs(group).raw, group.rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
     if known.size:
         group.suspect = min(group.suspect, p_values[known].min() * known.size)
     return cells[known], p_values[known]
 
 
-def _boxes(group: Group, rows: Rows, beyond: bool) -> Boxes:
-    both = alongs(group, rows)
+def _boxes(group: Group, beyond: bool) -> Boxes:
+    both, rows = alongs(group), group.rows
     found = tested(both[beyond].map(group.boxes), rows).p_value
-    best = furthest(np.where(np.isnan(found), -1.0, -np.log(np.maximum(found, 1e-300))), group)
+    size = -np.log(np.clip(np.nan_to_num(found, nan=1.0), 1e-300, 1.0))
+    best = furthest(size, group)
     chances = [math.exp(-size) for _, size in best]
     # May be right as predicted, and off as predicted like all else: must stand out both ways.
     if beyond and best:
         own = both.raw.map(lambda values: np.stack([group.summed(values, box) for box, _ in best]))
-        chances = np.maximum(chances, np.nan_to_num(tested(own, rows).p_value, nan=1.0)).tolist()
+        plain = np.fmin(tested(own, rows).p_value, 1.0)
+        chances = np.maximum(chances, plain).tolist()
     return [(box, chance) for (box, _), chance in zip(best, chances, strict=True)]
 
 
@@ -144,7 +145,7 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
     for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
         if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
-        both = alongs(group, rows) if isinstance(group, Group) else None
+        both = alongs(group) if isinstance(group, Group) else None
         for place in own:
             if both is None:
                 place.along = along_of(rows, group.inside, 2).map(itemgetter(1))
@@ -164,14 +165,14 @@ def mark_tests(looked: Looked, place: Place) -> None:
     tests, rows, total = looked.tests, looked.rows, looked.total
     severity, plain = tests.severity(place), plain_chance(place, rows)
     bent, tilt = _shape(place, rows)
-    place.average, place.shape = plain * severity <= tests.level, bent * severity <= tests.level
+    place.average, place.shape = (chance * severity <= tests.level for chance in (plain, bent))
     if not (place.average or place.shape):
         place.average, place.shape = plain <= bent, bent < plain
     after = place.beyond
     variance = rows.variance(after)[0]
     if variance > WHOLE * total:
         return
-    after_bent, after_tilt = _shape(place, rows, left=noise_left(variance, total))
+    after_bent, after_tilt = _shape(place, rows, noise_left(variance, total), beyond=True)
     same = after.off[0] * place.off > 0
     # The average beyond the score.
     if rows.raw.cluster is not None:
@@ -179,7 +180,7 @@ def mark_tests(looked: Looked, place: Place) -> None:
     elif rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
         chance = mean_chance(after, rows)
     else:
-        chance = 2.0 * float(special.ndtr(-abs(after.off[0]) / rows.deviation(after, total)))
+        chance = 2.0 * special.ndtr(-abs(after.off[0]) / rows.deviation(after, total))
     place.specific = bool(
         (place.average and same and chance * severity <= tests.level)
         or (
@@ -188,14 +189,13 @@ def mark_tests(looked: Looked, place: Place) -> None:
     )
 
 
-def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
-    """P-value and direction of a place's walk along the score; beyond the score if told how much noise is `left`."""
+def _shape(place: Place, rows: Rows, left: float = 1.0, *, beyond: bool = False) -> tuple[float, float]:
+    """P-value and direction of a place's walk along the score; beyond the score a share of its noise is `left`."""
     if place.along is None:
         return 1.0, 0.0
-    beyond = left is not None
-    own, share = place.along[beyond], 1.0 if left is None else left
-    found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
-    p_value = float(np.nan_to_num(found.p_value, nan=1.0))
+    own = place.along[beyond]
+    found = tested(replace(own, noise=own.noise * left, usual=own.usual * left), rows)
+    p_value = float(np.fmin(found.p_value, 1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
         # Its moment over whole clusters, with room for the second reading.
         noise = own.variance / max(own.variance.sum(), 1e-300)
@@ -223,7 +223,7 @@ def mark_decided(places: Sequence[Place], looked: Looked) -> None:
             place.deciding = float(row[1]), float(row[2])
 
 
-def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
+def _chance(place: Place, rows: Rows, row: Floats, times: float) -> float:
     """The smaller of the p-values by which a place was judged, with a row taken out of it so many times."""
     found = []
     if place.average:
@@ -231,10 +231,10 @@ def _chance(place: Place, rows: Rows, row: np.ndarray, times: float) -> float:
     if place.shape and place.along is not None and place.along.raw.off.size == rows.grid.cells:
         own = np.arange(rows.grid.cells) == bin_index(row[1:2], rows.grid.edges)
         found.append(tested(_less(place.along[0], row, times * own), rows).p_value)
-    return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))
+    return float(np.fmin(min(found, default=1.0), 1.0))
 
 
-def _less(sums: Any, row: np.ndarray, times: Any) -> Any:
+def _less(sums: Any, row: Floats, times: Any) -> Any:
     """Sums without a row, of its weight, prediction and outcome."""
     weight, predicted, observed = row
     squared = (weight * (observed - predicted)) ** 2

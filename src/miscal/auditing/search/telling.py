@@ -66,7 +66,7 @@ def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
         condition=tuple(place.conjunction.to_dict()),
         definition=place.conjunction.words() if searched else None,
         response=rows.raw.target if rows.raw.target in MEANS else "",
-        decided=() if place.deciding is None else tuple(units.back(value) for value in place.deciding),
+        decided=tuple(map(units.back, place.deciding)),
     )
 
 
@@ -82,10 +82,10 @@ def _interval(rows: Rows, tests: Multiplicity, place: Place) -> tuple[float, flo
 
 
 def _real(tests: Multiplicity, place: Place) -> bool:
-    return bool(place.adjusted <= tests.level) and place.deciding is None
+    return bool(place.adjusted <= tests.level) and not place.deciding
 
 
-def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float) -> tuple[Floats, Floats]:
+def luck(rows: Rows, places: Sequence[Place], numbers: Floats, level: float) -> tuple[Floats, Floats]:
     """The standard error that a place's gap has as it happened, and the least gap with which it would be beyond noise.
 
     The noise is not the model's, which is off there: of rare events that were under-predicted it is far larger. Nor are
@@ -100,12 +100,13 @@ def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float)
             members = place.rows
             cluster, residual = pair.cluster[members], residuals(pair, members)
             size = np.bincount(cluster, None if pair.first is None else pair.first[members])
-            own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
+            total = size.sum()
+            own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / total
             apart = np.sum((own - own.sum() * share) ** 2)
             room = 1.0 - each**2 * np.sum(share**2)
             noise = max(apart * own.size / max(own.size - 1, 1), np.sum(residual**2))
             least = each * math.sqrt(apart / room) if room > 0 else math.inf
-            made.append((math.sqrt(noise) / size.sum(), least / size.sum()))
+            made.append((math.sqrt(noise) / total, least / total))
         errors, smallest = np.array(made).T
         return errors, smallest
     raw = Sums.joined([place.raw for place in places])
@@ -145,9 +146,10 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     else:
         return "too high" if place.off >= 0 else "too low", ()
     form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
-    units, made = looked.rows.noise.units, []
-    least, most = (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
-    bounds = [least, *(units.back(float(edge)) for edge in edges[1:-1]), most]
+    noise, made = looked.rows.noise, []
+    units = noise.units
+    least, most = (0.0, 1.0) if noise.binary else (-math.inf, math.inf)
+    bounds = [least, *units.back(edges[1:-1]).tolist(), most]
     for first, last in ends:
         sums: Any = own.map(lambda values, cells=slice(first, last + 1): float(values[cells].sum()))
         weight = max(sums.weight, 1e-300)
@@ -183,7 +185,7 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
             continue
         own = looked.rows.raw.take(rows)
         bins = max(min(BINS, own.rows // LEAST), 1)
-        null = str(looked.score.settings.get("null", "bernoulli"))
+        null = looked.score.settings.get("null", "bernoulli")
         edges = quantile_edges(own.predicted, bins, own.weight, own.count)
         pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
         cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
