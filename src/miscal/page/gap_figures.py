@@ -26,7 +26,7 @@ def _of_log_odds(tick: float) -> str:
     return marks.rates(1 / (1 + math.exp(-tick)))
 
 
-def reliability(score: Entry, level: float = 0.05) -> Figure:
+def reliability(score: Entry) -> Figure:
     """Draw how often it happened against how often it was predicted, by bin of the score.
 
     Both axes are of log-odds where the result says so. The band is that of a calibrated model. The bars beneath have
@@ -44,19 +44,17 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     chart = Chart(Scale(*ends, 54.0, 466.0, ticks), Scale(*ends, 318.0, 24.0, ticks))
     chart.left("Happened", write)
     chart.band(predicted, band_low, band_high)
-    chart.span((ends[0], ends[0]), (ends[1], ends[1]), "diagonal")
+    chart.span(ends, ends, "diagonal")
     chart.say(66, 46, "▲ happened more than predicted", "hint under")
     chart.say(458, 304, "happened less than predicted ▼", "hint over", "end")
     chart.line(predicted, observed, "thin")
-    chart.dots(bins, level, (predicted, observed), what="Score ")
+    chart.dots(bins, (predicted, observed), what="Score ")
     wide = chart.x(high) - chart.x(low)
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
     chart.bars(low, high, density, 382.0, 52.0)
     chart.bottom(label, write, y=382.0)
-    description = (
-        f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
-    )
-    return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
+    said = f"{bins.said('bin')} On the diagonal of the {kind} axes as much happened as was predicted."
+    return Figure("reliability", title, said, (480.0, 424.0), chart.marks, bins.table())
 
 
 def gap_card(finding: Finding) -> Figure:
@@ -111,7 +109,7 @@ def gap_pairs(places: Sequence[Mended]) -> Figure:
         before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
         tips = f"before: {words.points(before)}", f"after: {words.points(after)}"
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
-        chart.say(652, chart.y.at(row + 0.5) + 4, place.verdict)
+        chart.say(652, chart.y(row + 0.5) + 4, place.verdict)
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
     title, said = (
         "Predicted minus happened, before and after the repair",

@@ -148,10 +148,10 @@ def audit_html(audit: Document) -> str:
         score.key_numbers(audit),
         repair.repair(audit),
         findings.findings(audit, MOST),
-        [tag("div", columns.figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
+        [tag("div", columns.figures(entry), class_="pair") for entry in audit.of("score")[:1]],
         tag(
             "div",
-            [columns.figures(entry, audit.level)[0] for entry in columns.entries(audit)[:MOST]],
+            [columns.figures(entry)[0] for entry in columns.entries(audit)[:MOST]],
             class_="grid",
         ),
         quiet(prose("page")["notebook"]),
@@ -188,7 +188,7 @@ def result_html(result: Mapping[str, Any], said: str) -> str:
         return _framed(
             tag("p", said),
             quiet(str(result["method"])),
-            tag("div", columns.figures(entry, 0.05), class_="pair"),
+            tag("div", columns.figures(entry), class_="pair"),
             sheet("Cells", columns_of(taken, *named), most=MOST_ROWS),
         )
 

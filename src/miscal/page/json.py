@@ -21,6 +21,8 @@ from miscal.page.words import finite
 
 SCHEMA = "miscal.audit/1"
 Floats = NDArray[np.float64]
+Ends = tuple[float, float]
+Data = dict[str, list[object]]  # columns behind a figure
 T = TypeVar("T")
 
 
@@ -65,7 +67,7 @@ def text(value: object) -> str:
     return "" if value is None else visible(value)
 
 
-def ends(value: object) -> tuple[float, float]:
+def ends(value: object) -> Ends:
     """The two ends of an interval, NaN where there are none.
 
     >>> ends([0.1, None]), ends("x")

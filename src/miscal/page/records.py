@@ -9,13 +9,13 @@ from __future__ import annotations  # the records are read by what their annotat
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from miscal.auditing.findings import Finding, flat
-from miscal.page.entries import Entry
+from miscal.page.entries import Entry, Level
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite, listed, plural, showing
+from miscal.page.words import listed, plural, showing
 
 T = TypeVar("T")
 
@@ -133,12 +133,7 @@ class Document:
     source: str
     outcome: str
     response: str
-
-    @property
-    def level(self) -> float:
-        """The level at which the audit judged, 5% unless its settings say otherwise."""
-        chosen = finite(self.settings.get("level"))
-        return 0.05 if math.isnan(chosen) else chosen
+    level: Level
 
     @property
     def probabilities(self) -> list[str]:
@@ -207,13 +202,8 @@ READERS |= {
     "list[LeftOut]": lambda value: [read_record(LeftOut, item) for item in items(value)],
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,
-    "Mapping[str, list[Entry]]": lambda value: {
-        str(kind): [read_record(Entry, item, kind=kind) for item in items(results)]
-        for kind, results in mapping(value).items()
-    },
-    "Mapping[str, Entry]": lambda value: {
-        text(mapping(item).get("where")): read_record(Entry, item, kind="score") for item in items(value)
-    },
+    "Mapping[str, list[Entry]]": lambda value: value,
+    "Mapping[str, Entry]": lambda value: value,
     "Compared | None": lambda value: (
         read_record(Compared, {"cells": True, **mapping(value)}) if value else None
     ),
@@ -244,6 +234,16 @@ def read_document(document: object) -> Document:
     0.9
     """
     given, repaired = checked(document), None
+    level = mapping(given.get("settings")).get("level")
+    entry = partial(read_record, Entry, level=level)
+    along = {
+        text(mapping(item).get("where")): entry(item, kind="score")
+        for item in items(given.get("along_score"))
+    }
+    sections = {
+        str(kind): [entry(item, kind=kind) for item in items(results)]
+        for kind, results in mapping(given.get("sections")).items()
+    }
     if "repaired_by" in given:
         about = mapping(given["repaired_by"])
         score = {
@@ -254,4 +254,5 @@ def read_document(document: object) -> Document:
             Repaired, about, log_loss_change=change, score=score, places=given.get("repair")
         )
     about = {key: mapping(given.get("data")).get(key) for key in ("rows", "source", "outcome", "response")}
-    return read_record(Document, given, repaired=repaired, **about)
+    made = {"sections": sections, "along_score": along, "repaired": repaired}
+    return read_record(Document, given, level=level, **made, **about)

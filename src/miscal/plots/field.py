@@ -96,11 +96,11 @@ class Caterpillar(View):
 
     def draw(self, drawn: Table, **style: Any) -> None:
         """Draw two lines for each level."""
-        label, rows, gap, gap_low, gap_high, shrunken, *ends = drawn.values()
+        label, rows, gap, gap_low, gap_high, shrunken, low, high = drawn.values()
         names = [f"{short(a)}  ({b:,})" for a, b in zip(label, rows, strict=True)]
         ax = self.ax_
         ax.axvline(0, **FINE)
-        above = 0.3 + self.rows(names, shrunken, ends, self.tinted(shrunken), **style)
+        above = 0.3 + self.rows(names, shrunken, (low, high), self.tinted(shrunken), **style)
         ax.plot(gap, above, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once")
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
         ax.hlines(above, gap_low, gap_high, color=BAND, linewidth=2, zorder=1)

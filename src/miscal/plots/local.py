@@ -70,17 +70,14 @@ class LocalMap(View):
             self.ax_ = left
             self.draw(drawn, which, **style)
             self.ax_ = right
-            self._distribution(np.abs(drawn["gap"][drawn["bin"] == which]), self.gaps[self._cell(which)])
+            self._distribution(np.abs(drawn["gap"][drawn["bin"] == which]), getattr(self, which))
         self.ax_ = axes[0, 0]
         points, label = self.ax_.collections[0], "Predicted minus observed around a row"
         self.bar_of_colours(points, axes[:, 0], label, location="bottom", aspect=40)
 
-    def _cell(self, which: str) -> Any:
-        return self.worst if which == "worst" else self.best
-
     def draw(self, drawn: Table, which: str = "worst", **style: Any) -> None:
         """Draw the map of one bin."""
-        cell, errors = self._cell(which), np.abs(drawn["gap"])
+        cell, errors = getattr(self, which), np.abs(drawn["gap"])
         limit = max(1e-12 if self.means else 0.02, np.nanquantile(errors, 0.98))
         inside = drawn.take(drawn["bin"] == which)
         inside = inside.take(slice(None, None, max(1, inside.rows // MOST)))
@@ -96,14 +93,11 @@ class LocalMap(View):
             names = ("Feature 1", "Feature 2")
         self.labelled(*names[:2], title=title)
 
-    def _distribution(self, error: np.ndarray, gap: float) -> None:
-        ax = self.ax_
+    def _distribution(self, error: np.ndarray, cell: int) -> None:
+        ax, whole = self.ax_, abs(self.gaps[cell])
         ax.ecdf(error, color=INK, linewidth=1.5, label="Rows of the bin")
-        bins, local = (
-            ("The bin's error", abs(gap), OVER, DASHES),
-            ("Average local", error.mean(), UNDER, DOTS),
-        )
-        for what, at, tint, dashes in (bins, local):
+        averages = {"The bin's error": (whole, OVER, DASHES), "Average local": (error.mean(), UNDER, DOTS)}
+        for what, (at, tint, dashes) in averages.items():
             ax.axvline(at, color=tint, linewidth=1.2, linestyle=dashes, label=f"{what} {self.said(at)}")
         ax.set(xlim=(0, None), ylim=(0, 1.02))
         names = "Local calibration error at most", "Share of the bin's rows"

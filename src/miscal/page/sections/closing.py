@@ -23,7 +23,7 @@ def periods(document: Document) -> Safe:
     for result in document.of(words.KIND):
         changed, left = words.changed_words(result.table, MOST_SAID)
         every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
-        rates, gaps = drawn(result, document.level)
+        rates, gaps = drawn(result)
         listed = sheet(
             f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s"
         )

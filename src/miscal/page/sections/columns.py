@@ -49,7 +49,7 @@ def columns(document: Document, room: int) -> Safe:
     pictures: list[Safe] = []
     room = min(FIGURE_BYTES, room - len(_table(every, ())))
     for place, entry in enumerate(every):
-        made = join(figures(entry, document.level, f"column-{place}"))
+        made = join(figures(entry, f"column-{place}"))
         room -= len(made.encode())
         if room < 0:
             break
@@ -87,12 +87,12 @@ def _table(every: list[Entry], links: Sequence[str]) -> Safe:
     return sheet(_SAID["table"], columns, search="Search columns and places", identity="columns-table")
 
 
-def figures(entry: Entry, level: float, identity: str | None = None) -> list[Safe]:
+def figures(entry: Entry, identity: str | None = None) -> list[Safe]:
     """The figures of a result, by its kind, each with what it shows."""
     if entry.kind == "score":
         bins = f"Each dot is one of {len(entry.cells)} bins of the score. {prose('score')['reliability']}"
         totals = [figure(cumulative(walk), prose("score")["walk"]) for walk in entry.walks]
-        return [figure(reliability(entry, level), bins), *totals]
+        return [figure(reliability(entry), bins), *totals]
     if entry.kind == "subpopulation":
         walks = entry.walks[:4]
         reach = deviation_reach(walks)
@@ -107,10 +107,10 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
     caption = f"Off by {words.percent(entry.value)}"
     caption += "." if math.isnan(entry.noise_floor) else f", noise alone {words.percent(entry.noise_floor)}."
     searched = f"{entry.column} {_KINDS.get(entry.kind, '')} {entry.worst[0]}"
-    made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
+    made = [figure(draw(entry), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
         heading = f"{entry.column}: all levels"
-        made.append(figure(field_funnel(entry, level), _SAID["funnel"], heading=heading, searched=searched))
+        made.append(figure(field_funnel(entry), _SAID["funnel"], heading=heading, searched=searched))
     return made
 
 
@@ -118,7 +118,7 @@ def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
     made: list[Safe] = []
     for result in document.of("subpopulation"):
-        drawn = figures(result, document.level)
+        drawn = figures(result)
         named = Column("Subpopulation", result.table["label"], "name")
         columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
         listed = sheet(
@@ -146,7 +146,7 @@ def _judged(result: Entry) -> str:
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
     maps = [result for result in document.of("neighbourhood") if result.grid]
-    drawn = [made for result in maps for made in figures(result, document.level)]
+    drawn = [made for result in maps for made in figures(result)]
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 

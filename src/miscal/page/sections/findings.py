@@ -184,7 +184,7 @@ class Closer:
         counted = words.count(np.nansum(entry.cells.rows))
         sample = " of the sample that was searched" if self.document.settings.get("sample") else ""
         said = f"{counted} rows{sample}, by ranges of the score; the intervals hold for all ranges at once."
-        drawn = variable(replace(entry, kind="variable", extra={"column": "Score"}), self.document.level)
+        drawn = variable(replace(entry, kind="variable", extra={"column": "Score"}))
         return tag("div", tag("h4", "Its rows along the score"), drawn.svg, quiet(said))
 
     def _beside(self, finding: Finding) -> Safe | None:

@@ -235,9 +235,7 @@ def _judgement(number: Measure, level: float, write: Callable[[object], str], ri
 
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
-    pairs = [
-        (each.name, tag("div", figures(each, document.level), class_="pair")) for each in document.of("score")
-    ]
+    pairs = [(each.name, tag("div", figures(each), class_="pair")) for each in document.of("score")]
     numbers = sheet("The whole model in numbers", number_columns(document), still=True)
     first, further = [pair for _, pair in pairs[:1]], [folded(*named) for named in pairs[1:]]
     return section("score", "Along the score", first, further, numbers)
