@@ -211,10 +211,11 @@ def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
     chart.level(0.0)
     chart.line(walk.share, walk.total, "walk")
     # The bracket at the right shows the range, between dotted lines at the two extremes.
-    side, (top, bottom) = chart.x.end + 10, chart.y([walk.top, walk.bottom])
+    highest, lowest = walk.total.max(initial=0.0), walk.total.min(initial=0.0)
+    side, (top, bottom) = chart.x.end + 10, chart.y([highest, lowest])
     middle = (top + bottom) / 2
-    chart.level(walk.top, "dotted")
-    chart.level(walk.bottom, "dotted")
+    chart.level(highest, "dotted")
+    chart.level(lowest, "dotted")
     chart.stroke(side, top, side, bottom, "bracket")
     chart.say(side + 8, middle - 4, "range")
     chart.say(side + 8, middle + 10, write(walk.size), "tick strong")
@@ -225,7 +226,7 @@ def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
         chart.point(share, total, "ghost", said)
     chart.bottom("Rows ordered from the lowest score to the highest", marks.shares)
     description = (
-        f"The running total moves between {write(walk.bottom)} and {write(walk.top)} {unit} and "
+        f"The running total moves between {write(lowest)} and {write(highest)} {unit} and "
         f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
     )
     title = "Running total of predicted minus happened"

@@ -7,7 +7,6 @@ says becomes nothing here (NaN, no text, no rows), so that nobody need check aga
 from __future__ import annotations  # the records are read by what their annotations say
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.page.json import READERS, Columns, Data, Floats, floats, items, mapping, text
+from miscal.page.json import READERS, Columns, Data, Floats, Given, floats, items, mapping, text
 from miscal.page.markup import ellipsis
-from miscal.page.words import edge, finite, plural, span
+from miscal.page.words import BECAME, CHANGED, edge, finite, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
@@ -119,16 +118,6 @@ class Walk:
         """Standard deviation of noise at the end of the walk; NaN where there is no band."""
         return float(self.band[-1]) / REACH
 
-    @property
-    def top(self) -> float:
-        """The highest point, 0 at least."""
-        return float(self.total.max(initial=0.0))
-
-    @property
-    def bottom(self) -> float:
-        """The lowest point, 0 at most."""
-        return float(self.total.min(initial=0.0))
-
     def in_deviations(self) -> Walk:
         """The same in standard deviations of noise at its end."""
         scaled = {key: getattr(self, key) / self.deviation for key in ("total", "band", "size")}
@@ -151,8 +140,8 @@ class Entry:
     name: str
     kind: str
     method: str
-    settings: Mapping[str, Any]
-    extra: Mapping[str, Any]
+    settings: Given
+    extra: Given
     table: Columns
     value: float
     noise_floor: float
@@ -168,11 +157,6 @@ class Entry:
         asked = [self.settings.get(key) for key in ("column", "variable", "field")]
         named = next(filter(None, [self.extra.get("column"), *asked, self.columns]), self.name)
         return ellipsis(" × ".join(map(str, items(named))) or named, LONGEST_NAME)
-
-    @property
-    def is_date(self) -> bool:
-        """Whether its numbers are days since 1970."""
-        return bool(self.extra.get("column_kind") == "date")
 
     @property
     def integer(self) -> bool:
@@ -208,7 +192,9 @@ class Entry:
             starts = np.floor(low) + 1
             starts[:1] = _known(np.ceil(low[:1]) + 0.0, starts[:1])
             low = starts
-        if self.is_date:  # a range that ends just before the first moment of a day ends on the day before
+        if (
+            self.extra.get("column_kind") == "date"
+        ):  # a range that ends just before the first moment of a day ends on the day before
             after = np.ceil(high)
             high = np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
         return [span(*ends, self.write_edge) for ends in zip(low.tolist(), high.tolist(), strict=True)]
@@ -219,8 +205,30 @@ class Entry:
         return self.table.get("label") or self.table.get("level") or []
 
     def write_edge(self, value: float) -> str:
-        """An edge of this column in words: as a date where it is one."""
-        return str(np.datetime64(int(np.floor(value + 1e-6)), "D")) if self.is_date else edge(value)
+        """An edge of this column in words: as a date where its numbers are days since 1970."""
+        if self.extra.get("column_kind") != "date":
+            return edge(value)
+        return str(np.datetime64(math.floor(value + 1e-6), "D"))
+
+    def said(self) -> str:
+        """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
+        verdicts = self.table["verdict"]
+        off = sum(finite(p) <= self.level for p in self.table["p_adjusted"])
+        dated = plural(len(verdicts) - verdicts.count("no date"), self.every)
+        text = f"{dated}, {off} of them off beyond noise."
+        counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
+        steps = sum(counts.values()) + verdicts.count("same")
+        became = ", ".join(f"{many} {BECAME[verdict]}" for verdict, many in counts.items() if many)
+        if not steps:
+            return f"{text} No two of them could be compared."
+        return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
+
+    def changed(self, most: int) -> tuple[list[str], int]:
+        """The sentence of each step that changed beyond noise, in time, of the `most` largest; and how many are left."""
+        said, change = self.table["words"], floats(self.table["change"])
+        found = [i for i, verdict in enumerate(self.table["verdict"]) if verdict in CHANGED and said[i]]
+        largest = sorted(found, key=lambda i: -abs(change[i]))[:most]
+        return [str(said[i]) for i in sorted(largest)], len(found) - len(largest)
 
     @cached_property
     def worst(self) -> tuple[str, float]:

@@ -42,7 +42,7 @@ def to_markdown(audit: Document) -> str:
         _findings(heads, MOST),
         _more(len(heads) - MOST, "further finding"),
         _bullets(map(spoken, audit.notes)),
-        *(block for result in audit.of(words.KIND) for block in _period(result, audit.level)),
+        *(block for result in audit.of(words.KIND) for block in _period(result)),
         "## Column by column" if every else "",
         _table(columns),
         _more(len(every) - MOST, "further column"),
@@ -135,12 +135,12 @@ def _findings(heads: Sequence[Finding], most: int) -> str:
     )
 
 
-def _period(result: Entry, level: float) -> list[str]:
+def _period(result: Entry) -> list[str]:
     """Every week or month, after the steps that changed."""
-    changed, left = words.changed_words(result.table, MOST)
+    changed, left = result.changed(MOST)
     return [
         f"## {quoted(result.name or 'Along time')}",
-        words.periods_said(result.table, result.every, level),
+        result.said(),
         _bullets(map(spoken, changed)),
         _more(left, "smaller step", "in the table"),
         spoken(result.note),

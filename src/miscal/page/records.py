@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, Level
-from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
+from miscal.page.json import READERS, Columns, Given, checked, ends, items, mapping, read_record, text
 from miscal.page.words import listed, plural, showing
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class Repaired:
     rows: float
     fitted_rows: float
     keeps_ranking: bool
-    score: Mapping[str, Any]
+    score: Given
     log_loss_change: Measure
     candidates: Columns
     places: list[Mended]
@@ -115,9 +115,9 @@ class Document:
 
     version: str
     schema: str
-    versions: Mapping[str, Any]
-    data: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    versions: Given
+    data: Given
+    settings: Given
     score: Mapping[str, Measure]
     findings: list[Finding]
     along_score: Mapping[str, Entry]

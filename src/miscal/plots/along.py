@@ -7,21 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.plots.base import (
-    BAND,
-    DASHES,
-    DOTS,
-    FINE,
-    INK,
-    OVER,
-    QUIET,
-    SERIES,
-    SHADE,
-    UNDER,
-    Display,
-    View,
-    short,
-)
+from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, SHADE, UNDER, Display, View, short
 from miscal.results import Result, Table
 
 MOST_RANKS = 12
@@ -115,15 +101,16 @@ class Cumulative(View):
         top, bottom = y.max(initial=0.0), y.min(initial=0.0)
         for level, tint in ((top, OVER), (bottom, UNDER)):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
-        ax.text(0.02, 0.02, self.told(curve, self.said(top - bottom)), transform=ax.transAxes, fontsize=8)
+        told = self.told(curve["label"], self.said(top - bottom))
+        ax.text(0.02, 0.02, told, transform=ax.transAxes, fontsize=8)
         ax.margins(y=0.15)
 
-    def told(self, curve: Mapping[str, Any], kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
+    def told(self, label: str, kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
         """What is said in a panel."""
         return f"Kuiper {kuiper} (shaded: 95% noise band, pointwise)"
 
     def _axes(self, **words: str) -> None:
-        self.ax_.axhline(0, **FINE)
+        self.zero()
         self.ax_.set_xlim(0, 1)
         across = "Rows, from the lowest score to the highest"
         self.labelled(across, "Predicted minus happened, so far", rates="xy", **words)
@@ -360,16 +347,8 @@ class Periods(View):
     """
 
     columns = (
-        "label",
-        "predicted",
-        "gap",
-        "gap_low",
-        "gap_high",
-        "band_low",
-        "band_high",
-        "p_adjusted",
-        "verdict",
-    )
+        "label", "predicted", "gap", "gap_low", "gap_high", "band_low", "band_high", "p_adjusted", "verdict",
+    )  # fmt: skip
     size = (7.0, 3.8)
 
     def chosen(self) -> Any:
@@ -382,7 +361,7 @@ class Periods(View):
         gap, high = drawn["gap"], drawn["gap_high"]
         noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
         ax.fill_between(place, *noise, color=BAND, linewidth=0, label="Noise alone")
-        ax.axhline(0, **FINE)
+        self.zero()
         ax.plot(place, gap, color=QUIET, linewidth=1)
         real = drawn["p_adjusted"] <= self.settings["level"]
         tint = self.tinted(np.where(real, gap, 0.0))

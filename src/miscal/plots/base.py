@@ -113,10 +113,15 @@ class View:
         """A rate or a gap in words."""
         return f"{value:{sign}.3g}" if self.means else f"{value:{sign}.2%}"
 
-    def happened(self, table: Mapping[str, Any]) -> tuple[Any, Any]:
+    def happened(self, drawn: Table) -> tuple[Any, Any]:
         """The interval of the gap, around what happened: predicted minus the gap's bounds."""
-        low, high = table["predicted"] - table["gap_high"], table["predicted"] - table["gap_low"]
+        predicted = drawn["predicted"]
+        low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
         return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
+
+    def zero(self) -> None:
+        """A line where nothing is off."""
+        self.ax_.axhline(0, **FINE)
 
     def labelled(self, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
         """Names of the axes; which of x and y are rates or shares, in per cent unless other means are predicted."""

@@ -45,7 +45,7 @@ class Funnel(View):
         """Draw every level and the limits."""
         ax, many = self.ax_, drawn.rows > MANY
         size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
-        ax.axhline(0, **FINE)
+        self.zero()
         ax.set_xscale("log")
         if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)

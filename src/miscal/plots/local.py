@@ -9,20 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.plots.along import Cumulative
-from miscal.plots.base import (
-    DASHED,
-    DASHES,
-    DOTS,
-    INK,
-    OVER,
-    QUIET,
-    SHADE,
-    UNDER,
-    Display,
-    View,
-    colours,
-    short,
-)
+from miscal.plots.base import DASHES, DOTS, INK, OVER, QUIET, SHADE, UNDER, Display, View, colours, short
 from miscal.results import Result, Table, p_text
 
 FEWEST = 20  # rows of a bin that is drawn
@@ -108,15 +95,8 @@ class WorstNeighbourhoods(View):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
     columns = (
-        "label",
-        "score_low",
-        "score_high",
-        "effective_rows",
-        "gap",
-        "gap_low",
-        "gap_high",
-        "p_adjusted",
-    )
+        "label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted",
+    )  # fmt: skip
     size, a_row = (8.6, 1.4), 0.55
 
     def draw(self, drawn: Table, **style: Any) -> None:
@@ -150,9 +130,9 @@ class SubpopulationCumulative(Cumulative):
         """What is drawn, a curve a panel."""
         return list(self.extra["cumulative"])
 
-    def told(self, curve: Mapping[str, Any], kuiper: str) -> str:
+    def told(self, label: str, kuiper: str) -> str:
         """Its rows, its error, also in standard deviations, and the p-value."""
-        same = self.table["label"] == curve["label"]
+        same = self.table["label"] == label
         rows, deviations, p_value = (
             self.table[name][same][0] for name in ("rows", "deviations", "p_adjusted")
         )
@@ -178,8 +158,8 @@ class WorstSubpopulations(View):
         mean, critical = self.extra["null_mean"], self.extra["null_critical"]
         if not math.isnan(critical):
             ax.axvspan(0, critical, **SHADE | {"alpha": 0.55}, label="95% of the largest by chance")
-            dotted = DASHED | {"linestyle": DOTS}
-            ax.axvline(mean, **dotted, label="The largest by chance, on average")
+            look = {"color": QUIET, "linewidth": 1, "linestyle": DOTS}
+            ax.axvline(mean, **look, label="The largest by chance, on average")
         value = np.where(np.isfinite(drawn["deviations"]), drawn["deviations"], np.nan)
         names = [fill(short(label, 76), 44) for label in drawn["label"]]
         tint = self.tinted(drawn["interval_off"])

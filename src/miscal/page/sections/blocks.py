@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from miscal.page import words
-from miscal.page.json import text
+from miscal.page.json import Data, text
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
@@ -34,7 +34,7 @@ def figure(
     )
 
 
-def data_block(title: str, table: dict[str, list[object]]) -> Safe:
+def data_block(title: str, table: Data) -> Safe:
     """Columns of data for the script to show or to save: a data block, which browsers never run."""
     columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
     longest = max((len(column) for column in table.values()), default=0)

@@ -16,7 +16,7 @@ from miscal.page import words
 from miscal.page.column_figures import variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import gap_card
-from miscal.page.json import Columns
+from miscal.page.json import Columns, Data
 from miscal.page.markup import Safe, clean, ellipsis, join, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import (
@@ -169,7 +169,7 @@ class Closer:
 
     def download(self, every: Sequence[Finding]) -> Safe:
         """All findings as CSV."""
-        table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
+        table: Data = {key: [getattr(f, key) for f in every] for key in _LISTED}
         table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
         return data_block("findings", table)
