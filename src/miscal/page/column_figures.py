@@ -25,7 +25,8 @@ def _by_range(result: Entry, ends: Ends, size: Ends, label: str, write: Writer) 
     Ranges are drawn equally wide, because equal-support ranges of a skewed variable would otherwise be invisible.
     """
     cells, (width, height) = result.cells, size
-    left, floor = np.arange(len(cells)), height - 22
+    left = np.arange(len(cells))
+    floor = height - 22
     chart = Chart(Scale(0.0, max(len(cells), 1), 52.0, width - 8), Scale(*ends, floor - 36, 20.0))
     chart.left(label, write)
     chart.bars(left, left + 1, cells.size, floor, 28.0)
@@ -36,11 +37,13 @@ def _by_range(result: Entry, ends: Ends, size: Ends, label: str, write: Writer) 
 
 def _dots(chart: Chart, result: Entry, values: Floats, low: Floats, high: Floats) -> None:
     """A dot a range or period with its interval; a line through periods, and of many, dots beyond noise alone."""
-    cells, middle = result.cells, np.arange(len(result.cells)) + 0.5
+    cells = result.cells
+    middle = np.arange(len(result.cells)) + 0.5
     if result.every != "range":
         chart.line(middle, values, "smooth")
     shown = np.flatnonzero(cells.beyond | (len(cells) <= MANY))
-    at, ends = (middle[shown], values[shown]), (low[shown], high[shown])
+    at = (middle[shown], values[shown])
+    ends = (low[shown], high[shown])
     chart.dots(cells.take(shown), at, ends, f"{result.column} ")
 
 
@@ -105,7 +108,8 @@ def periods(result: Entry) -> tuple[Figure, Figure]:
     table["label"] = [words.period_words(label) for label in table["label"]]
     if table.rows > MANY:
         table["gap_low"] = table["gap_high"] = [None] * table.rows
-    drawn, left = replace(result, table=table), dated - table.rows
+    drawn = replace(result, table=table)
+    left = dated - table.rows
     small = words.plural(left, result.every)
     note = f"{small} of few rows {'is' if left == 1 else 'are'} in the table, not drawn." if left else ""
     rates = replace(variable(drawn, _WIDE), name="periods", table={}, note=note)
@@ -115,7 +119,8 @@ def periods(result: Entry) -> tuple[Figure, Figure]:
 def _curve(chart: Chart, result: Entry) -> None:
     """The curve and its band on the axis of equally wide ranges: each value stands where its range puts it."""
     curve, low, high = result.curve, result.cells.low, result.cells.high
-    filled, shift = np.flatnonzero(high > low), 0.5 if result.integer else 0.0
+    filled = np.flatnonzero(high > low)
+    shift = 0.5 if result.extra.get("integer") else 0.0
     if not curve or not len(filled):
         return
     starts = np.append(low[filled], high[filled[-1]]) + 0.0
@@ -136,7 +141,8 @@ def field_levels(result: Entry) -> Figure:
     gap, low, high, many = shown.gap, shown.gap_low, shown.gap_high, len(shown)
     # Huge intervals are cut off at three times the largest gap.
     limit = 3 * np.nanmax(np.abs(gap), initial=0.0)
-    ends, bottom = nice(0.0, gap, np.clip([low, high], -limit, limit)), 18 + 21.0 * many
+    ends = nice(0.0, gap, np.clip([low, high], -limit, limit))
+    bottom = 18 + 21.0 * many
     chart = Chart(Scale(*ends, 124.0, 348.0), Scale(0.0, max(many, 1), 18.0, bottom))
     chart.rows([ellipsis(label, 11) for label in shown.label], marks.signed)
     chart.say(104, 10, "◀ happened more", "hint under")
@@ -169,7 +175,8 @@ def field_funnel(result: Entry) -> Figure:
     reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))
     sizes = np.log10(drawn.rows)
     ticks = [math.log10(times) + power for times in (1, 5, 2) for power in range(12)]
-    low, high = sizes.min() - 0.2, sizes.max() + 0.2
+    low = sizes.min() - 0.2
+    high = sizes.max() + 0.2
     chart = Chart(Scale(low, high, 52.0, 348.0, ticks), Scale(*nice(-reach, reach), 196.0, 22.0))
     chart.left("Predicted minus happened", marks.signed)
     across = np.linspace(low, high, 60)
@@ -200,7 +207,8 @@ def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
 
     reach : draw in standard deviations of noise, on an axis with these ends, so that several figures can be compared
     """
-    table, ends = walk.table(), nice(-walk.band, walk.band, walk.total, 0.0)
+    table = walk.table()
+    ends = nice(-walk.band, walk.band, walk.total, 0.0)
     ticks, write, unit = marks.rates, words.percent, "on average" if words.means() else "of all rows"
     if reach is not None and walk.deviation > 0:
         ticks, write, unit = marks.numbers, words.number, "deviations of noise"
@@ -211,8 +219,10 @@ def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
     chart.level(0.0)
     chart.line(walk.share, walk.total, "walk")
     # The bracket at the right shows the range, between dotted lines at the two extremes.
-    highest, lowest = walk.total.max(initial=0.0), walk.total.min(initial=0.0)
-    side, (top, bottom) = chart.x.end + 10, chart.y([highest, lowest])
+    highest = walk.total.max(initial=0.0)
+    lowest = walk.total.min(initial=0.0)
+    side = chart.x.end + 10
+    top, bottom = chart.y([highest, lowest])
     middle = (top + bottom) / 2
     chart.level(highest, "dotted")
     chart.level(lowest, "dotted")
@@ -241,7 +251,8 @@ def deviation_reach(walks: Sequence[Walk]) -> Ends:
 
 def neighbourhood(result: Entry) -> Figure:
     """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
-    grid, (one, two) = result.grid, [*result.columns, "x", "y"][:2]
+    grid = result.grid
+    one, two = [*result.columns, "x", "y"][:2]
     x, y = grid["x"], grid["y"]
     chart = Chart(Scale(x[0], x[-1], _LEFT, 466.0), Scale(y[0], y[-1], _FOOT, 24.0))
     chart.left(ellipsis(two, 40), marks.numbers)
@@ -249,7 +260,8 @@ def neighbourhood(result: Entry) -> Figure:
     cells = {key: grid[key][filled].tolist() for key in ("rows", "gap", "deviations")}
     table = {f"{one} from": x[column].tolist(), f"{two} from": y[row].tolist(), **cells}
     for i, j, rows, gap, deviations in zip(*filled, *cells.values(), strict=True):
-        (left, right), (low, high) = chart.x(x[j : j + 2]), chart.y(y[i : i + 2])
+        left, right = chart.x(x[j : j + 2])
+        low, high = chart.y(y[i : i + 2])
         place = f"{one} {x[j]:.3g} to {x[j + 1]:.3g}, {two} {y[i]:.3g} to {y[i + 1]:.3g}"
         said = f"{place}\n{words.points(gap)}, {words.count(rows)} rows"
         chart.bar(left, high, right - left, low - high, f"heat {_shade(deviations)}", said)

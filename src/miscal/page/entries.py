@@ -75,7 +75,8 @@ class Cells:
 
     def strength(self) -> Floats:
         """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
-        weight, gap = np.nan_to_num(self.size, nan=1.0), self.gap
+        weight = np.nan_to_num(self.size, nan=1.0)
+        gap = self.gap
         least = np.where(gap >= 0, self.gap_low, -self.gap_high) * weight
         raw = np.nan_to_num(np.abs(gap)) * weight
         # The raw ones stand below every bound, in their own order.
@@ -159,11 +160,6 @@ class Entry:
         return ellipsis(" × ".join(map(str, items(named))) or named, LONGEST_NAME)
 
     @property
-    def integer(self) -> bool:
-        """Whether the column holds whole numbers only, so that its ranges name the first and the last of them."""
-        return bool(self.extra.get("integer"))
-
-    @property
     def every(self) -> str:
         """What its cells are, if they are in order: week or month, as the result of periods says, or range."""
         word = self.extra.get("every")
@@ -188,7 +184,7 @@ class Entry:
 
     def _ranges(self, low: Floats, high: Floats) -> list[str]:
         """Ranges in words."""
-        if self.integer:  # the first and the last of the whole numbers
+        if self.extra.get("integer"):  # the column holds whole numbers only: the first and the last of them
             starts = np.floor(low) + 1
             starts[:1] = _known(np.ceil(low[:1]) + 0.0, starts[:1])
             low = starts
@@ -224,8 +220,9 @@ class Entry:
         return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
     def changed(self, most: int) -> tuple[list[str], int]:
-        """The sentence of each step that changed beyond noise, in time, of the `most` largest; and how many are left."""
-        said, change = self.table["words"], floats(self.table["change"])
+        """The sentence of each step that changed beyond noise, in time, of the `most` largest; how many are left."""
+        said = self.table["words"]
+        change = floats(self.table["change"])
         found = [i for i, verdict in enumerate(self.table["verdict"]) if verdict in CHANGED and said[i]]
         largest = sorted(found, key=lambda i: -abs(change[i]))[:most]
         return [str(said[i]) for i in sorted(largest)], len(found) - len(largest)
@@ -248,7 +245,8 @@ class Entry:
     @cached_property
     def walks(self) -> list[Walk]:
         """The running total along the score, or those of subpopulations."""
-        given, size = self.extra.get("cumulative"), finite(self.extra.get("kuiper"))
+        given = self.extra.get("cumulative")
+        size = finite(self.extra.get("kuiper"))
         every: list[Walk] = []
         for curve in map(mapping, items(given) or [given]):
             table = Columns(curve)
@@ -274,7 +272,8 @@ class Entry:
         Empty where there is none.
         """
         given = mapping(self.extra.get("grid"))
-        x, y = floats(given.get("x")), floats(given.get("y"))
+        x = floats(given.get("x"))
+        y = floats(given.get("y"))
         grid = {"x": x, "y": y}
         wide, high = len(x) - 1, len(y) - 1
         for key in ("gap", "deviations", "rows"):

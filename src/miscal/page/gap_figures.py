@@ -40,7 +40,7 @@ def reliability(score: Entry) -> Figure:
         drawn = [_log_odds(rates) for rates in drawn]
         ticks = [tick * side for tick in _log_odds(np.array(ROUND)).tolist() for side in (1, -1)]
     predicted, observed, band_low, band_high, low, high = drawn
-    ends = nice(predicted, observed, band_low, band_high)
+    ends = nice(*drawn[:4])
     chart = Chart(Scale(*ends, 54.0, 466.0, ticks), Scale(*ends, 318.0, 24.0, ticks))
     chart.left("Happened", write)
     chart.band(predicted, band_low, band_high)
@@ -78,11 +78,9 @@ def gap_card(finding: Finding) -> Figure:
     chart.rows((), marks.rates)
     for row, one in enumerate(places):
         ring, dot = one.predicted, one.observed
-        said = (
-            f"{one.words}: {both(ring, dot)}"
-            if isinstance(one, ScoreRange)
-            else "○ predicted\u2003● happened"
-        )
+        said = "○ predicted\u2003● happened"
+        if isinstance(one, ScoreRange):
+            said = f"{one.words}: {both(ring, dot)}"
         chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
         tips = f"{words.percent(ring)} predicted", f"{words.percent(dot)} happened"
         chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
@@ -97,12 +95,11 @@ def left_first(places: Iterable[Mended]) -> list[Mended]:
 
 def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
-    shown = left_first(place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))[
-        :15
-    ]
+    known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
+    shown = left_first(known)[:15]
     bottom = 36.0 + 23.0 * len(shown)
-    x = Scale(*nice([(place.before.gap, place.after.gap) for place in shown], 0.0), 280.0, 640.0)
-    chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
+    ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
+    chart = Chart(Scale(*ends, 280.0, 640.0), Scale(0.0, len(shown), 36.0, bottom))
     chart.rows([ellipsis(place.where, 36) for place in shown], marks.signed)
     chart.say(282, 16, "○ before\u2003● after (grey: within noise), with its interval")
     for row, place in enumerate(shown):
@@ -111,8 +108,6 @@ def gap_pairs(places: Sequence[Mended]) -> Figure:
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
         chart.say(652, chart.y(row + 0.5) + 4, place.verdict)
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    title, said = (
-        "Predicted minus happened, before and after the repair",
-        words.became([p.verdict for p in places]),
-    )
+    title = "Predicted minus happened, before and after the repair"
+    said = words.became([place.verdict for place in places])
     return Figure("repair", title, said, (720.0, bottom + 26), chart.marks, note=note)

@@ -64,7 +64,8 @@ class Scale:
         if kept:
             return kept
         step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
         return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
@@ -233,7 +234,8 @@ class Chart:
 
     def span(self, x: Ends, y: Ends, class_: str) -> None:
         """A straight line between two ends across and two ends up."""
-        (x1, x2), (y1, y2) = self.x(x), self.y(y)
+        x1, x2 = self.x(x)
+        y1, y2 = self.y(y)
         self.stroke(x1, y1, x2, y2, class_)
 
     def point(self, x: float, y: float, class_: str, tip: str, radius: float = 4.0) -> None:
@@ -254,7 +256,8 @@ class Chart:
 
     def bottom(self, label: str, write: Writer, y: float = 0.0) -> None:
         """A horizontal axis at the foot of the chart or at height `y` in pixels; the label is centred beneath."""
-        x, y = self.x, y or max(self.y.start, self.y.end)
+        x = self.x
+        y = y or max(self.y.start, self.y.end)
         self.stroke(x.start, y, x.end, y, "axis")
         for tick in x.ticks():
             at = x(tick)

@@ -138,7 +138,8 @@ class Document:
     @property
     def probabilities(self) -> list[str]:
         """The columns of probabilities, one or one a class."""
-        several, one = self.data.get("probability_columns"), self.data.get("probability")
+        several = self.data.get("probability_columns")
+        one = self.data.get("probability")
         return [str(name) for name in items(several) or items(one) or [one] if name is not None]
 
     @property

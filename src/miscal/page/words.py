@@ -164,7 +164,7 @@ def interval(low: object, high: object, write: Callable[[object], str] = number)
     >>> interval(-0.1, 0.25), interval(None, 1)
     ('−0.100 to 0.250', '')
     """
-    if math.isnan(finite(low)) or math.isnan(finite(high)):
+    if math.isnan(finite(low) + finite(high)):
         return ""
     return f"{write(low)} to {write(high)}"
 
@@ -319,8 +319,9 @@ def signed_points(gaps: list[float]) -> list[str]:
     """
     times = 1 if means() else 100
     largest = max((times * abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
-    places = (
-        max(1 if times > 1 or largest < 10 else 0, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
-    )
+    places = 1
+    if largest > 0:
+        least = 1 if times > 1 or largest < 10 else 0
+        places = max(least, 1 - math.floor(math.log10(largest)))
     made = [f"{times * gap:+,.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]

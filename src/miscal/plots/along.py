@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, SHADE, UNDER, Display, View, short
-from miscal.results import Result, Table
+from miscal.results import Table
 
 MOST_RANKS = 12
 NAMED = 12  # periods named under the axis
@@ -44,7 +44,8 @@ class Reliability(View):
         every = np.concatenate([drawn[name] for name in self.columns[:4]])
         if logit:
             inside = every[(every > 0) & (every < 1)]
-            low, high = inside.min(initial=0.5), inside.max(initial=0.5)
+            low = inside.min(initial=0.5)
+            high = inside.max(initial=0.5)
             return 0.7 * low, 1 - 0.7 * (1 - high)
         if not self.means:
             return 0.0, 1.0
@@ -98,7 +99,8 @@ class Cumulative(View):
         x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
         ax.fill_between(x, -band, band, **SHADE)
         ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | style)
-        top, bottom = y.max(initial=0.0), y.min(initial=0.0)
+        top = y.max(initial=0.0)
+        bottom = y.min(initial=0.0)
         for level, tint in ((top, OVER), (bottom, UNDER)):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
         told = self.told(curve["label"], self.said(top - bottom))
@@ -149,7 +151,8 @@ class Variation(View):
         """Draw the diagram; a second call on the same axes overlays another result."""
         across, up, error = self.told()
         if not self.ax_.lines:  # with many rows the band is thinner than a line: its ends keep it visible
-            x, ends = next(iter(drawn.values())), (drawn["band_low"], drawn["band_high"])
+            x = next(iter(drawn.values()))
+            ends = (drawn["band_low"], drawn["band_high"])
             self.ax_.vlines(x, *ends, color=QUIET, linewidth=4, alpha=0.5)
         line = {"color": UNDER, "label": name or f"Observed, error {error:.2g}"} | style
         self.square(drawn, "Predicted = observed", (0.0, 1.0), **line)
@@ -165,10 +168,6 @@ class Uncertainty(Variation):
 
     needs, part = "bins of entropy", "uncertainty"
     columns = ("uncertainty", "error", "band_low", "band_high", "rows")
-
-    def __init__(self, result: Result, most: int | None = None) -> None:
-        super().__init__(result, most)
-        self.table = self.extra[self.part]
 
     def told(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
@@ -242,14 +241,13 @@ class Curve(View):
 
     def frame(self) -> Table:
         """The curves with their bands, as drawn."""
-        curve = self.extra["curve"]
+        curve = self.table
         if not self.error:
             return Table(curve)
-        turned: dict[str, Any] = {"value": curve["value"]}
+        turned = {"value": curve["value"]}
         for name, whole in (("observed", 1), ("predicted", 1), ("gap", 0)):
-            turned[name] = whole - curve[name]
-            turned[f"{name}_low"] = whole - curve[f"{name}_high"]
-            turned[f"{name}_high"] = whole - curve[f"{name}_low"]
+            low, high = f"{name}_low", f"{name}_high"
+            turned |= {name: whole - curve[name], low: whole - curve[high], high: whole - curve[low]}
         return Table(turned)
 
     def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
@@ -288,7 +286,8 @@ class OverRanges(View):
     def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        ends, dots = self.happened(drawn), {"label": "Observed"} | style
+        ends = self.happened(drawn)
+        dots = {"label": "Observed"} | style
         at = self.rows(words, drawn["observed"], ends, UNDER, **dots)
         look = {"color": OVER, "markersize": 12, "markeredgewidth": 2}
         self.ax_.plot(drawn["predicted"], at, "|", **look, label="Predicted")

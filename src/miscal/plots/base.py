@@ -44,7 +44,7 @@ class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
     needs = ""  # what a result must have
-    part = ""  # where in its `extra` a result has that
+    part = ""  # the table in its `extra` that is that
     columns: tuple[str, ...] = ()
     size = (5.2, 5.0)  # inches of a figure of its own
     a_row = 0.0  # by how many it is higher for each row that is drawn
@@ -55,7 +55,8 @@ class View:
         if not self.suits(result):
             raise refusal(f"must have {self.needs}", where="the result", hint="choose another kind")
         self.result = result
-        self.table, self.extra, self.settings = result.table, result.extra, result.settings
+        self.extra, self.settings = result.extra, result.settings
+        self.table: Table = result.extra[self.part] if self.part else result.table
         if most is not None:
             self.most = most
 
@@ -155,7 +156,8 @@ class View:
 
     def bars_beneath(self, given: Mapping[str, Any]) -> None:
         """Bars of how many rows there are between some edges, in the lowest tenth of the axes."""
-        rows, place = np.asarray(given["rows"]), self.ax_.get_xaxis_transform()
+        rows = np.asarray(given["rows"])
+        place = self.ax_.get_xaxis_transform()
         height = 0.1 * rows / max(rows.max(), 1e-300)
         look = {"fill": True, "color": QUIET, "alpha": 0.4, "zorder": 0}
         self.ax_.stairs(height, given["edges"], **look, transform=place)

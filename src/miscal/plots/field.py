@@ -30,7 +30,8 @@ class Funnel(View):
         """Level, its size, gap, and whether it is beyond noise."""
         table = self.table.take(self.table["error"] > 0)
         drawn = {name: table[name] for name in ("label", "gap", "p_value")}
-        size, real = self._unit() / table["error"] ** 2, table["p_adjusted"] < LEVEL
+        size = self._unit() / table["error"] ** 2
+        real = table["p_adjusted"] < LEVEL
         return Table({**drawn, "size": size, "real": real})
 
     def _unit(self) -> float:
@@ -50,14 +51,16 @@ class Funnel(View):
         if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)
             error = np.sqrt(self._unit() / grid)
-            inner, tests = 1.96 * error, np.isfinite(drawn["p_value"]).sum()
+            inner = 1.96 * error
+            tests = np.isfinite(drawn["p_value"]).sum()
             outer = -special.ndtri(0.025 / max(tests, 1)) * error
             ax.fill_between(grid, -inner, inner, **SHADE, label="95% of levels")
             ax.plot(grid, -outer, **DASHED, label="All levels at once")
             ax.plot(grid, outer, **DASHED)
             reach = 1.15 * max(np.abs(gap).max(), 1e-12)
             ax.set_ylim(-reach, reach)
-        tint, alpha = self.tinted(np.where(real, gap, 0.0)), np.where(real, 1.0, 0.5)
+        tint = self.tinted(np.where(real, gap, 0.0))
+        alpha = np.where(real, 1.0, 0.5)
         area = np.where(real, 22, 5 if many else 14)
         dots = {"s": area, "color": tint, "alpha": alpha, "linewidth": 0, "rasterized": many}
         ax.scatter(size, gap, **dots | style)

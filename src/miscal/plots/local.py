@@ -34,7 +34,8 @@ class LocalMap(View):
     def __init__(self, result: Result, most: int | None = None) -> None:
         super().__init__(result, most)
         local = self.local = result.extra["map"]
-        rows, weight = np.bincount(local.cells), np.bincount(local.cells, local.weight)
+        rows = np.bincount(local.cells)
+        weight = np.bincount(local.cells, local.weight)
         off = np.bincount(local.cells, local.weight * local.residual)
         self.gaps = off / np.where(rows > 0, weight, np.nan)
         size = np.where(rows >= min(FEWEST, rows.max()), np.abs(self.gaps), np.nan)
@@ -64,7 +65,8 @@ class LocalMap(View):
 
     def draw(self, drawn: Table, which: str = "worst", **style: Any) -> None:
         """Draw the map of one bin."""
-        cell, errors = getattr(self, which), np.abs(drawn["gap"])
+        cell = getattr(self, which)
+        errors = np.abs(drawn["gap"])
         limit = max(1e-12 if self.means else 0.02, np.nanquantile(errors, 0.98))
         inside = drawn.take(drawn["bin"] == which)
         inside = inside.take(slice(None, None, max(1, inside.rows // MOST)))

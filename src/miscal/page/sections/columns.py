@@ -54,7 +54,8 @@ def columns(document: Document, room: int) -> Safe:
         if room < 0:
             break
         pictures.append(made)
-    left, curved = len(every) - len(pictures), [entry for entry in every if entry.curve]
+    left = len(every) - len(pictures)
+    curved = [entry for entry in every if entry.curve]
     sampled = max((whole(entry.extra.get("curve_rows")) for entry in curved), default=0)
     drawn_at_random = f", from {words.count(sampled)} rows drawn at random" if sampled else ""
     curves = f" {_SAID['curves']}{drawn_at_random}." if curved else ""
@@ -121,9 +122,8 @@ def subpopulations(document: Document) -> Safe:
         drawn = figures(result)
         named = Column("Subpopulation", result.table["label"], "name")
         columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
-        listed = sheet(
-            "Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED
-        )
+        caption = "Subpopulations, furthest off first"
+        listed = sheet(caption, columns, search="Search subpopulations", most=MOST_LISTED)
         said = [tag("p", _judged(result)), quiet(_SAID["band"]) if drawn else None]
         pair = tag("div", drawn, class_="pair") if drawn else None
         made.append(tag("div", said, pair, folded("Show the subpopulations furthest off", listed)))
@@ -132,12 +132,14 @@ def subpopulations(document: Document) -> Safe:
 
 def _judged(result: Entry) -> str:
     """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
-    table, noise = result.table, words.finite(result.extra.get("null_mean"))
-    first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
+    table = result.table
+    noise = words.finite(result.extra.get("null_mean"))
+    first = text([*table["label"], ""][0])
+    worst = [*table["deviations"], None][0]
+    judged = f"{words.plural(table.rows, 'subpopulation')} judged."
     said = (
-        f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
+        f"{judged} M = {words.number(worst)} standard deviations ({first}); {words.p_value(result.p_value)}."
     )
-    said += f" ({first}); {words.p_value(result.p_value)}."
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
     return f"{said} {result.method}".strip()
@@ -162,7 +164,8 @@ def groups(document: Document) -> Safe:
             table[name] += found[name]
     least = np.fmax(floats(table["low"]), -floats(table["high"]))
     small = np.array([str(note).startswith("too small") for note in table["note"]], dtype=bool)
-    shown = columns_of(table.take(np.lexsort((-least, small)).tolist()), *names)
+    order = np.lexsort((-least, small)).tolist()
+    shown = columns_of(table.take(order), *names)
     listed = sheet("Each group against the rest of its column", shown, search="Search groups")
     every = folded(f"Show {words.plural(len(least), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])
