@@ -261,8 +261,9 @@ class RepairedSubpopulationsDisplay(View):
             }
         )
 
-    def draw(self, ax: Any, drawn: Table) -> None:
+    def draw(self, drawn: Table) -> None:
         """Draw a bar each."""
+        ax = self.ax_
         place = np.arange(drawn.rows)
         ax.barh(place, drawn["value"], height=0.56, color=SERIES[0], alpha=0.85)
         ax.hlines(place, drawn["low"], drawn["high"], color=INK, linewidth=1, label="95% interval")

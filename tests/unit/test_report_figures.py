@@ -158,7 +158,7 @@ def test_points_beyond_noise_are_coloured_by_their_direction() -> None:
 
 def test_the_adjusted_p_value_decides_over_the_raw_one() -> None:
     table = {"predicted": [0.1], "observed": [0.3], "p_value": [0.01], "p_adjusted": [0.2]}
-    assert not cells({"table": table}).beyond(0.05)[0]
+    assert not cells({"table": table}).beyond[0]
 
 
 def test_the_kuiper_range_is_visible() -> None:

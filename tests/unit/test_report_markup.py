@@ -97,8 +97,8 @@ def test_a_scale_is_monotone_and_clips() -> None:
     assert pixels[0] == 10.0
     assert pixels[-1] == 310.0
     assert (np.diff(pixels) > 0).all()
-    assert scale.at(-5.0) == 10.0
-    assert scale.at(7.0) == 310.0
+    assert scale(-5.0) == 10.0
+    assert scale(7.0) == 310.0
 
 
 @given(st.floats(1e-6, 0.4), st.floats(0.01, 0.59))

@@ -96,8 +96,8 @@ def shown_lines(document: Document) -> list[str]:
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
-        changed, left = words.changed_words(result.table, SHOWN)
-        rest += [f"{result.name}: {words.periods_said(result.table, result.every, document.level)}", *changed]
+        changed, left = result.changed(SHOWN)
+        rest += [f"{result.name}: {result.said()}", *changed]
         rest += [f"... and {left} smaller on the page."] if left > 0 else []
     compared = document.comparison
     if compared is not None:

@@ -7,7 +7,6 @@ says becomes nothing here (NaN, no text, no rows), so that nobody need check aga
 from __future__ import annotations  # the records are read by what their annotations say
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -15,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.page.json import Columns, Floats, floats, items, mapping, text
+from miscal.page.json import READERS, Columns, Data, Floats, Given, floats, items, mapping, text
 from miscal.page.markup import ellipsis
-from miscal.page.words import edge, finite, plural, span
+from miscal.page.words import BECAME, CHANGED, edge, finite, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
 REACH = 1.96  # deviations that the band reaches at the end of a running total
+Level = float  # at which an audit judges
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,10 @@ class Cells:
 
     `gap` is predicted minus observed; `low`, `high` are the edges of a range; `gap_low`, `gap_high` the simultaneous
     interval of the gap; `band_low`, `band_high` the range in which a calibrated model's observed rate would fall;
-    `p_value` is the adjusted one where there is one.
+    `p_value` is the adjusted one where there is one, and `level` what it is judged at.
     """
 
+    level: Level
     label: list[str]
     rows: Floats
     weight: Floats
@@ -53,38 +54,48 @@ class Cells:
     @property
     def size(self) -> Floats:
         """Weight, or rows where there is none."""
-        return np.where(np.isnan(self.weight), self.rows, self.weight)
+        return _known(self.weight, self.rows)
 
     def take(self, index: NDArray[np.intp]) -> Cells:
         """Keep some cells, in the order given."""
-        return Cells([self.label[i] for i in index], *(getattr(self, key)[index] for key in _NUMBERS))
+        numbers = (getattr(self, key)[index] for key in _NUMBERS)
+        return Cells(self.level, [self.label[i] for i in index], *numbers)
 
-    def beyond(self, level: float) -> NDArray[np.bool_]:
+    @cached_property
+    def beyond(self) -> NDArray[np.bool_]:
         """Cells beyond noise: by the adjusted p-value, else the interval of the gap, else the band."""
         by_interval = (self.gap_low > 0) | (self.gap_high < 0)
         by_band = (self.observed < self.band_low) | (self.observed > self.band_high)
         without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
-        return np.where(np.isnan(self.p_value), without_p, self.p_value <= level)
+        return np.where(np.isnan(self.p_value), without_p, self.p_value <= self.level)
 
-    def said(self, what: str, level: float) -> str:
+    def said(self, what: str) -> str:
         """How many there are, and how many of them are beyond noise."""
-        return f"{plural(len(self), what)}, {int(self.beyond(level).sum())} beyond noise."
+        return f"{plural(len(self), what)}, {self.beyond.sum()} beyond noise."
 
     def strength(self) -> Floats:
         """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
         weight = np.nan_to_num(self.size, nan=1.0)
-        least = np.where(self.gap >= 0, self.gap_low, -self.gap_high) * weight
-        raw = np.nan_to_num(np.abs(self.gap)) * weight
+        gap = self.gap
+        least = np.where(gap >= 0, self.gap_low, -self.gap_high) * weight
+        raw = np.nan_to_num(np.abs(gap)) * weight
         # The raw ones stand below every bound, in their own order.
         return np.where(least > 0, least, -1.0 / (1.0 + raw))
 
-    def table(self) -> dict[str, list[object]]:
+    def table(self) -> Data:
         """The columns that hold anything, as lists, for the data behind a figure."""
-        known = {key: getattr(self, key) for key in _NUMBERS if not np.isnan(getattr(self, key)).all()}
-        return {"label": list(self.label), **{key: column.tolist() for key, column in known.items()}}
+        return {"label": [*self.label], **_listed({key: getattr(self, key) for key in _NUMBERS})}
 
 
-_NUMBERS = tuple(field.name for field in fields(Cells))[1:]
+_NUMBERS = [field.name for field in fields(Cells)][2:]
+
+
+def _known(numbers: Floats, others: Floats) -> Floats:
+    return np.where(np.isnan(numbers), others, numbers)
+
+
+def _listed(columns: dict[str, Floats]) -> Data:
+    return {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,7 @@ class Walk:
     """A running total of predicted minus happened, over rows in the order of the score, with the band of its noise.
 
     share : of the weight up to a point;  total : the sum so far over all weight;  score : at that point
+    band : half its width
     size : the exact range, which a walk of few points may not quite reach
     """
 
@@ -99,35 +111,23 @@ class Walk:
     share: Floats
     total: Floats
     score: Floats
-    low: Floats
-    high: Floats
+    band: Floats
     size: float
 
     @property
     def deviation(self) -> float:
         """Standard deviation of noise at the end of the walk; NaN where there is no band."""
-        return float(self.high[-1] - self.low[-1]) / (2 * REACH)
-
-    @property
-    def top(self) -> float:
-        """The highest point, 0 at least."""
-        return float(self.total.max(initial=0.0))
-
-    @property
-    def bottom(self) -> float:
-        """The lowest point, 0 at most."""
-        return float(self.total.min(initial=0.0))
+        return float(self.band[-1]) / REACH
 
     def in_deviations(self) -> Walk:
         """The same in standard deviations of noise at its end."""
-        scaled = {key: getattr(self, key) / self.deviation for key in ("total", "low", "high", "size")}
+        scaled = {key: getattr(self, key) / self.deviation for key in ("total", "band", "size")}
         return replace(self, **scaled)
 
-    def table(self) -> dict[str, list[object]]:
+    def table(self) -> Data:
         """What is known of its points, for the data behind a figure."""
         every = {"share_of_rows": self.share, "score": self.score, "running_total": self.total}
-        every |= {"noise_low": self.low, "noise_high": self.high}
-        return {name: column.tolist() for name, column in every.items() if np.isfinite(column).any()}
+        return _listed(every | {"noise_low": -self.band, "noise_high": self.band})
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +141,13 @@ class Entry:
     name: str
     kind: str
     method: str
-    settings: Mapping[str, Any]
-    extra: Mapping[str, Any]
+    settings: Given
+    extra: Given
     table: Columns
     value: float
     noise_floor: float
     p_value: float
+    level: Level
 
     @property
     def columns(self) -> list[str]:
@@ -157,16 +158,6 @@ class Entry:
         asked = [self.settings.get(key) for key in ("column", "variable", "field")]
         named = next(filter(None, [self.extra.get("column"), *asked, self.columns]), self.name)
         return ellipsis(" × ".join(map(str, items(named))) or named, LONGEST_NAME)
-
-    @property
-    def is_date(self) -> bool:
-        """Whether its numbers are days since 1970."""
-        return bool(self.extra.get("column_kind") == "date")
-
-    @property
-    def integer(self) -> bool:
-        """Whether the column holds whole numbers only, so that its ranges name the first and the last of them."""
-        return bool(self.extra.get("integer"))
 
     @property
     def every(self) -> str:
@@ -183,24 +174,26 @@ class Entry:
         """The table as cells; ranges are named in words."""
         table = self.table
         columns = {name: floats(table[name]) for name in _NUMBERS}
-        columns["rows"] = np.where(np.isnan(columns["rows"]), columns["weight"], columns["rows"])
+        columns["rows"] = _known(columns["rows"], columns["weight"])
         columns["p_value"] = floats(table["p_adjusted" if "p_adjusted" in table else "p_value"])
-        columns["gap"] = np.where(
-            np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"]
-        )
-        if self.labels and "low" not in table:
-            return Cells([_name(label) for label in self.labels], **columns)
+        columns["gap"] = _known(columns["gap"], columns["predicted"] - columns["observed"])
         # A label such as "(1, 2]" only repeats the edges, which read better in words.
-        low, high = columns["low"], columns["high"]
-        if self.integer:  # the first and the last of the whole numbers
+        given = self.labels if "low" not in table else []
+        named = [_name(label) for label in given] or self._ranges(columns["low"], columns["high"])
+        return Cells(self.level, named, **columns)
+
+    def _ranges(self, low: Floats, high: Floats) -> list[str]:
+        """Ranges in words."""
+        if self.extra.get("integer"):  # the column holds whole numbers only: the first and the last of them
             starts = np.floor(low) + 1
-            starts[:1] = np.where(np.isfinite(low[:1]), np.ceil(low[:1]) + 0.0, starts[:1])
+            starts[:1] = _known(np.ceil(low[:1]) + 0.0, starts[:1])
             low = starts
-        if self.is_date:  # a range that ends just before the first moment of a day ends on the day before
+        if (
+            self.extra.get("column_kind") == "date"
+        ):  # a range that ends just before the first moment of a day ends on the day before
             after = np.ceil(high)
             high = np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
-        ranges = zip(low.tolist(), high.tolist(), strict=True)
-        return Cells([span(*ends, self.write_edge) for ends in ranges], **columns)
+        return [span(*ends, self.write_edge) for ends in zip(low.tolist(), high.tolist(), strict=True)]
 
     @property
     def labels(self) -> list[Any]:
@@ -208,8 +201,31 @@ class Entry:
         return self.table.get("label") or self.table.get("level") or []
 
     def write_edge(self, value: float) -> str:
-        """An edge of this column in words: as a date where it is one."""
-        return str(np.datetime64(int(np.floor(value + 1e-6)), "D")) if self.is_date else edge(value)
+        """An edge of this column in words: as a date where its numbers are days since 1970."""
+        if self.extra.get("column_kind") != "date":
+            return edge(value)
+        return str(np.datetime64(math.floor(value + 1e-6), "D"))
+
+    def said(self) -> str:
+        """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
+        verdicts = self.table["verdict"]
+        off = sum(finite(p) <= self.level for p in self.table["p_adjusted"])
+        dated = plural(len(verdicts) - verdicts.count("no date"), self.every)
+        text = f"{dated}, {off} of them off beyond noise."
+        counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
+        steps = sum(counts.values()) + verdicts.count("same")
+        became = ", ".join(f"{many} {BECAME[verdict]}" for verdict, many in counts.items() if many)
+        if not steps:
+            return f"{text} No two of them could be compared."
+        return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
+
+    def changed(self, most: int) -> tuple[list[str], int]:
+        """The sentence of each step that changed beyond noise, in time, of the `most` largest; how many are left."""
+        said = self.table["words"]
+        change = floats(self.table["change"])
+        found = [i for i, verdict in enumerate(self.table["verdict"]) if verdict in CHANGED and said[i]]
+        largest = sorted(found, key=lambda i: -abs(change[i]))[:most]
+        return [str(said[i]) for i in sorted(largest)], len(found) - len(largest)
 
     @cached_property
     def worst(self) -> tuple[str, float]:
@@ -217,8 +233,8 @@ class Entry:
         every = self.cells
         if np.isnan(every.gap).all():
             return "", math.nan
-        cell = int(np.argmax(np.where(np.isnan(every.gap), -np.inf, every.strength())))
-        return every.label[cell], float(every.gap[cell])
+        cell = np.argmax(np.where(np.isnan(every.gap), -np.inf, every.strength()))
+        return every.label[cell], every.gap[cell]
 
     @property
     def strength(self) -> float:
@@ -229,16 +245,17 @@ class Entry:
     @cached_property
     def walks(self) -> list[Walk]:
         """The running total along the score, or those of subpopulations."""
-        given, size = self.extra.get("cumulative"), finite(self.extra.get("kuiper"))
+        given = self.extra.get("cumulative")
+        size = finite(self.extra.get("kuiper"))
         every: list[Walk] = []
         for curve in map(mapping, items(given) or [given]):
             table = Columns(curve)
             points = np.array([floats(table[key]) for key in ("x", "y", "score", "band")])
             # Those that are numbers.
-            share, total, score, half = points[:, np.isfinite(points[:2]).all(axis=0)]
+            share, total, score, band = points[:, np.isfinite(points[:2]).all(axis=0)]
             exact = float(np.ptp(np.append(total, 0.0))) if math.isnan(size) else size
             if len(share):
-                every.append(Walk(text(curve.get("label")), share, total, score, -half, half, exact))
+                every.append(Walk(text(curve.get("label")), share, total, score, band, exact))
         return every
 
     @cached_property
@@ -255,15 +272,27 @@ class Entry:
         Empty where there is none.
         """
         given = mapping(self.extra.get("grid"))
-        x, y = floats(given.get("x")), floats(given.get("y"))
-        planes = {
-            key: [floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")
-        }
-        fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes.values())
-        known = len(x) > 1 and len(y) > 1 and fits
-        return {"x": x, "y": y, **{key: np.array(plane) for key, plane in planes.items()}} if known else {}
+        x = floats(given.get("x"))
+        y = floats(given.get("y"))
+        grid = {"x": x, "y": y}
+        wide, high = len(x) - 1, len(y) - 1
+        for key in ("gap", "deviations", "rows"):
+            lines = [floats(line) for line in items(given.get(key))]
+            if min(wide, high) < 1 or [len(line) for line in lines] != [wide] * high:
+                return {}
+            grid[key] = np.array(lines)
+        return grid
 
 
 def _name(item: object) -> str:
-    named = item is not None and not (isinstance(item, float) and np.isnan(item))
+    named = item is not None and not (isinstance(item, float) and math.isnan(item))
     return (named and ellipsis(item, LONGEST_NAME)) or "missing"
+
+
+def _level(value: object) -> float:
+    """The level at which an audit judged, 5% unless its settings say otherwise."""
+    level = finite(value)
+    return 0.05 if math.isnan(level) else level
+
+
+READERS["Level"] = _level

@@ -26,7 +26,7 @@ def _of_log_odds(tick: float) -> str:
     return marks.rates(1 / (1 + math.exp(-tick)))
 
 
-def reliability(score: Entry, level: float = 0.05) -> Figure:
+def reliability(score: Entry) -> Figure:
     """Draw how often it happened against how often it was predicted, by bin of the score.
 
     Both axes are of log-odds where the result says so. The band is that of a calibrated model. The bars beneath have
@@ -40,23 +40,21 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
         drawn = [_log_odds(rates) for rates in drawn]
         ticks = [tick * side for tick in _log_odds(np.array(ROUND)).tolist() for side in (1, -1)]
     predicted, observed, band_low, band_high, low, high = drawn
-    ends = nice(predicted, observed, band_low, band_high)
+    ends = nice(*drawn[:4])
     chart = Chart(Scale(*ends, 54.0, 466.0, ticks), Scale(*ends, 318.0, 24.0, ticks))
     chart.left("Happened", write)
     chart.band(predicted, band_low, band_high)
-    chart.span((ends[0], ends[0]), (ends[1], ends[1]), "diagonal")
+    chart.span(ends, ends, "diagonal")
     chart.say(66, 46, "▲ happened more than predicted", "hint under")
     chart.say(458, 304, "happened less than predicted ▼", "hint over", "end")
     chart.line(predicted, observed, "thin")
-    chart.dots(bins, level, (predicted, observed), what="Score ")
+    chart.dots(bins, (predicted, observed), what="Score ")
     wide = chart.x(high) - chart.x(low)
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
     chart.bars(low, high, density, 382.0, 52.0)
     chart.bottom(label, write, y=382.0)
-    description = (
-        f"{bins.said('bin', level)} On the diagonal of the {kind} axes as much happened as was predicted."
-    )
-    return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
+    said = f"{bins.said('bin')} On the diagonal of the {kind} axes as much happened as was predicted."
+    return Figure("reliability", title, said, (480.0, 424.0), chart.marks, bins.table())
 
 
 def gap_card(finding: Finding) -> Figure:
@@ -80,11 +78,9 @@ def gap_card(finding: Finding) -> Figure:
     chart.rows((), marks.rates)
     for row, one in enumerate(places):
         ring, dot = one.predicted, one.observed
-        said = (
-            f"{one.words}: {both(ring, dot)}"
-            if isinstance(one, ScoreRange)
-            else "○ predicted\u2003● happened"
-        )
+        said = "○ predicted\u2003● happened"
+        if isinstance(one, ScoreRange):
+            said = f"{one.words}: {both(ring, dot)}"
         chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
         tips = f"{words.percent(ring)} predicted", f"{words.percent(dot)} happened"
         chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
@@ -99,22 +95,19 @@ def left_first(places: Iterable[Mended]) -> list[Mended]:
 
 def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
-    shown = left_first(place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))[
-        :15
-    ]
+    known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
+    shown = left_first(known)[:15]
     bottom = 36.0 + 23.0 * len(shown)
-    x = Scale(*nice([(place.before.gap, place.after.gap) for place in shown], 0.0), 280.0, 640.0)
-    chart = Chart(x, Scale(0.0, len(shown), 36.0, bottom))
+    ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
+    chart = Chart(Scale(*ends, 280.0, 640.0), Scale(0.0, len(shown), 36.0, bottom))
     chart.rows([ellipsis(place.where, 36) for place in shown], marks.signed)
     chart.say(282, 16, "○ before\u2003● after (grey: within noise), with its interval")
     for row, place in enumerate(shown):
         before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
         tips = f"before: {words.points(before)}", f"after: {words.points(after)}"
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
-        chart.say(652, chart.y.at(row + 0.5) + 4, place.verdict)
+        chart.say(652, chart.y(row + 0.5) + 4, place.verdict)
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    title, said = (
-        "Predicted minus happened, before and after the repair",
-        words.became([p.verdict for p in places]),
-    )
+    title = "Predicted minus happened, before and after the repair"
+    said = words.became([place.verdict for place in places])
     return Figure("repair", title, said, (720.0, bottom + 26), chart.marks, note=note)

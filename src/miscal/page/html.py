@@ -7,15 +7,14 @@ piece of markup, whose style holds inside it only, without a script.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.json import floats, read_record, write_text
+from miscal.page.json import Given, floats, read_record, write_text
 from miscal.page.markup import Child, Safe, asset, ellipsis, join, prose, tag
 from miscal.page.records import Document, of_document
 from miscal.page.sections import closing, columns, findings, repair, score
@@ -23,6 +22,24 @@ from miscal.page.sections.blocks import columns_of, quiet, sheet
 from miscal.page.sections.findings import Closer
 
 PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
+#: What the links call each section, and what makes it; that of columns has the room that the others leave.
+SECTIONS: dict[str, tuple[str, Callable[[Document], Safe]]] = {
+    "findings": ("Findings", findings.findings),
+    "advice": ("What to do", repair.advice),
+    "comparison": ("Baseline", closing.comparison),
+    "periods": ("Time", closing.periods),
+    "score": ("Score", score.score),
+    "columns": ("Columns", lambda _: Safe("")),
+    "groups": ("Groups", columns.groups),
+    "subpopulations": ("Subpopulations", columns.subpopulations),
+    "neighbourhoods": ("Neighbourhoods", columns.neighbourhoods),
+    "repair": ("Repair", repair.repair),
+    "clean": ("Clean", closing.clean_section),
+    "too-small": ("Too small", closing.too_small_section),
+    "left-out": ("Not looked at", closing.left_out_section),
+    "method": ("Method", closing.method),
+    "words": ("Words", closing.definitions),
+}
 
 
 @of_document
@@ -44,31 +61,15 @@ def to_html(audit: Document) -> str:
     >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
     True
     """
-    parts = {
-        "findings": ("Findings", findings.findings(audit)),
-        "advice": ("What to do", repair.advice(audit)),
-        "comparison": ("Baseline", closing.comparison(audit)),
-        "periods": ("Time", closing.periods(audit)),
-        "score": ("Score", score.score(audit)),
-        "columns": ("Columns", Safe("")),
-        "groups": ("Groups", columns.groups(audit)),
-        "subpopulations": ("Subpopulations", columns.subpopulations(audit)),
-        "neighbourhoods": ("Neighbourhoods", columns.neighbourhoods(audit)),
-        "repair": ("Repair", repair.repair(audit)),
-        "clean": ("Clean", closing.clean_section(audit)),
-        "too-small": ("Too small", closing.too_small_section(audit)),
-        "left-out": ("Not looked at", closing.left_out_section(audit)),
-        "method": ("Method", closing.method(audit)),
-        "words": ("Words", closing.definitions(audit)),
-    }
-    spent = sum(len(content.encode()) for _, content in parts.values())
-    parts["columns"] = "Columns", columns.columns(audit, PAGE_BYTES - spent)
-    links = [tag("a", label, href=f"#{anchor}") for anchor, (label, content) in parts.items() if content]
+    parts = {anchor: make(audit) for anchor, (_, make) in SECTIONS.items()}
+    spent = sum(len(content.encode()) for content in parts.values())
+    parts["columns"] = columns.columns(audit, PAGE_BYTES - spent)
+    links = [tag("a", SECTIONS[at][0], href=f"#{at}") for at, content in parts.items() if content]
     body = join(
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
         score.header(audit),
         tag("nav", links, aria_label="Sections"),
-        tag("main", score.hero(audit), score.key_numbers(audit), [content for _, content in parts.values()]),
+        tag("main", score.hero(audit), score.key_numbers(audit), parts.values()),
         tag(
             "footer",
             tag("p", prose("page")["printed"], class_="paper"),
@@ -148,10 +149,10 @@ def audit_html(audit: Document) -> str:
         score.key_numbers(audit),
         repair.repair(audit),
         findings.findings(audit, MOST),
-        [tag("div", columns.figures(entry, audit.level), class_="pair") for entry in audit.of("score")[:1]],
+        [tag("div", columns.figures(entry), class_="pair") for entry in audit.of("score")[:1]],
         tag(
             "div",
-            [columns.figures(entry, audit.level)[0] for entry in columns.entries(audit)[:MOST]],
+            [columns.figures(entry)[0] for entry in columns.entries(audit)[:MOST]],
             class_="grid",
         ),
         quiet(prose("page")["notebook"]),
@@ -170,7 +171,7 @@ def finding_html(audit: Document) -> str:
     return _framed(tag("ol", findings.card(1, audit.findings, Closer(audit)), class_="cards"))
 
 
-def result_html(result: Mapping[str, Any], said: str) -> str:
+def result_html(result: Given, said: str) -> str:
     """A result: what it says, its figures, and its cells, levels and places with the worst of them first."""
     table = dict(result["table"])
     if "class" in table:  # their p-values are of their errors, not of the gaps beside them
@@ -188,7 +189,7 @@ def result_html(result: Mapping[str, Any], said: str) -> str:
         return _framed(
             tag("p", said),
             quiet(str(result["method"])),
-            tag("div", columns.figures(entry, 0.05), class_="pair"),
+            tag("div", columns.figures(entry), class_="pair"),
             sheet("Cells", columns_of(taken, *named), most=MOST_ROWS),
         )
 

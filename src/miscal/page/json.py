@@ -21,6 +21,9 @@ from miscal.page.words import finite
 
 SCHEMA = "miscal.audit/1"
 Floats = NDArray[np.float64]
+Given = Mapping[str, Any]  # as in JSON
+Ends = tuple[float, float]
+Data = dict[str, list[object]]  # columns behind a figure
 T = TypeVar("T")
 
 
@@ -29,7 +32,7 @@ def parts(response: str, **given: object) -> dict[str, object]:
     return {"schema": SCHEMA, "data": {"response": response}, **given}
 
 
-def checked(document: object) -> Mapping[str, Any]:
+def checked(document: object) -> Given:
     """Refuse what is not an audit's dictionary.
 
     Examples
@@ -46,7 +49,7 @@ def checked(document: object) -> Mapping[str, Any]:
     return given
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> Given:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
@@ -65,7 +68,7 @@ def text(value: object) -> str:
     return "" if value is None else visible(value)
 
 
-def ends(value: object) -> tuple[float, float]:
+def ends(value: object) -> Ends:
     """The two ends of an interval, NaN where there are none.
 
     >>> ends([0.1, None]), ends("x")
@@ -132,7 +135,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "tuple[str, ...]": lambda value: tuple("" if item is None else str(item) for item in items(value)),
     "tuple[float, float]": ends,
     "tuple[float, ...]": lambda value: tuple(finite(item) for item in items(value)),
-    "Mapping[str, Any]": mapping,
+    "Given": mapping,
     "Columns": Columns,
     "object": lambda value: value,
 }
@@ -178,7 +181,7 @@ def write_json(document: object, path: str | PathLike[str]) -> None:
     write_text(path, dumps(document) + "\n")
 
 
-def read_json(path: str | PathLike[str]) -> Mapping[str, Any]:
+def read_json(path: str | PathLike[str]) -> Given:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     check_file(path)
     hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"

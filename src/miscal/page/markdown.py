@@ -33,7 +33,8 @@ def to_markdown(audit: Document) -> str:
     """
     said, heads, every = verdict(audit), audit.findings, entries(audit)
     columns = [column for column in column_list(every[:MOST]) if column.heading != "Looked at"]
-    names, small = [quoted(place, 60) for place in audit.clean["where"]], audit.too_small.rows
+    names = [quoted(place, 60) for place in audit.clean["where"]]
+    small = audit.too_small.rows
     return _blocks(
         f"# {spoken(said.sentence)}",
         "\n".join(map(spoken, said.support)),
@@ -42,7 +43,7 @@ def to_markdown(audit: Document) -> str:
         _findings(heads, MOST),
         _more(len(heads) - MOST, "further finding"),
         _bullets(map(spoken, audit.notes)),
-        *(block for result in audit.of(words.KIND) for block in _period(result, audit.level)),
+        *(block for result in audit.of(words.KIND) for block in _period(result)),
         "## Column by column" if every else "",
         _table(columns),
         _more(len(every) - MOST, "further column"),
@@ -115,16 +116,16 @@ def _more(left: int, what: str, how: str = "in the JSON") -> str:
 
 
 def _table(columns: Sequence[Column]) -> str:
-    rows = [
-        [quoted(column.text(k), 60) if isinstance(column.how, str) else column.text(k) for column in columns]
-        for k in range(len(columns[0].values))
-    ]
-    lines = (
-        [[column.heading for column in columns], ["---", *["---:"] * (len(columns) - 1)], *rows]
-        if rows
-        else []
-    )
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    many = len(columns[0].values)
+    cells = [[column.heading, "---:", *_cells(column)] for column in columns]
+    cells[0][1] = "---"
+    lines = [f"| {' | '.join(line)} |" for line in zip(*cells, strict=True)]
+    return "\n".join(lines) if many else ""
+
+
+def _cells(column: Column) -> list[str]:
+    said = [column.text(k) for k in range(len(column.values))]
+    return [quoted(text, 60) for text in said] if isinstance(column.how, str) else said
 
 
 def _findings(heads: Sequence[Finding], most: int) -> str:
@@ -135,12 +136,12 @@ def _findings(heads: Sequence[Finding], most: int) -> str:
     )
 
 
-def _period(result: Entry, level: float) -> list[str]:
+def _period(result: Entry) -> list[str]:
     """Every week or month, after the steps that changed."""
-    changed, left = words.changed_words(result.table, MOST)
+    changed, left = result.changed(MOST)
     return [
         f"## {quoted(result.name or 'Along time')}",
-        words.periods_said(result.table, result.every, level),
+        result.said(),
         _bullets(map(spoken, changed)),
         _more(left, "smaller step", "in the table"),
         spoken(result.note),

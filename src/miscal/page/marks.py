@@ -8,13 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.page import words
 from miscal.page.entries import Cells
-from miscal.page.json import Floats
+from miscal.page.json import Data, Ends, Floats
 from miscal.page.markup import Safe, ellipsis, tag
 
 MANY = 60  # cells from which on dots are small
@@ -41,13 +42,9 @@ class Scale:
     end: float
     places: Sequence[float] = ()
 
-    def __call__(self, values: ArrayLike) -> Floats:
-        """The values' pixels."""
-        return np.asarray(np.interp(np.asarray(values), [self.low, self.high], [self.start, self.end]))
-
-    def at(self, value: float) -> float:
-        """One value's pixel."""
-        return float(self(value))
+    def __call__(self, values: ArrayLike) -> Any:
+        """The values' pixels, or one value's."""
+        return np.interp(values, [self.low, self.high], [self.start, self.end])  # type: ignore[arg-type]
 
     def ticks(self, spacing: float = 64.0) -> list[float]:
         """Round values inside the domain, at least `spacing` pixels from one another.
@@ -61,13 +58,14 @@ class Scale:
             return [self.low]
         kept: list[float] = []
         for tick in self.places:
-            apart = all(abs(self.at(tick) - self.at(other)) >= spacing for other in kept)
+            apart = all(abs(self(tick) - self(other)) >= spacing for other in kept)
             if apart and self.low <= tick <= self.high:
                 kept.append(tick)
         if kept:
             return kept
         step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
         return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
@@ -78,7 +76,7 @@ def _step(low: float, high: float, most: int) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
 
 
-def nice(*arrays: ArrayLike) -> tuple[float, float]:
+def nice(*arrays: ArrayLike) -> Ends:
     """Round ends that hold all known numbers, so that the axis ends on a tick; 0 too unless all are far from it.
 
     Examples
@@ -105,15 +103,17 @@ class Figure:
     name: str
     title: str
     description: str
-    size: tuple[float, float]
+    size: Ends
     marks: Sequence[Safe] = ()
-    table: dict[str, list[object]] = field(default_factory=dict)
+    table: Data = field(default_factory=dict)
     note: str = ""
 
     @cached_property
     def svg(self) -> Safe:
+        if not self.marks:
+            return Safe("")
         width, height = map(pixel, self.size)
-        made = tag(
+        return tag(
             "svg",
             tag("title", self.title),
             tag("desc", self.description),
@@ -124,7 +124,6 @@ class Figure:
             class_=f"figure {self.name}",
             aria_label=f"{self.title}. {self.description}",
         )
-        return made if self.marks else Safe("")
 
 
 def pixel(value: float) -> str:
@@ -233,32 +232,35 @@ class Chart:
         """A piece of text at a place in pixels."""
         self.marks.append(tag("text", said, x=pixel(x), y=pixel(y), text_anchor=anchor, class_=class_))
 
-    def span(self, start: tuple[float, float], end: tuple[float, float], class_: str) -> None:
-        """A straight line between two places."""
-        (x1, x2), (y1, y2) = self.x([start[0], end[0]]), self.y([start[1], end[1]])
+    def span(self, x: Ends, y: Ends, class_: str) -> None:
+        """A straight line between two ends across and two ends up."""
+        x1, x2 = self.x(x)
+        y1, y2 = self.y(y)
         self.stroke(x1, y1, x2, y2, class_)
 
     def point(self, x: float, y: float, class_: str, tip: str, radius: float = 4.0) -> None:
         """A dot, which says something when it is hovered over."""
-        self.mark("circle", f"point {class_}", tip, cx=self.x.at(x), cy=self.y.at(y), r=radius)
+        self.mark("circle", f"point {class_}", tip, cx=self.x(x), cy=self.y(y), r=radius)
 
     def level(self, value: float, class_: str = "zero") -> None:
         """A line across the chart at some height."""
-        self.span((self.x.low, value), (self.x.high, value), class_)
+        self.span((self.x.low, self.x.high), (value, value), class_)
 
-    def left(self, label: str, write: Writer = rates) -> None:
+    def left(self, label: str, write: Writer) -> None:
         """A vertical axis: hairlines at its ticks, and what it shows on top of it."""
-        for tick in self.y.ticks(36.0):
+        x, y = self.x.start, self.y
+        for tick in y.ticks(36.0):
             self.level(tick, "grid")
-            self.say(self.x.start - 6, self.y.at(tick) + 4, write(tick), "tick", "end")
-        self.say(self.x.start, self.y.end - 11, label, "label")
+            self.say(x - 6, y(tick) + 4, write(tick), "tick", "end")
+        self.say(x, y.end - 11, label, "label")
 
-    def bottom(self, label: str = "", write: Writer = rates, y: float = 0.0) -> None:
+    def bottom(self, label: str, write: Writer, y: float = 0.0) -> None:
         """A horizontal axis at the foot of the chart or at height `y` in pixels; the label is centred beneath."""
-        x, y = self.x, y or max(self.y.start, self.y.end)
+        x = self.x
+        y = y or max(self.y.start, self.y.end)
         self.stroke(x.start, y, x.end, y, "axis")
         for tick in x.ticks():
-            at = x.at(tick)
+            at = x(tick)
             self.stroke(at, y, at, y + 4, "axis")
             # The last one is pulled inside, so that it cannot be cut off at the edge.
             self.say(at, y + 17, write(tick), "tick", "end" if at > x.end - 4 else "middle")
@@ -267,32 +269,29 @@ class Chart:
     def rows(self, named: Sequence[str], write: Writer) -> None:
         """The axes of a chart with a line a row: the rows' names, lines from top to bottom, ticks beneath."""
         for tick in self.x.ticks():
-            self.span((tick, self.y.low), (tick, self.y.high), "grid" if tick else "zero")
+            self.span((tick, tick), (self.y.low, self.y.high), "grid" if tick else "zero")
         self.bottom("", write)
         for row, word in enumerate(named):
-            self.say(self.x.start - 12, self.y.at(row + 0.5) + 4, word, "tick", "end")
+            self.say(self.x.start - 12, self.y(row + 0.5) + 4, word, "tick", "end")
 
-    def pair(
-        self, row: int, ring: float, dot: float, ends: tuple[float, float], class_: str, tips: tuple[str, str]
-    ) -> None:
+    def pair(self, row: int, ring: float, dot: float, ends: Ends, class_: str, tips: tuple[str, str]) -> None:
         """A ring and a dot on one row, a bar between them, and the interval of the dot."""
         middle = row + 0.5
-        left, right = sorted(self.x([ring, dot]).tolist())
-        self.bar(left, self.y.at(middle) - 3.5, right - left, 7.0, f"between {class_}")
-        self.span((ends[0], middle), (ends[1], middle), f"whisker {class_}")
+        left, right = sorted(self.x([ring, dot]))
+        self.bar(left, self.y(middle) - 3.5, right - left, 7.0, f"between {class_}")
+        self.span(ends, (middle, middle), f"whisker {class_}")
         self.point(ring, middle, "ring", tips[0], 5.0)
         self.point(dot, middle, class_, tips[1], 5.0)
 
     def names(self, x: ArrayLike, named: Sequence[str], y: ArrayLike, class_: str = "tick") -> None:
         """Words at heights in pixels: the last one stands, the others join in their order where they touch none."""
-        half = [3.4 * len(word) for word in named]
-        places = np.clip(self.x(x), half, self.x.end + 3.0 - np.array(half)).tolist()
-        every = list(zip(places, np.broadcast_to(y, len(named)).tolist(), named, strict=True))
+        half = np.array([3.4 * len(word) for word in named])
+        places = np.clip(self.x(x), half, self.x.end + 3.0 - half)
+        every = list(zip(places, np.broadcast_to(y, half.shape), named, strict=True))
         kept = every[-1:]
         for at, up, word in every[:-1]:
-            touched = [abs(at - other) < 3.4 * (len(word) + len(beside)) + 8 for other, _, beside in kept]
-            level = [abs(up - height) < 22 for _, height, _ in kept]
-            if not any(map(min, touched, level)):
+            level = [other for other in kept if abs(up - other[1]) < 22]
+            if not any(abs(at - other) < 3.4 * len(word + beside) + 8 for other, _, beside in level):
                 kept.append((at, up, word))
         for at, up, word in kept:
             self.say(at, up, word, class_, "middle")
@@ -318,14 +317,11 @@ class Chart:
         for i in np.flatnonzero(height):
             self.bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share")
 
-    def dots(
-        self, cells: Cells, level: float, at: Places, ends: Places | None = None, what: str = ""
-    ) -> None:
+    def dots(self, cells: Cells, at: Places, ends: Places | None = None, what: str = "") -> None:
         """A dot a cell, coloured where it is beyond noise, over the line between the ends of its interval."""
-        x, y = at
         radius = 4.0 if len(cells) <= MANY else 2.4
-        for i, beyond in enumerate(cells.beyond(level)):
-            class_ = way(cells.gap[i], beyond)
+        for i, (x, y) in enumerate(zip(*at, strict=True)):
+            class_ = way(cells.gap[i], cells.beyond[i])
             if ends is not None:
-                self.span((x[i], ends[0][i]), (x[i], ends[1][i]), f"whisker {class_}")
-            self.point(x[i], y[i], class_, tip(cells, i, what), radius)
+                self.span((x, x), (ends[0][i], ends[1][i]), f"whisker {class_}")
+            self.point(x, y, class_, tip(cells, i, what), radius)

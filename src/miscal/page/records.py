@@ -9,13 +9,13 @@ from __future__ import annotations  # the records are read by what their annotat
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from miscal.auditing.findings import Finding, flat
-from miscal.page.entries import Entry
-from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite, listed, plural, showing
+from miscal.page.entries import Entry, Level
+from miscal.page.json import READERS, Columns, Given, checked, ends, items, mapping, read_record, text
+from miscal.page.words import listed, plural, showing
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class Repaired:
     rows: float
     fitted_rows: float
     keeps_ranking: bool
-    score: Mapping[str, Any]
+    score: Given
     log_loss_change: Measure
     candidates: Columns
     places: list[Mended]
@@ -115,9 +115,9 @@ class Document:
 
     version: str
     schema: str
-    versions: Mapping[str, Any]
-    data: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    versions: Given
+    data: Given
+    settings: Given
     score: Mapping[str, Measure]
     findings: list[Finding]
     along_score: Mapping[str, Entry]
@@ -133,17 +133,13 @@ class Document:
     source: str
     outcome: str
     response: str
-
-    @property
-    def level(self) -> float:
-        """The level at which the audit judged, 5% unless its settings say otherwise."""
-        chosen = finite(self.settings.get("level"))
-        return 0.05 if math.isnan(chosen) else chosen
+    level: Level
 
     @property
     def probabilities(self) -> list[str]:
         """The columns of probabilities, one or one a class."""
-        several, one = self.data.get("probability_columns"), self.data.get("probability")
+        several = self.data.get("probability_columns")
+        one = self.data.get("probability")
         return [str(name) for name in items(several) or items(one) or [one] if name is not None]
 
     @property
@@ -207,13 +203,8 @@ READERS |= {
     "list[LeftOut]": lambda value: [read_record(LeftOut, item) for item in items(value)],
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,
-    "Mapping[str, list[Entry]]": lambda value: {
-        str(kind): [read_record(Entry, item, kind=kind) for item in items(results)]
-        for kind, results in mapping(value).items()
-    },
-    "Mapping[str, Entry]": lambda value: {
-        text(mapping(item).get("where")): read_record(Entry, item, kind="score") for item in items(value)
-    },
+    "Mapping[str, list[Entry]]": lambda value: value,
+    "Mapping[str, Entry]": lambda value: value,
     "Compared | None": lambda value: (
         read_record(Compared, {"cells": True, **mapping(value)}) if value else None
     ),
@@ -244,6 +235,16 @@ def read_document(document: object) -> Document:
     0.9
     """
     given, repaired = checked(document), None
+    level = mapping(given.get("settings")).get("level")
+    entry = partial(read_record, Entry, level=level)
+    along = {
+        text(mapping(item).get("where")): entry(item, kind="score")
+        for item in items(given.get("along_score"))
+    }
+    sections = {
+        str(kind): [entry(item, kind=kind) for item in items(results)]
+        for kind, results in mapping(given.get("sections")).items()
+    }
     if "repaired_by" in given:
         about = mapping(given["repaired_by"])
         score = {
@@ -254,4 +255,5 @@ def read_document(document: object) -> Document:
             Repaired, about, log_loss_change=change, score=score, places=given.get("repair")
         )
     about = {key: mapping(given.get("data")).get(key) for key in ("rows", "source", "outcome", "response")}
-    return read_record(Document, given, repaired=repaired, **about)
+    made = {"sections": sections, "along_score": along, "repaired": repaired}
+    return read_record(Document, given, level=level, **made, **about)

@@ -15,7 +15,7 @@ KIND = "period"  # of the section in the document
 LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
-_BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
+BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
 
 
 def finite(value: object) -> float:
@@ -164,7 +164,7 @@ def interval(low: object, high: object, write: Callable[[object], str] = number)
     >>> interval(-0.1, 0.25), interval(None, 1)
     ('−0.100 to 0.250', '')
     """
-    if math.isnan(finite(low)) or math.isnan(finite(high)):
+    if math.isnan(finite(low) + finite(high)):
         return ""
     return f"{write(low)} to {write(high)}"
 
@@ -299,7 +299,7 @@ def step_words(step: Mapping[str, Any], every: str) -> str:
         return f"{start}: too few rows or events to compare."
     if verdict == "same":
         return f"{start} no change beyond noise ({p_value(step['change_p_adjusted'], 'adjusted p')})."
-    what = f"the {'error' if verdict == 'moved' else 'model'} {_BECAME[verdict]}"
+    what = f"the {'error' if verdict == 'moved' else 'model'} {BECAME[verdict]}"
     p = p_value(step["change_p_adjusted" if verdict == "moved" else "size_p_adjusted"], "adjusted p")
     names = ("gap_before", "gap", "change", "change_low", "change_high")
     before, after, change, low, high = signed_points([finite(step[name]) for name in names])
@@ -319,28 +319,9 @@ def signed_points(gaps: list[float]) -> list[str]:
     """
     times = 1 if means() else 100
     largest = max((times * abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
-    places = (
-        max(1 if times > 1 or largest < 10 else 0, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
-    )
+    places = 1
+    if largest > 0:
+        least = 1 if times > 1 or largest < 10 else 0
+        places = max(least, 1 - math.floor(math.log10(largest)))
     made = [f"{times * gap:+,.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
-
-
-def periods_said(periods: Mapping[str, list[Any]], every: str, level: float) -> str:
-    """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
-    verdicts = periods["verdict"]
-    off = sum(finite(p) <= level for p in periods["p_adjusted"])
-    text = f"{plural(len(verdicts) - verdicts.count('no date'), every)}, {off} of them off beyond noise."
-    counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
-    steps = sum(counts.values()) + verdicts.count("same")
-    became = ", ".join(f"{many} {_BECAME[verdict]}" for verdict, many in counts.items() if many)
-    if not steps:
-        return f"{text} No two of them could be compared."
-    return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
-
-
-def changed_words(periods: Mapping[str, list[Any]], most: int) -> tuple[list[str], int]:
-    """The sentence of every step that changed beyond noise, in time, of the `most` largest; and how many are left."""
-    found = [i for i, verdict in enumerate(periods["verdict"]) if verdict in CHANGED and periods["words"][i]]
-    largest = sorted(found, key=lambda i: -abs(finite(periods["change"][i])))[:most]
-    return [str(periods["words"][i]) for i in sorted(largest)], len(found) - len(largest)

@@ -16,7 +16,7 @@ __all__ = [
     "VariableDisplay",
     "VariationDisplay",
 ]
-DISPLAYS: dict[str, type[Display]] = {globals()[name].word: globals()[name] for name in __all__}
+DISPLAYS = {display.word: display for display in Display.__subclasses__()}
 OTHERS = {"class": Classes, "period": Periods}
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from textwrap import fill
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, UNDER, Display, View, short
-from miscal.results import Result, Table
+from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, SHADE, UNDER, Display, View, short
+from miscal.results import Table
 
 MOST_RANKS = 12
 NAMED = 12  # periods named under the axis
@@ -23,32 +23,33 @@ class Reliability(View):
 
     columns = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
 
-    def draw(
-        self, ax: Any, drawn: Table, *, name: str = "Observed", color: str = UNDER, **style: Any
-    ) -> None:
+    def draw(self, drawn: Table, *, name: str = "Observed", **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        logit = self.result.extra["axis"] == "logit"
-        line = {"color": color, "label": name} | style
-        self.square(ax, drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
-        ax.vlines(drawn["predicted"], *self.happened(drawn), color=color, linewidth=1, alpha=0.5)
+        logit = self.extra["axis"] == "logit"
+        line = {"color": UNDER, "label": name} | style
+        self.square(drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
+        thin = {"color": line["color"], "linewidth": 1, "alpha": 0.5}
+        self.ax_.vlines(drawn["predicted"], *self.happened(drawn), **thin)
         if logit:
-            ax.set(xscale="logit", yscale="logit", aspect="auto")
+            self.ax_.set(xscale="logit", yscale="logit", aspect="auto")
         else:
-            self.bars_beneath(ax, self.result.extra["histogram"])
+            self.bars_beneath(self.extra["histogram"])
         names = ("Mean predicted", "Mean observed")
         if not self.means:
             names = ("Mean predicted probability", "Fraction of events")
-        self.labelled(ax, *names, rates="" if logit else "xy", legend="upper left")
+        self.labelled(*names, rates="" if logit else "xy", legend="upper left")
 
     def _ends(self, drawn: Table, logit: bool) -> tuple[float, float]:
         """What the axes hold: all probabilities; of other means, and of log-odds, what is drawn."""
-        every = np.concatenate([drawn[name] for name in ("predicted", "observed", "band_low", "band_high")])
+        every = np.concatenate([drawn[name] for name in self.columns[:4]])
         if logit:
             inside = every[(every > 0) & (every < 1)]
-            return 0.7 * float(inside.min(initial=0.5)), 1 - 0.7 * (1 - float(inside.max(initial=0.5)))
+            low = inside.min(initial=0.5)
+            high = inside.max(initial=0.5)
+            return 0.7 * low, 1 - 0.7 * (1 - high)
         if not self.means:
             return 0.0, 1.0
-        low, high = float(np.nanmin(every)), float(np.nanmax(every))
+        low, high = np.nanmin(every), np.nanmax(every)
         margin = 0.05 * (high - low)
         return low - margin, high + margin
 
@@ -63,7 +64,7 @@ class Cumulative(View):
     @property
     def curves(self) -> Sequence[Mapping[str, Any]]:
         """What is drawn, a curve a panel."""
-        return [{"label": "all rows", **self.result.extra["cumulative"]}]
+        return [{"label": "all rows", **self.extra["cumulative"]}]
 
     def frame(self) -> Table:
         """One row a point: label, share of rows, score, running total and half-width of its noise band."""
@@ -74,45 +75,47 @@ class Cumulative(View):
         labels = [curve["label"] for curve in self.curves for _ in curve["x"]]
         return Table({"label": labels, **columns})
 
-    def plot(self, ax: Any = None, **style: Any) -> Self:
+    def alone(self, **style: Any) -> None:
         """Draw a panel a curve; on given axes, only the curves, over one another."""
-        if ax is not None:
-            return super().plot(ax, **style)
         high = len(self.curves)
         self.axes_ = self.panels(high, 1, (6.4, 3.2 * high))
         for panel, curve in zip(self.axes_.flat, self.curves, strict=True):
-            self._panel(panel, curve, style)
-        return self
+            self.ax_ = panel
+            self._panel(curve, style)
+        self.ax_ = self.axes_[0, 0]
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw only the curves, over one another."""
         for label, color in zip(dict.fromkeys(drawn["label"]), SERIES, strict=False):
             curve = drawn.take(drawn["label"] == label)
             line = {"color": color, "linewidth": 1.3, "label": short(label, 40)}
-            ax.plot(curve["x"], curve["y"], **line | style)
-        self._axes(ax, legend="best")
+            self.ax_.plot(curve["x"], curve["y"], **line | style)
+        self._axes(legend="best")
 
-    def _panel(self, ax: Any, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
+    def _panel(self, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
         """A running total over the band of its noise, and its highest and lowest point."""
-        self._axes(ax, title=fill(short(curve["label"], 120), 72))
+        self._axes(title=fill(short(curve["label"], 120), 72))
+        ax = self.ax_
         x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
-        ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0)
+        ax.fill_between(x, -band, band, **SHADE)
         ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | style)
-        top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
+        top = y.max(initial=0.0)
+        bottom = y.min(initial=0.0)
         for level, tint in ((top, OVER), (bottom, UNDER)):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
-        ax.text(0.02, 0.02, self.told(curve, self.said(top - bottom)), transform=ax.transAxes, fontsize=8)
+        told = self.told(curve["label"], self.said(top - bottom))
+        ax.text(0.02, 0.02, told, transform=ax.transAxes, fontsize=8)
         ax.margins(y=0.15)
 
-    def told(self, curve: Mapping[str, Any], kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
+    def told(self, label: str, kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
         """What is said in a panel."""
         return f"Kuiper {kuiper} (shaded: 95% noise band, pointwise)"
 
-    def _axes(self, ax: Any, **words: str) -> None:
-        ax.axhline(0, color=QUIET, linewidth=0.8)
-        ax.set_xlim(0, 1)
+    def _axes(self, **words: str) -> None:
+        self.zero()
+        self.ax_.set_xlim(0, 1)
         across = "Rows, from the lowest score to the highest"
-        self.labelled(ax, across, "Predicted minus happened, so far", rates="xy", **words)
+        self.labelled(across, "Predicted minus happened, so far", rates="xy", **words)
 
 
 class ScoreDisplay(Display):
@@ -140,19 +143,20 @@ class Variation(View):
 
     def told(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
-        measure = _measure(self.result)
+        measure = _measure(self)
         observed = "Accuracy" if measure == "confidence" else f"Observed {measure}"
         return f"Predicted {measure}", observed, self.result.value
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "", color: str = UNDER, **style: Any) -> None:
+    def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
         across, up, error = self.told()
-        if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
+        if not self.ax_.lines:  # with many rows the band is thinner than a line: its ends keep it visible
             x = next(iter(drawn.values()))
-            ax.vlines(x, drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
-        line = {"color": color, "label": name or f"Observed, error {error:.2g}"} | style
-        self.square(ax, drawn, "Predicted = observed", (0.0, 1.0), **line)
-        self.labelled(ax, across, up, legend="upper left")
+            ends = (drawn["band_low"], drawn["band_high"])
+            self.ax_.vlines(x, *ends, color=QUIET, linewidth=4, alpha=0.5)
+        line = {"color": UNDER, "label": name or f"Observed, error {error:.2g}"} | style
+        self.square(drawn, "Predicted = observed", (0.0, 1.0), **line)
+        self.labelled(across, up, legend="upper left")
 
 
 class Uncertainty(Variation):
@@ -162,26 +166,16 @@ class Uncertainty(Variation):
     0 for calibrated predictions.
     """
 
-    needs = "bins of entropy"
-
-    @classmethod
-    def suits(cls, result: Result) -> bool:
-        """Whether variation is measured by entropy."""
-        return "uncertainty" in result.extra
+    needs, part = "bins of entropy", "uncertainty"
+    columns = ("uncertainty", "error", "band_low", "band_high", "rows")
 
     def told(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
-        return "Mean entropy", "Error rate", float(self.result.extra["uncertainty_error"])
-
-    def frame(self) -> Table:
-        """Filled bins with mean entropy, error rate and the noise band."""
-        table = self.result.extra["uncertainty"]
-        names = ("uncertainty", "error", "band_low", "band_high", "rows")
-        return Table({name: table[name] for name in names}).take(table["rows"] > 0)
+        return "Mean entropy", "Error rate", self.extra["uncertainty_error"]
 
 
-def _measure(result: Result) -> str:
-    return str(result.settings["variation"]).replace("_", " ")
+def _measure(view: View) -> str:
+    return str(view.settings["variation"]).replace("_", " ")
 
 
 class Ranks(View):
@@ -191,27 +185,25 @@ class Ranks(View):
 
     def frame(self, cell: int | None = None) -> Table:
         """Rank, predicted and observed share, over all rows or within one bin of variation."""
-        held, at = (self.result.extra, ...) if cell is None else (self.result.table, cell)
-        shares = {word: np.asarray(held[f"{word}_ranks"])[at] for word in ("predicted", "observed")}
-        return Table({"rank": np.arange(1, shares["predicted"].size + 1), **shares})
+        held, at = (self.extra, ...) if cell is None else (self.table, cell)
+        shares = {word: held[f"{word}_ranks"][at] for word in ("predicted", "observed")}
+        return Table({"rank": np.arange(1, len(shares["predicted"]) + 1), **shares})
 
-    def draw(self, ax: Any, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
+    def draw(self, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
         """Draw the two distributions, of all rows or of one bin."""
-        title = ""
+        ax, title = self.ax_, ""
         if cell is not None:
-            drawn, title = self.frame(cell), f"{_measure(self.result)} in {self.result.table['label'][cell]}"
+            drawn, title = self.frame(cell), f"{_measure(self)} in {self.table['label'][cell]}"
         shown = drawn.take(slice(MOST_RANKS))
-        ax.bar(shown["rank"] - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted")
-        ax.bar(
-            shown["rank"] + 0.2,
-            shown["observed"],
-            **{"width": 0.36, "color": UNDER, "label": "Observed"} | style,
-        )
-        ax.set_xticks(shown["rank"])
+        rank = shown["rank"]
+        look = {"width": 0.36, "color": UNDER, "label": "Observed"}
+        ax.bar(rank - 0.2, shown["predicted"], 0.36, color=BAND, label="Predicted")
+        ax.bar(rank + 0.2, shown["observed"], **look | style)
+        ax.set_xticks(rank)
         across = "Rank of the class that occurred"
         if drawn.rows > shown.rows:
             across += f" (of {drawn.rows})"
-        self.labelled(ax, across, "Share of rows", rates="y", legend="best", title=title)
+        self.labelled(across, "Share of rows", rates="y", legend="best", title=title)
 
 
 class VariationDisplay(Display):
@@ -239,52 +231,47 @@ class Curve(View):
     is beyond noise; the bars beneath show where the rows are.
     """
 
-    needs = "a curve, of one numeric column"
+    needs, part = "a curve, of one numeric column", "curve"
     size = (6.4, 4.2)
-
-    @classmethod
-    def suits(cls, result: Result) -> bool:
-        """Whether there is a curve."""
-        return "curve" in result.extra
 
     @property
     def error(self) -> bool:
         """Whether errors are drawn (top label) in place of rates."""
-        return bool(self.result.settings["target"] == "top")
+        return bool(self.settings["target"] == "top")
 
     def frame(self) -> Table:
         """The curves with their bands, as drawn."""
-        curve = self.result.extra["curve"]
+        curve = self.table
         if not self.error:
             return Table(curve)
-        turned: dict[str, Any] = {"value": curve["value"]}
+        turned = {"value": curve["value"]}
         for name, whole in (("observed", 1), ("predicted", 1), ("gap", 0)):
-            turned[name] = whole - curve[name]
-            turned[f"{name}_low"] = whole - curve[f"{name}_high"]
-            turned[f"{name}_high"] = whole - curve[f"{name}_low"]
+            low, high = f"{name}_low", f"{name}_high"
+            turned |= {name: whole - curve[name], low: whole - curve[high], high: whole - curve[low]}
         return Table(turned)
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
+    def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw both curves, the worst range and the density."""
-        value, extra = drawn["value"], self.result.extra
+        ax, value = self.ax_, drawn["value"]
         word = "error" if self.error else "mean" if self.means else "rate"
         looks = {"observed": {"color": UNDER} | style, "predicted": {"color": OVER, "linestyle": DASHES}}
         for side, look in looks.items():
             ends = drawn[f"{side}_low"], drawn[f"{side}_high"]
+            line = {"linewidth": 1.6, "label": f"{side} {word}".capitalize()} | look
             ax.fill_between(value, *ends, color=look["color"], alpha=0.18, linewidth=0)
-            ax.plot(value, drawn[side], **{"linewidth": 1.6, "label": f"{side} {word}".capitalize()} | look)
-        first, last = float(value.min()), float(value.max())
-        low, high = extra["range"]
+            ax.plot(value, drawn[side], **line)
+        first, last = value.min(), value.max()
+        low, high = self.extra["range"]
         if self.result.p_value <= 0.05 and high - low <= 0.9 * (last - first):  # else it is everywhere
-            ax.axvspan(max(low, first), min(high, last), color=BAND, alpha=0.45, linewidth=0, zorder=0)
-        if "density" in extra:
+            ax.axvspan(max(low, first), min(high, last), **SHADE | {"alpha": 0.45, "zorder": 0})
+        if "density" in self.extra:
             bottom, top = ax.get_ylim()
             pad = 0.02 * (last - first or 1.0)
             ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
             ax.set_xlim(first - pad, last + pad)
-            self.bars_beneath(ax, extra["density"])
+            self.bars_beneath(self.extra["density"])
         up = f"{word.capitalize()}, with 95% bands"
-        self.labelled(ax, self.result.settings["column"], up, rates="y", legend="best", title=name)
+        self.labelled(self.settings["column"], up, rates="y", legend="best", title=name)
 
 
 class OverRanges(View):
@@ -296,15 +283,16 @@ class OverRanges(View):
     columns = ("label", "rows", "predicted", "observed", "gap_low", "gap_high", "p_adjusted")
     size, a_row = (6.4, 1.5), 0.28
 
-    def draw(self, ax: Any, drawn: Table, *, name: str = "", **style: Any) -> None:
+    def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        at = self.rows(
-            ax, words, drawn["observed"], self.happened(drawn), UNDER, **{"label": "Observed"} | style
-        )
-        ax.plot(drawn["predicted"], at, "|", color=OVER, markersize=12, markeredgewidth=2, label="Predicted")
+        ends = self.happened(drawn)
+        dots = {"label": "Observed"} | style
+        at = self.rows(words, drawn["observed"], ends, UNDER, **dots)
+        look = {"color": OVER, "markersize": 12, "markeredgewidth": 2}
+        self.ax_.plot(drawn["predicted"], at, "|", **look, label="Predicted")
         across = "Mean, with simultaneous 95% intervals"
-        self.labelled(ax, across, self.result.settings["column"], rates="x", legend="above", title=name)
+        self.labelled(across, self.settings["column"], rates="x", legend="above", title=name)
 
 
 class VariableDisplay(Display):
@@ -334,22 +322,21 @@ class Classes(View):
 
     def chosen(self) -> Any:
         """The most significant and then the largest errors first."""
-        return np.lexsort((-self.result.table["error"], self.result.table["p_adjusted"]))[: self.most]
+        return np.lexsort((-self.table["error"], self.table["p_adjusted"]))[: self.most]
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw a line a class from its noise floor to its error."""
         floor, error = drawn["noise_floor"], drawn["error"]
         tint = np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
         names = [short(name) for name in drawn["class"]]
         dots = {"label": "Error (in colour: beyond noise)"} | style
-        at = self.rows(ax, names, error, (floor, error), tint, **dots)
-        ax.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
-        ax.set_xlim(left=0)
-        more = self.result.table.rows - drawn.rows
-        title = f"{more} more classes are not shown" if more > 0 else ""
-        self.labelled(
-            ax, "Calibration error of the class against the rest", legend="lower right", title=title
-        )
+        at = self.rows(names, error, (floor, error), tint, **dots)
+        self.ax_.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
+        self.ax_.set_xlim(left=0)
+        more = self.table.rows - drawn.rows
+        title = f"{more} more classes are not shown" if more else ""
+        across = "Calibration error of the class against the rest"
+        self.labelled(across, legend="lower right", title=title)
 
 
 class Periods(View):
@@ -359,35 +346,28 @@ class Periods(View):
     """
 
     columns = (
-        "label",
-        "predicted",
-        "gap",
-        "gap_low",
-        "gap_high",
-        "band_low",
-        "band_high",
-        "p_adjusted",
-        "verdict",
-    )
+        "label", "predicted", "gap", "gap_low", "gap_high", "band_low", "band_high", "p_adjusted", "verdict",
+    )  # fmt: skip
     size = (7.0, 3.8)
 
     def chosen(self) -> Any:
         """Those that have a date."""
-        return self.result.table["verdict"] != "no date"
+        return self.table["verdict"] != "no date"
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw the gaps in time."""
-        place, gap, high = np.arange(drawn.rows), drawn["gap"], drawn["gap_high"]
+        ax, place = self.ax_, np.arange(drawn.rows)
+        gap, high = drawn["gap"], drawn["gap_high"]
         noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
         ax.fill_between(place, *noise, color=BAND, linewidth=0, label="Noise alone")
-        ax.axhline(0, color=QUIET, linewidth=0.8)
+        self.zero()
         ax.plot(place, gap, color=QUIET, linewidth=1)
-        real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
-        tint = self.tinted(ax, np.where(real, gap, 0.0))
+        real = drawn["p_adjusted"] <= self.settings["level"]
+        tint = self.tinted(np.where(real, gap, 0.0))
         ax.vlines(place, drawn["gap_low"], high, color=tint)
         ax.scatter(place, gap, **{"s": 26, "color": tint, "zorder": 3} | style)
         for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
             ax.text(i, high[i], f"{drawn['verdict'][i]}\n", fontsize=8, ha="center", va="center")
         some = place[:: max(1, -(-drawn.rows // NAMED))]
         ax.set_xticks(some, drawn["label"][some])
-        self.labelled(ax, "", "Predicted minus observed", rates="y", legend="best", title=self.result.name)
+        self.labelled("", "Predicted minus observed", rates="y", legend="best", title=self.result.name)

@@ -6,7 +6,7 @@ A display holds what is drawn (`frame()` returns it), `plot(ax=None)` draws it a
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,6 +24,10 @@ INK = "#23303b"
 QUIET = "#7b8794"
 BAND = "#c9d3dc"
 DASHES, DOTS = (0, (4, 3)), (0, (3, 3))
+FINE = {"color": QUIET, "linewidth": 0.8}
+DASHED = {"color": QUIET, "linewidth": 1, "linestyle": DASHES}
+SHADE = {"color": BAND, "alpha": 0.8, "linewidth": 0}
+ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": 2}
 SERIES = ("#1f6fb4", "#c2571a", "#2a8c6e", "#8a5fb0", "#b03a5b", "#8c7a1f")
 
 
@@ -39,41 +43,51 @@ def pyplot() -> Any:
 class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
-    needs: ClassVar[str] = ""  # what a result must have
-    columns: ClassVar[tuple[str, ...]] = ()
-    size: ClassVar[tuple[float, float]] = (5.2, 5.0)  # inches of a figure of its own
-    a_row: ClassVar[float] = 0.0  # by how many it is higher for each row that is drawn
-    most: int = 0  # rows that are drawn, of those that are in order of importance
+    needs = ""  # what a result must have
+    part = ""  # the table in its `extra` that is that
+    columns: tuple[str, ...] = ()
+    size = (5.2, 5.0)  # inches of a figure of its own
+    a_row = 0.0  # by how many it is higher for each row that is drawn
+    most = 0  # rows that are drawn, of those that are in order of importance
+    ax_: Any  # where it is drawn
 
     def __init__(self, result: Result, most: int | None = None) -> None:
         if not self.suits(result):
             raise refusal(f"must have {self.needs}", where="the result", hint="choose another kind")
         self.result = result
+        self.extra, self.settings = result.extra, result.settings
+        self.table: Table = result.extra[self.part] if self.part else result.table
         if most is not None:
             self.most = most
 
     @classmethod
-    def suits(cls, result: Result) -> bool:  # noqa: ARG003  # some views need more
+    def suits(cls, result: Result) -> bool:
         """Whether the view can show a result."""
-        return True
+        return not cls.part or cls.part in result.extra
 
     def frame(self) -> Table:
         """Exactly what is drawn: where a view does not say otherwise, its columns of the rows that it has chosen."""
-        return Table({name: self.result.table[name] for name in self.columns}).take(self.chosen())
+        return Table({name: self.table[name] for name in self.columns}).take(self.chosen())
 
     def chosen(self) -> Any:
         """Which cells are drawn: those that have rows."""
-        return self.result.table["rows"] > 0
+        return self.table["rows"] > 0
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw, on new axes or on those given; style is that of what was observed."""
-        drawn = self.frame()
         if ax is None:
-            ax = self.panels(1, 1, self.inches(drawn))[0, 0]
-        self.ax_, self.figure_ = ax, ax.figure
-        open_axes(ax)
-        self.draw(ax, drawn, **style)
+            self.alone(**style)
+        else:
+            self.ax_, self.figure_ = ax, ax.figure
+            open_axes(ax)
+            self.draw(self.frame(), **style)
         return self
+
+    def alone(self, **style: Any) -> None:
+        """Draw in a figure of its own."""
+        drawn = self.frame()
+        self.panels(1, 1, self.inches(drawn))
+        self.draw(drawn, **style)
 
     def panels(self, high: int, wide: int, size: tuple[float, float], **options: Any) -> Any:
         """New axes in rows and columns, of a figure of their own."""
@@ -84,8 +98,8 @@ class View:
             open_axes(ax)
         return axes
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
-        """Draw what `frame` gives on some axes."""
+    def draw(self, drawn: Table, **style: Any) -> None:
+        """Draw what `frame` gives on the axes."""
 
     def inches(self, drawn: Table) -> tuple[float, float]:
         """How wide and how high a figure of its own is."""
@@ -94,28 +108,31 @@ class View:
     @property
     def means(self) -> bool:
         """Whether what was predicted is no event: rates are then the numbers they are."""
-        return self.result.settings.get("target") in RESPONSES[1:]
+        return self.settings.get("target") in RESPONSES[1:]
 
     def said(self, value: float, sign: str = "") -> str:
         """A rate or a gap in words."""
         return f"{value:{sign}.3g}" if self.means else f"{value:{sign}.2%}"
 
-    def happened(self, table: Mapping[str, Any]) -> tuple[Any, Any]:
+    def happened(self, drawn: Table) -> tuple[Any, Any]:
         """The interval of the gap, around what happened: predicted minus the gap's bounds."""
-        low, high = table["predicted"] - table["gap_high"], table["predicted"] - table["gap_low"]
+        predicted = drawn["predicted"]
+        low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
         return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
-    def labelled(
-        self, ax: Any, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = ""
-    ) -> None:
+    def zero(self) -> None:
+        """A line where nothing is off."""
+        self.ax_.axhline(0, **FINE)
+
+    def labelled(self, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
         """Names of the axes; which of x and y are rates or shares, in per cent unless other means are predicted."""
+        ax = self.ax_
         ax.set(xlabel=x, ylabel=y)
         for name in "" if self.means else rates:
             percent_axis(getattr(ax, f"{name}axis"))
-        if legend == "above":
-            ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
-        elif legend:
-            ax.legend(frameon=False, fontsize=9, loc=legend)
+        if legend:
+            place = ABOVE if legend == "above" else {"loc": legend}
+            ax.legend(frameon=False, fontsize=9, **place)
         if title:
             ax.set_title(title, loc="left", fontsize=10)
 
@@ -126,34 +143,36 @@ class View:
         if not self.means:
             percent_axis(bar.long_axis)
 
-    def square(self, ax: Any, drawn: Table, diagonal: str, ends: Any, **line: Any) -> None:
+    def square(self, drawn: Table, diagonal: str, ends: Any, **line: Any) -> None:
         """The second column against the first in a square, with the diagonal and, once, the band of noise."""
+        ax = self.ax_
         x, y, *_ = drawn.values()
         if not ax.lines:
             band = drawn["band_low"], drawn["band_high"]
-            ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
-            ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
+            ax.plot(ends, ends, **DASHED, label=diagonal)
+            ax.fill_between(x, *band, **SHADE, label="95% noise band")
         ax.plot(x, y, **{"marker": "o", "markersize": 4, "linewidth": 1.2} | line)
         ax.set(xlim=ends, ylim=ends, aspect="equal")
 
-    def bars_beneath(self, ax: Any, given: Mapping[str, Any]) -> None:
+    def bars_beneath(self, given: Mapping[str, Any]) -> None:
         """Bars of how many rows there are between some edges, in the lowest tenth of the axes."""
         rows = np.asarray(given["rows"])
-        height, place = 0.1 * rows / max(rows.max(), 1e-300), ax.get_xaxis_transform()
-        ax.stairs(height, given["edges"], fill=True, color=QUIET, alpha=0.4, zorder=0, transform=place)
+        place = self.ax_.get_xaxis_transform()
+        height = 0.1 * rows / max(rows.max(), 1e-300)
+        look = {"fill": True, "color": QUIET, "alpha": 0.4, "zorder": 0}
+        self.ax_.stairs(height, given["edges"], **look, transform=place)
 
-    def tinted(self, ax: Any, gap: Array) -> Array:
+    def tinted(self, gap: Array) -> Array:
         """The colour of each gap, which the legend then explains; gaps of 0 are quiet."""
         tints = np.select([gap > 0, gap < 0], [OVER, UNDER], QUIET)
         for tint, words in ((OVER, "Predicted too high"), (UNDER, "Predicted too low")):
             if tint in tints:
-                ax.plot([], [], "o", color=tint, markersize=5, label=words)
+                self.ax_.plot([], [], "o", color=tint, markersize=5, label=words)
         return tints
 
-    def rows(
-        self, ax: Any, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any
-    ) -> Array:
+    def rows(self, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> Array:
         """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
+        ax = self.ax_
         at = -np.arange(float(len(names)))
         ax.hlines(at, *ends, color=tint, linewidth=1.6, alpha=0.7)
         ax.scatter(value, at, **{"color": tint, "s": 26, "zorder": 3} | dots)
@@ -180,9 +199,9 @@ class Display:
     view : what draws it
     """
 
-    word: ClassVar[str]
-    views: ClassVar[Mapping[str, type[View]]]
-    pools: ClassVar[bool] = True  # whether columns say which rows belong together
+    word: str
+    views: Mapping[str, type[View]]
+    pools = True  # whether columns say which rows belong together
 
     def __init__(self, result: Result, kind: str | None = None, **choices: Any) -> None:
         if result.kind != self.word:

@@ -7,9 +7,10 @@ import numpy as np
 
 from miscal.data.libraries import special
 from miscal.data.vectors import Array
-from miscal.plots.base import BAND, DASHES, INK, QUIET, Display, View, colours, short
+from miscal.plots.base import BAND, DASHED, FINE, INK, QUIET, SHADE, Display, View, colours, short
 from miscal.results import Result, Table
 
+LEVEL = 0.05  # below which a level is beyond noise
 FEW = 30  # levels that a list can show
 NAMED = 5
 MANY = 2000  # levels whose dots are small
@@ -27,57 +28,57 @@ class Funnel(View):
 
     def frame(self) -> Table:
         """Level, its size, gap, and whether it is beyond noise."""
-        table = self.result.table.take(self.result.table["error"] > 0)
+        table = self.table.take(self.table["error"] > 0)
         drawn = {name: table[name] for name in ("label", "gap", "p_value")}
-        return Table({**drawn, "size": self._unit() / table["error"] ** 2, "real": _real(table)})
+        size = self._unit() / table["error"] ** 2
+        real = table["p_adjusted"] < LEVEL
+        return Table({**drawn, "size": size, "real": real})
 
     def _unit(self) -> float:
         """The variance of a row of the mean rate; of other means, that which is usual."""
-        table, tally = self.result.table, self.result.extra["tally"]
+        table, tally = self.table, self.extra["tally"]
         if self.means:
             return float(np.nanmedian(table["error"] ** 2 * table["weight"]))
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw every level and the limits."""
+        ax, many = self.ax_, drawn.rows > MANY
         size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
-        ax.axhline(0, color=QUIET, linewidth=0.8)
+        self.zero()
         ax.set_xscale("log")
-        if size.size:
+        if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)
             error = np.sqrt(self._unit() / grid)
-            inner, tests = 1.96 * error, int((~np.isnan(drawn["p_value"])).sum())
+            inner = 1.96 * error
+            tests = np.isfinite(drawn["p_value"]).sum()
             outer = -special.ndtri(0.025 / max(tests, 1)) * error
-            ax.fill_between(grid, -inner, inner, color=BAND, alpha=0.8, linewidth=0, label="95% of levels")
-            ax.plot(grid, -outer, color=QUIET, linewidth=1, linestyle=DASHES, label="All levels at once")
-            ax.plot(grid, outer, color=QUIET, linewidth=1, linestyle=DASHES)
-            reach = 1.15 * max(float(np.abs(gap).max()), 1e-12)
+            ax.fill_between(grid, -inner, inner, **SHADE, label="95% of levels")
+            ax.plot(grid, -outer, **DASHED, label="All levels at once")
+            ax.plot(grid, outer, **DASHED)
+            reach = 1.15 * max(np.abs(gap).max(), 1e-12)
             ax.set_ylim(-reach, reach)
-        tint = self.tinted(ax, np.where(real, gap, 0.0))
-        area = np.where(real, 22, 14 if size.size <= MANY else 5)
-        dots = {"s": area, "color": tint, "alpha": np.where(real, 1.0, 0.5), "linewidth": 0}
-        ax.scatter(size, gap, **dots | {"rasterized": size.size > MANY} | style)
-        self._name(ax, drawn.take(real).sort("p_value"))
-        share = self.result.extra.get("noise_share", float("nan"))
-        title = f"{self.result.table.rows:,} levels, error {self.said(self.result.value)}"
+        tint = self.tinted(np.where(real, gap, 0.0))
+        alpha = np.where(real, 1.0, 0.5)
+        area = np.where(real, 22, 5 if many else 14)
+        dots = {"s": area, "color": tint, "alpha": alpha, "linewidth": 0, "rasterized": many}
+        ax.scatter(size, gap, **dots | style)
+        self._name(drawn.take(real).sort("p_value"))
+        share = self.extra.get("noise_share", np.nan)
+        title = f"{self.table.rows:,} levels, error {self.said(self.result.value)}"
         title += "" if np.isnan(share) else f", of which {share:.0%} is noise"
         across = "Size of the level (rows at the mean rate that would be as noisy)"
-        self.labelled(ax, across, "Predicted minus observed", rates="y", legend="best", title=title)
+        self.labelled(across, "Predicted minus observed", rates="y", legend="best", title=title)
 
-    def _name(self, ax: Any, real: Table) -> None:
+    def _name(self, real: Table) -> None:
         """Name the first levels, none at the height of another."""
-        apart = 0.06 * float(np.ptp(ax.get_ylim()))
+        apart = 0.06 * np.ptp(self.ax_.get_ylim())
         named: list[float] = []
         for size, gap, label in zip(real["size"], real["gap"], real["label"], strict=True):
             if len(named) < NAMED and all(abs(gap - other) >= apart for other in named):
                 named.append(gap)
-                ax.text(size, gap, f"  {short(label)}", fontsize=8, va="center")
-
-
-def _real(table: Table) -> Any:
-    """Levels beyond noise."""
-    return np.nan_to_num(table["p_adjusted"], nan=1.0) < 0.05
+                self.ax_.text(size, gap, f"  {short(label)}", fontsize=8, va="center")
 
 
 class Caterpillar(View):
@@ -92,23 +93,22 @@ class Caterpillar(View):
 
     def chosen(self) -> Any:
         """The worst first."""
-        table = self.result.table
-        size = np.where(table["rows"] > 0, np.abs(np.nan_to_num(table["shrunken"])), -1.0)
-        return np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
+        size = np.nan_to_num(np.abs(self.table["shrunken"]))
+        order = np.argsort(-size, kind="stable")
+        return order[self.table["rows"][order] > 0][: self.most]
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw two lines for each level."""
-        ends = drawn["shrunken_low"], drawn["shrunken_high"]
-        names = [f"{short(a)}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)]
-        ax.axvline(0, color=QUIET, linewidth=0.8)
-        at = self.rows(ax, names, drawn["shrunken"], ends, self.tinted(ax, drawn["shrunken"]), **style)
-        ax.plot(
-            drawn["gap"], at + 0.3, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once"
-        )
+        label, rows, gap, gap_low, gap_high, shrunken, low, high = drawn.values()
+        names = [f"{short(a)}  ({b:,})" for a, b in zip(label, rows, strict=True)]
+        ax = self.ax_
+        ax.axvline(0, **FINE)
+        above = 0.3 + self.rows(names, shrunken, (low, high), self.tinted(shrunken), **style)
+        ax.plot(gap, above, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once")
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
-        ax.hlines(at + 0.3, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2, zorder=1)
+        ax.hlines(above, gap_low, gap_high, color=BAND, linewidth=2, zorder=1)
         ax.set_xlim(reach)
-        self.labelled(ax, "Predicted minus observed", rates="x", legend="above")
+        self.labelled("Predicted minus observed", rates="x", legend="above")
 
 
 class FieldMap(View):
@@ -128,56 +128,50 @@ class FieldMap(View):
 
     def frame(self) -> Table:
         """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""
-        table = self.result.table
-        one, two = (np.array(part, dtype=object) for part in self.result.extra["parts"])
-        drawn = {
-            "one": one,
-            "two": two,
-            "rows": table["rows"],
-            "shrunken": table["shrunken"],
-            "real": _real(table),
-        }
-        return Table(drawn).take(self._largest(one) & self._largest(two))
+        table = self.table
+        one, two = (np.array(part, dtype=object) for part in self.extra["parts"])
+        drawn = {name: table[name] for name in ("rows", "shrunken")}
+        every = Table({"one": one, "two": two, **drawn, "real": table["p_adjusted"] < LEVEL})
+        return every.take(self._largest(one) & self._largest(two))
 
     def _largest(self, part: Array) -> Array:
         codes = np.unique(part.astype(str), return_inverse=True)[1]
-        rows = np.bincount(codes, weights=self.result.table["rows"])
+        rows = np.bincount(codes, weights=self.table["rows"])
         return np.isin(codes, np.argsort(-rows, kind="stable")[: self.most])
 
     def inches(self, drawn: Table) -> tuple[float, float]:
         """As large as its fields."""
         return 2.6 + 0.34 * len(set(drawn["two"])), 1.8 + 0.26 * len(set(drawn["one"]))
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw the map."""
-        across, down = (_ordered(drawn[name]) for name in ("two", "one"))
-        row = np.array([down.index(name) for name in drawn["one"]])
-        column = np.array([across.index(name) for name in drawn["two"]])
+        ax, real = self.ax_, drawn["real"]
+        down, row = _ordered(drawn["one"])
+        across, column = _ordered(drawn["two"])
         values = np.full((len(down), len(across)), np.nan)
         values[row, column] = drawn["shrunken"]
-        reach = max(float(np.nanmax(np.abs(values))), 1e-12)
+        reach = max(np.nanmax(np.abs(values)), 1e-12)
         usual = {"cmap": colours(), "vmin": -reach, "vmax": reach, "aspect": "auto"}
         image = ax.imshow(values, **usual | style)
-        real = drawn["real"]
         ax.plot(column[real], row[real], "o", color=INK, markersize=4)
-        ax.set_xticks(
-            range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0
-        )
-        ax.set_yticks(range(len(down)), [short(name) for name in down])
-        first, second = self.result.settings["column"]
-        left = self.result.table.rows - drawn.rows
-        title = f"{int(real.sum()):,} beyond noise (dots)"
+        turned = 90 if len(across) > 6 else 0
+        ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=turned)
+        ax.set_yticks(range(len(down)), map(short, down))
+        first, second = self.settings["column"]
+        left = self.table.rows - drawn.rows
+        title = f"{real.sum():,} beyond noise (dots)"
         title += f"; {left:,} combinations of rarer levels are not shown" if left else ""
-        self.labelled(ax, second, first, title=title)
+        self.labelled(second, first, title=title)
         self.bar_of_colours(image, ax, "Predicted minus observed, shrunken")
 
 
-def _ordered(names: Array) -> list[str]:
-    """Levels in order, numbers by size."""
+def _ordered(names: Array) -> tuple[list[str], Array]:
+    """Levels in order, numbers by size; and which of them each name is."""
     try:
-        return sorted(set(names), key=float)
+        every = sorted(set(names), key=float)
     except ValueError:
-        return sorted(set(names))
+        every = sorted(set(names))
+    return every, np.array([every.index(name) for name in names])
 
 
 class FieldDisplay(Display):
@@ -190,5 +184,5 @@ class FieldDisplay(Display):
     def usual(cls, result: Result) -> str:
         """A map of two short crossed fields, a list of few levels, a funnel of many."""
         parts = result.extra.get("parts", ())
-        small = len(parts) == 2 and max(len(set(part)) for part in parts) <= FEW
+        small = len(parts) == 2 and all(len(set(part)) <= FEW for part in parts)
         return "map" if small else "caterpillar" if result.table.rows <= FEW else "funnel"

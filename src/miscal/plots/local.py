@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from textwrap import fill
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from miscal.plots.along import Cumulative
-from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, UNDER, Display, View, colours, short
+from miscal.plots.base import DASHES, DOTS, INK, OVER, QUIET, SHADE, UNDER, Display, View, colours, short
 from miscal.results import Result, Table, p_text
 
 FEWEST = 20  # rows of a bin that is drawn
@@ -36,100 +36,85 @@ class LocalMap(View):
         local = self.local = result.extra["map"]
         rows = np.bincount(local.cells)
         weight = np.bincount(local.cells, local.weight)
-        self.gaps = np.bincount(local.cells, local.weight * local.residual) / np.where(
-            rows > 0, weight, np.nan
-        )
+        off = np.bincount(local.cells, local.weight * local.residual)
+        self.gaps = off / np.where(rows > 0, weight, np.nan)
         size = np.where(rows >= min(FEWEST, rows.max()), np.abs(self.gaps), np.nan)
-        self.best, self.worst = int(np.nanargmin(size)), int(np.nanargmax(size))
+        self.best, self.worst = np.nanargmin(size), np.nanargmax(size)
 
     def frame(self) -> Table:
         """The rows of the two bins: their bin, place, signed local gap."""
         local = self.local
-        rows = np.flatnonzero((local.cells == self.best) | (local.cells == self.worst))
+        rows = np.flatnonzero(np.isin(local.cells, (self.best, self.worst)))
         which = np.where(local.cells[rows] == self.worst, "worst", "best")
         x, y = local.features[rows, :2].T
         return Table({"row": rows, "bin": which, "x": x, "y": y, "gap": local.gap[rows]})
 
-    def plot(self, ax: Any = None, **style: Any) -> Self:
+    def alone(self, **style: Any) -> None:
         """Draw both bins, or with `ax` the map of the worst bin alone."""
-        if ax is not None:
-            return super().plot(ax, **style)
         drawn = self.frame()
         shown = np.unique(drawn["bin"])  # all scores in one bin: it is the worst
         axes = self.panels(shown.size, 2, (9.6, 4.1 * shown.size), width_ratios=(1.35, 1))
         for (left, right), which in zip(axes, shown, strict=True):
-            self.draw(left, drawn, which, **style)
-            self._distribution(right, np.abs(drawn["gap"][drawn["bin"] == which]), self._cell(which))
-        points = self.ax_.collections[0]
-        self.bar_of_colours(
-            points, axes[:, 0], "Predicted minus observed around a row", location="bottom", aspect=40
-        )
-        return self
+            self.ax_ = left
+            self.draw(drawn, which, **style)
+            self.ax_ = right
+            self._distribution(np.abs(drawn["gap"][drawn["bin"] == which]), getattr(self, which))
+        self.ax_ = axes[0, 0]
+        points, label = self.ax_.collections[0], "Predicted minus observed around a row"
+        self.bar_of_colours(points, axes[:, 0], label, location="bottom", aspect=40)
 
-    def _cell(self, which: str) -> int:
-        return self.worst if which == "worst" else self.best
-
-    def draw(self, ax: Any, drawn: Table, which: str = "worst", **style: Any) -> None:
+    def draw(self, drawn: Table, which: str = "worst", **style: Any) -> None:
         """Draw the map of one bin."""
-        cell = self._cell(which)
-        limit = max(1e-12 if self.means else 0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
+        cell = getattr(self, which)
+        errors = np.abs(drawn["gap"])
+        limit = max(1e-12 if self.means else 0.02, np.nanquantile(errors, 0.98))
         inside = drawn.take(drawn["bin"] == which)
         inside = inside.take(slice(None, None, max(1, inside.rows // MOST)))
         shown = inside.take(np.argsort(np.abs(inside["gap"]), kind="stable"))  # the largest gaps on top
-        area = float(np.clip(9000 / max(shown.rows, 1), 3, 26))
+        area = np.clip(9000 / max(shown.rows, 1), 3, 26)
         look = {"s": area, "linewidths": 0, "cmap": colours(), "vmin": -limit, "vmax": limit}
-        ax.scatter(shown["x"], shown["y"], c=shown["gap"], **look | style)
+        self.ax_.scatter(shown["x"], shown["y"], c=shown["gap"], **look | style)
         low, high = self.local.edges[cell : cell + 2]
         average = self.said(self.gaps[cell], "+")
         title = f"The {which} bin: scores {low:.2g} to {high:.2g}, on average {average} off"
-        names = self.result.settings["columns"]
-        if len(names) != self.local.features.shape[1] or self.result.settings["reduce"] is not None:
+        names = self.settings["columns"]
+        if len(names) != self.local.features.shape[1] or self.settings["reduce"] is not None:
             names = ("Feature 1", "Feature 2")
-        self.labelled(ax, *names[:2], title=title)
+        self.labelled(*names[:2], title=title)
 
-    def _distribution(self, ax: Any, error: np.ndarray, cell: int) -> None:
+    def _distribution(self, error: np.ndarray, cell: int) -> None:
+        ax, whole = self.ax_, abs(self.gaps[cell])
         ax.ecdf(error, color=INK, linewidth=1.5, label="Rows of the bin")
-        averages = (
-            ("The bin's error", abs(self.gaps[cell]), OVER, DASHES),
-            ("Average local", error.mean(), UNDER, DOTS),
-        )
-        for what, at, tint, dashes in averages:
+        averages = {"The bin's error": (whole, OVER, DASHES), "Average local": (error.mean(), UNDER, DOTS)}
+        for what, (at, tint, dashes) in averages.items():
             ax.axvline(at, color=tint, linewidth=1.2, linestyle=dashes, label=f"{what} {self.said(at)}")
         ax.set(xlim=(0, None), ylim=(0, 1.02))
         names = "Local calibration error at most", "Share of the bin's rows"
-        self.labelled(ax, *names, rates="xy", legend="lower right")
+        self.labelled(*names, rates="xy", legend="lower right")
 
 
 class WorstNeighbourhoods(View):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
     columns = (
-        "label",
-        "score_low",
-        "score_high",
-        "effective_rows",
-        "gap",
-        "gap_low",
-        "gap_high",
-        "p_adjusted",
-    )
+        "label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted",
+    )  # fmt: skip
     size, a_row = (8.6, 1.4), 0.55
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw one line a neighbourhood, the worst on top; those beyond noise are filled."""
         names = []
         for label, low, high, rows, *_ in zip(*drawn.values(), strict=True):
             names.append(f"{fill(str(label), 58)}\nscores {low:.2g} to {high:.2g}, about {rows:,.0f} rows")
-        tint = self.tinted(ax, drawn["gap"])
-        filled = np.where(drawn["p_adjusted"] <= 0.05, tint, "white")
-        ends = drawn["gap_low"], drawn["gap_high"]
-        ax.axvline(0, color=QUIET, linewidth=0.9)
+        *_, gap, gap_low, gap_high, p_value = drawn.values()
+        tint = self.tinted(gap)
+        filled = np.where(p_value <= 0.05, tint, "white")
+        self.ax_.axvline(0, color=QUIET, linewidth=0.9)
         look = {"color": filled, "edgecolors": tint, "s": 36} | style
-        self.rows(ax, names, drawn["gap"], ends, tint, **look)
-        self.labelled(
-            ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", rates="x"
-        )
-        ax.spines["left"].set_visible(False)
+        self.rows(names, gap, (gap_low, gap_high), tint, **look)
+        across = "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise"
+        self.labelled(across, rates="x")
+        self.ax_.spines["left"].set_visible(False)
 
 
 class NeighbourhoodDisplay(Display):
@@ -145,16 +130,18 @@ class SubpopulationCumulative(Cumulative):
     @property
     def curves(self) -> Sequence[Mapping[str, Any]]:
         """What is drawn, a curve a panel."""
-        return list(self.result.extra["cumulative"])
+        return list(self.extra["cumulative"])
 
-    def told(self, curve: Mapping[str, Any], kuiper: str) -> str:
+    def told(self, label: str, kuiper: str) -> str:
         """Its rows, its error, also in standard deviations, and the p-value."""
-        found = self.result.table
-        row = int(np.flatnonzero(found["label"] == curve["label"])[0])
-        text = f"{found['rows'][row]:,} rows · Kuiper {kuiper} = {found['deviations'][row]:.1f} sd"
-        if not math.isnan(found["p_adjusted"][row]):
-            text += f" · p {p_text(found['p_adjusted'][row], self.result.settings.get('draws'))}"
-        return text
+        same = self.table["label"] == label
+        rows, deviations, p_value = (
+            self.table[name][same][0] for name in ("rows", "deviations", "p_adjusted")
+        )
+        text = f"{rows:,} rows · Kuiper {kuiper} = {deviations:.1f} sd"
+        if math.isnan(p_value):
+            return text
+        return f"{text} · p {p_text(p_value, self.settings.get('draws'))}"
 
 
 class WorstSubpopulations(View):
@@ -167,21 +154,22 @@ class WorstSubpopulations(View):
         """The first, which are the worst."""
         return slice(self.most)
 
-    def draw(self, ax: Any, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:
         """Draw a line a subpopulation."""
-        mean, critical = self.result.extra["null_mean"], self.result.extra["null_critical"]
+        ax = self.ax_
+        mean, critical = self.extra["null_mean"], self.extra["null_critical"]
         if not math.isnan(critical):
-            ax.axvspan(0, critical, color=BAND, alpha=0.55, linewidth=0, label="95% of the largest by chance")
-            ax.axvline(
-                mean, color=QUIET, linewidth=1, linestyle=DOTS, label="The largest by chance, on average"
-            )
+            ax.axvspan(0, critical, **SHADE | {"alpha": 0.55}, label="95% of the largest by chance")
+            look = {"color": QUIET, "linewidth": 1, "linestyle": DOTS}
+            ax.axvline(mean, **look, label="The largest by chance, on average")
         value = np.where(np.isfinite(drawn["deviations"]), drawn["deviations"], np.nan)
         names = [fill(short(label, 76), 44) for label in drawn["label"]]
-        places = self.rows(ax, names, value, (0, value), self.tinted(ax, drawn["interval_off"]), **style)
+        tint = self.tinted(drawn["interval_off"])
+        places = self.rows(names, value, (0, value), tint, **style)
         for x, y, rows, gap in zip(value, places, drawn["rows"], drawn["gap"], strict=True):
             ax.text(x, y, f"  {rows:,} rows, gap {self.said(gap, '+')}", va="center", fontsize=8)
         ax.set_xlim(0, 1.48 * np.nanmax([1.0, critical, *value]))
-        self.labelled(ax, "Range of the cumulative differences, in standard deviations", legend="above")
+        self.labelled("Range of the cumulative differences, in standard deviations", legend="above")
 
 
 class SubpopulationDisplay(Display):

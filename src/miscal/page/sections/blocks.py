@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from miscal.page import words
-from miscal.page.json import text
+from miscal.page.json import Data, text
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 
@@ -34,10 +34,10 @@ def figure(
     )
 
 
-def data_block(title: str, table: dict[str, list[object]]) -> Safe:
+def data_block(title: str, table: Data) -> Safe:
     """Columns of data for the script to show or to save: a data block, which browsers never run."""
     columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
-    longest = max((len(column) for column in table.values()), default=0)
+    longest = max(map(len, table.values()), default=0)
     content = {
         "title": ellipsis(title, 120),
         "columns": columns,
@@ -166,9 +166,11 @@ def _heading(column: Column, still: bool) -> Safe:
 
 
 def _cell(column: Column, i: int) -> Safe:
-    number, said = words.finite(column.values[i]), column.text(i)
+    number = words.finite(column.values[i])
+    said = column.text(i)
     if column.how == "name":
-        shown, link = name(said, 80), "".join(column.links[i : i + 1])
+        shown = name(said, 80)
+        link = "".join(column.links[i : i + 1])
         small = [tag("small", said) for said in column.small[i : i + 1]]
         return tag("th", tag("a", shown, href=f"#{link}") if link else shown, small, scope="row")
     if column.how == "words":

@@ -19,28 +19,27 @@ _TIME, _SAID = prose("periods"), prose("closing")
 
 def periods(document: Document) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    made: list[Safe] = []
-    for result in document.of(words.KIND):
-        changed, left = words.changed_words(result.table, MOST_SAID)
-        every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
-        rates, gaps = drawn(result, document.level)
-        listed = sheet(
-            f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s"
-        )
-        summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
-        blocks = [
-            lead(words.periods_said(result.table, every, document.level)),
-            tag("ul", [tag("li", step) for step in changed], class_="told", data_fold=4) if changed else None,
-            quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.")
-            if left
-            else None,
-            tag("p", name(result.note, 600), class_="note") if result.note else None,
-            tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
-            tag("p", _TIME["compared"].format(every=every), class_="note"),
-            folded(summary, listed),
-        ]
-        made.append(tag("div", blocks))
-    return section("periods", "Along time", made)
+    return section("periods", "Along time", [_period(result) for result in document.of(words.KIND)])
+
+
+def _period(result: Entry) -> Safe:
+    changed, left = result.changed(MOST_SAID)
+    steps = [tag("li", step) for step in changed]
+    every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
+    rates, gaps = drawn(result)
+    caption = f"Every {every}, and what changed since the one before"
+    summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
+    smaller = f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table."
+    return tag(
+        "div",
+        lead(result.said()),
+        tag("ul", steps, class_="told", data_fold=4) if steps else None,
+        quiet(smaller) if left else None,
+        tag("p", name(result.note, 600), class_="note") if result.note else None,
+        tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
+        tag("p", _TIME["compared"].format(every=every), class_="note"),
+        folded(summary, sheet(caption, columns, search=f"Search {every}s")),
+    )
 
 
 def period_columns(result: Entry, most: int) -> list[Column]:

@@ -49,12 +49,13 @@ def columns(document: Document, room: int) -> Safe:
     pictures: list[Safe] = []
     room = min(FIGURE_BYTES, room - len(_table(every, ())))
     for place, entry in enumerate(every):
-        made = join(figures(entry, document.level, f"column-{place}"))
+        made = join(figures(entry, f"column-{place}"))
         room -= len(made.encode())
         if room < 0:
             break
         pictures.append(made)
-    left, curved = len(every) - len(pictures), [entry for entry in every if entry.curve]
+    left = len(every) - len(pictures)
+    curved = [entry for entry in every if entry.curve]
     sampled = max((whole(entry.extra.get("curve_rows")) for entry in curved), default=0)
     drawn_at_random = f", from {words.count(sampled)} rows drawn at random" if sampled else ""
     curves = f" {_SAID['curves']}{drawn_at_random}." if curved else ""
@@ -87,12 +88,12 @@ def _table(every: list[Entry], links: Sequence[str]) -> Safe:
     return sheet(_SAID["table"], columns, search="Search columns and places", identity="columns-table")
 
 
-def figures(entry: Entry, level: float, identity: str | None = None) -> list[Safe]:
+def figures(entry: Entry, identity: str | None = None) -> list[Safe]:
     """The figures of a result, by its kind, each with what it shows."""
     if entry.kind == "score":
         bins = f"Each dot is one of {len(entry.cells)} bins of the score. {prose('score')['reliability']}"
         totals = [figure(cumulative(walk), prose("score")["walk"]) for walk in entry.walks]
-        return [figure(reliability(entry, level), bins), *totals]
+        return [figure(reliability(entry), bins), *totals]
     if entry.kind == "subpopulation":
         walks = entry.walks[:4]
         reach = deviation_reach(walks)
@@ -107,10 +108,10 @@ def figures(entry: Entry, level: float, identity: str | None = None) -> list[Saf
     caption = f"Off by {words.percent(entry.value)}"
     caption += "." if math.isnan(entry.noise_floor) else f", noise alone {words.percent(entry.noise_floor)}."
     searched = f"{entry.column} {_KINDS.get(entry.kind, '')} {entry.worst[0]}"
-    made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
+    made = [figure(draw(entry), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
         heading = f"{entry.column}: all levels"
-        made.append(figure(field_funnel(entry, level), _SAID["funnel"], heading=heading, searched=searched))
+        made.append(figure(field_funnel(entry), _SAID["funnel"], heading=heading, searched=searched))
     return made
 
 
@@ -118,12 +119,11 @@ def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
     made: list[Safe] = []
     for result in document.of("subpopulation"):
-        drawn = figures(result, document.level)
+        drawn = figures(result)
         named = Column("Subpopulation", result.table["label"], "name")
         columns = [named, *columns_of(result.table, *RATES, "deviations", "p_adjusted")]
-        listed = sheet(
-            "Subpopulations, furthest off first", columns, search="Search subpopulations", most=MOST_LISTED
-        )
+        caption = "Subpopulations, furthest off first"
+        listed = sheet(caption, columns, search="Search subpopulations", most=MOST_LISTED)
         said = [tag("p", _judged(result)), quiet(_SAID["band"]) if drawn else None]
         pair = tag("div", drawn, class_="pair") if drawn else None
         made.append(tag("div", said, pair, folded("Show the subpopulations furthest off", listed)))
@@ -132,12 +132,14 @@ def subpopulations(document: Document) -> Safe:
 
 def _judged(result: Entry) -> str:
     """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
-    table, noise = result.table, words.finite(result.extra.get("null_mean"))
-    first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
+    table = result.table
+    noise = words.finite(result.extra.get("null_mean"))
+    first = text([*table["label"], ""][0])
+    worst = [*table["deviations"], None][0]
+    judged = f"{words.plural(table.rows, 'subpopulation')} judged."
     said = (
-        f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
+        f"{judged} M = {words.number(worst)} standard deviations ({first}); {words.p_value(result.p_value)}."
     )
-    said += f" ({first}); {words.p_value(result.p_value)}."
     if not math.isnan(noise):
         said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
     return f"{said} {result.method}".strip()
@@ -146,7 +148,7 @@ def _judged(result: Entry) -> str:
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
     maps = [result for result in document.of("neighbourhood") if result.grid]
-    drawn = [made for result in maps for made in figures(result, document.level)]
+    drawn = [made for result in maps for made in figures(result)]
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_SAID["map"])
 
@@ -162,7 +164,8 @@ def groups(document: Document) -> Safe:
             table[name] += found[name]
     least = np.fmax(floats(table["low"]), -floats(table["high"]))
     small = np.array([str(note).startswith("too small") for note in table["note"]], dtype=bool)
-    shown = columns_of(table.take(np.lexsort((-least, small)).tolist()), *names)
+    order = np.lexsort((-least, small)).tolist()
+    shown = columns_of(table.take(order), *names)
     listed = sheet("Each group against the rest of its column", shown, search="Search groups")
     every = folded(f"Show {words.plural(len(least), 'group')}, those furthest from the rest first", listed)
     return section("groups", "Between groups", every, opening=_SAID["groups"])

@@ -16,7 +16,7 @@ from miscal.page import words
 from miscal.page.column_figures import variable
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.gap_figures import gap_card
-from miscal.page.json import Columns
+from miscal.page.json import Columns, Data
 from miscal.page.markup import Safe, clean, ellipsis, join, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import (
@@ -46,7 +46,8 @@ _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     """The section of findings, at most so many as cards; when there are none it says what that means."""
     families, closer = _families(document.findings), Closer(document)
-    shown, further = families[:most], [finding for family in families[most:] for finding in family]
+    shown = families[:most]
+    further = [finding for family in families[most:] for finding in family]
     legend = [tag("span", said, class_=f"key {key}") for key, said in _KEYS.items()]
     legend.append(tag("span", prose("findings")["codes"]))
     least = "Off in total, at least" if words.means() else "Events off, at least"
@@ -83,7 +84,8 @@ def card(number: int, family: Sequence[Finding], closer: "Closer") -> Safe:
     finding = family[0]
     general = "" if finding.specific or finding.kind == "score" else "part of the general error"
     badge = finding.code, finding.kind, finding.form, general
-    others, explained = family[1:], [place for head in family for place in head.explained]
+    others = family[1:]
+    explained = [place for head in family for place in head.explained]
     columns = "column" if len(finding.columns) == 1 else "columns"
     alike = f"{words.plural(len(others), 'more place')} of the same {columns}"
     under = f"{words.plural(len(explained), 'other place')} explained by {'these' if others else 'this one'}"
@@ -169,7 +171,7 @@ class Closer:
 
     def download(self, every: Sequence[Finding]) -> Safe:
         """All findings as CSV."""
-        table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
+        table: Data = {key: [getattr(f, key) for f in every] for key in _LISTED}
         table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
         return data_block("findings", table)
@@ -184,7 +186,7 @@ class Closer:
         counted = words.count(np.nansum(entry.cells.rows))
         sample = " of the sample that was searched" if self.document.settings.get("sample") else ""
         said = f"{counted} rows{sample}, by ranges of the score; the intervals hold for all ranges at once."
-        drawn = variable(replace(entry, kind="variable", extra={"column": "Score"}), self.document.level)
+        drawn = variable(replace(entry, kind="variable", extra={"column": "Score"}))
         return tag("div", tag("h4", "Its rows along the score"), drawn.svg, quiet(said))
 
     def _beside(self, finding: Finding) -> Safe | None:
@@ -196,22 +198,24 @@ class Closer:
 
 def _neighbours(entry: Entry, condition: Condition) -> Safe:
     """The cells of one column that a condition picks, levels by name and ranges by their middle, and those beside."""
-    cells, table = entry.cells, Columns(entry.cells.table())
+    cells = entry.cells
+    table = Columns(entry.cells.table())
     if entry.kind == "variable":
-        own, order, beside = condition.numbers(0.5 * (cells.low + cells.high)), np.arange(len(cells)), BESIDE
+        own = condition.numbers(0.5 * (cells.low + cells.high))
+        order, beside = np.arange(len(cells)), BESIDE
     else:  # its own levels first, then those that are furthest off
         picked = condition.slots(list(map(str, entry.labels)))
         own = np.where(np.array(cells.label) == "missing", condition.missing, picked)
-        order, beside = np.lexsort((-cells.strength(), ~own)), MOST_LEVELS
+        order = np.lexsort((-cells.strength(), ~own))
+        beside = MOST_LEVELS
     inside = np.flatnonzero(own[order])
     if not len(inside) or "gap" not in table:  # suppressed
         return Safe("")
     shown = order[max(inside[0] - beside, 0) : inside[-1] + 1 + beside].tolist()
-    shown = shown if len(shown) <= MOST_SHOWN else [*shown[: MOST_SHOWN // 2], *shown[-MOST_SHOWN // 2 :]]
+    del shown[MOST_SHOWN // 2 : -MOST_SHOWN // 2]
     table = table.take(shown)
-    named = Column(
-        entry.column, table["label"], "name", small=["this place" if own[i] else "" for i in shown]
-    )
+    small = ["this place" if own[i] else "" for i in shown]
+    named = Column(entry.column, table["label"], "name", small=small)
     return sheet("Beside it", [named, *columns_of(table, *RATES)], still=True)
 
 
@@ -226,16 +230,9 @@ def _rows(clauses: Mapping[str, str]) -> Safe | None:
     return tag("div", tag("h4", "Its rows as SQL"), blocks, class_="clause") if blocks else None
 
 
-def form_of(finding: Finding) -> str:
-    """How it is wrong, in the words of the filter."""
-    return finding.form or ("too high" if finding.gap > 0 else "too low")
-
-
 def marked(finding: Finding) -> dict[str, object]:
     """What the filter asks of a place."""
     columns = json.dumps([clean(column) for column in finding.columns])
-    return {
-        "data_columns": columns,
-        "data_form": form_of(finding),
-        "data_off": f"{abs(finding.events_off):.6g}",
-    }
+    form = finding.form or ("too high" if finding.gap > 0 else "too low")
+    off = abs(finding.events_off)
+    return {"data_columns": columns, "data_form": form, "data_off": f"{off:.6g}"}

@@ -14,6 +14,7 @@ from miscal.page.sections.blocks import Column, columns_of, figure, folded, lead
 MOST_COLUMNS = 4
 # Which are options too.
 _KEPT = ("response", "exposure", "positive", "weight_column", "count_column", "cluster")
+_FILES = ("--out", "repaired.parquet", "--page", "repair.html")
 _signed, _four_digits = partial(words.number, sign=True), partial(words.number, digits=4)
 _ADVICE = prose("advice")
 
@@ -24,12 +25,12 @@ def advice(document: Document) -> Safe:
         return Safe("")
     steps: list[tuple[Child, str]] = []
     if any(finding.kind == "score" for finding in document.findings):
-        steps.append((_ADVICE["score"], _repair(document, "--score-only")))
+        steps.append((_ADVICE["score"], _command("recalibrate", document, "--score-only", *_FILES)))
     chosen = _columns(document)
     if chosen:
         bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
         text = [_ADVICE["columns"], name(", ".join(chosen), 240), ".", _ADVICE["slope"] if bent else ""]
-        steps.append((text, _repair(document, allowed=chosen)))
+        steps.append((text, _command("recalibrate", document, *_FILES, allowed=chosen)))
     steps = steps or [(_ADVICE["nothing"], "")]
     steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
     listed = [
@@ -58,11 +59,6 @@ def _columns(document: Document) -> list[str]:
     return list(columns)[:MOST_COLUMNS]
 
 
-def _repair(document: Document, *words: str, allowed: Sequence[str] = ()) -> str:
-    files = "--out", "repaired.parquet", "--page", "repair.html"
-    return _command("recalibrate", document, *words, *files, allowed=allowed)
-
-
 def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] = ()) -> str:
     """A command line that a shell takes as it stands; names are quoted."""
     data, source = document.data, document.source
@@ -70,9 +66,10 @@ def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] 
     options["prediction" if document.response else "probability"] = document.probabilities
     options |= {key.removesuffix("_column"): [data[key]] for key in _KEPT if data.get(key)}
     options |= {"ignore": items(data.get("ignore")), "allowed": list(allowed)}
-    given = [
-        str(word) for option, every in options.items() for value in every for word in (f"--{option}", value)
-    ]
+    given: list[str] = []
+    for option, every in options.items():
+        for value in every:
+            given += f"--{option}", str(value)
     given += ["--logit"] if data.get("logit") else []
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
     return clean(shlex.join(["miscal", verb, file, *given, *words]))
@@ -104,15 +101,15 @@ def repair_sentence(done: Repaired) -> str:
 
 
 def _listed(places: list[Mended]) -> Safe:
-    intervals = [
-        words.interval(*place.after.interval, words.points).replace(" points", "") for place in places
-    ]
+    intervals = [words.interval(*place.after.interval, words.points) for place in places]
     columns = [
         *columns_of(places, "where"),
         Column("Rows", [place.after.rows or place.before.rows for place in places], words.count),
         Column("Gap before", [place.before.gap for place in places], words.points),
         Column("Gap after", [place.after.gap for place in places], words.points),
-        Column("Interval after", [each or words.NOTHING for each in intervals], "words"),
+        Column(
+            "Interval after", [each.replace(" points", "") or words.NOTHING for each in intervals], "words"
+        ),
         Column("Verdict", [place.verdict for place in places], "words"),
     ]
     listed = sheet("Before and after", columns, search="Search places")
@@ -121,19 +118,18 @@ def _listed(places: list[Mended]) -> Safe:
 
 def _scores(done: Repaired) -> Safe | None:
     known = {label: done.score[key] for key, label in prose("repaired").items() if key in done.score}
+    if not known:
+        return None
+    before, after = zip(*known.values(), strict=True)
     columns = [
         Column("All rows", list(known), "name"),
-        Column("Before", [before for before, _ in known.values()], _four_digits),
-        Column("After", [after for _, after in known.values()], _four_digits),
+        Column("Before", before, _four_digits),
+        Column("After", after, _four_digits),
     ]
     change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
-    return (
-        tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
-        if known
-        else None
-    )
+    return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
 
 
 def _candidates(done: Repaired) -> Safe:

@@ -1,7 +1,6 @@
 """The whole model: what was audited, the verdict, the numbers that carry it, and the score in figures and numbers."""
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 from miscal.auditing.findings import Finding
@@ -66,21 +65,18 @@ def _judged(document: Document) -> tuple[str, str]:
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
-        return (
-            ("over", f"{what} too high: {rates}.")
-            if predicted > observed
-            else ("under", f"{what} too low: {rates}.")
-        )
+        if predicted > observed:
+            return "over", f"{what} too high: {rates}."
+        return "under", f"{what} too low: {rates}."
     places = [finding for finding in document.findings if finding.kind != "score"]
     average = "" if beyond else "within noise on average, "
     if places:
         return "places", f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
-    ends = [
-        _of_those(finding) for finding in document.findings if finding.kind == "score" and not finding.whole
-    ]
-    if shape or ends:
-        wrong = "; ".join([shape, *ends] if shape else ends)
-        return "shape" if shape else "places", f"{average and f'{average}but '}{wrong}: {rates} overall."
+    # All that is left is of the score.
+    wrong = [_of_those(finding) for finding in document.findings if not finding.whole]
+    ends = "; ".join([shape, *wrong] if shape else wrong)
+    if ends:
+        return "shape" if shape else "places", f"{average and f'{average}but '}{ends}: {rates} overall."
     return "none", f"no error beyond noise: {rates}."
 
 
@@ -205,55 +201,52 @@ def hero(document: Document) -> Safe:
 
 def key_numbers(document: Document) -> Safe:
     """Four numbers, each with what noise alone would show, in words."""
-    tiles = [
-        tag(
-            "div",
-            tag("dt", label),
-            tag("dd", write(number.value), class_="big"),
-            [tag("dd", line, class_="judged") for line in _judgement(number, document.level, write, right)],
-            tag("dd", meaning, class_="quiet"),
-        )
-        for (label, write, meaning), number, right in (
-            (NUMBERS[k], document.measure(k), v) for k, v in _TILES.items()
-        )
-        if number.known
-    ]
+    known = {key: document.measure(key) for key in _TILES if document.measure(key).known}
+    tiles = [_tile(key, number, document.level) for key, number in known.items()]
     return tag("dl", tiles, class_="tiles") if tiles else Safe("")
 
 
-def _judgement(number: Measure, level: float, write: Callable[[object], str], right: float) -> list[str]:
-    """Whether it is beyond noise, then what noise alone would show, or the interval."""
+def _tile(key: str, number: Measure, level: float) -> Safe:
+    """A number; whether it is beyond noise, then what noise alone would show, or the interval."""
+    label, write, meaning = NUMBERS[key]
     lines: list[str] = []
     if not math.isnan(number.p_value) or not math.isnan(number.low):
-        lines.append("Beyond noise" if number.beyond(level, right) else "Within noise")
+        lines.append("Beyond noise" if number.beyond(level, _TILES[key]) else "Within noise")
     if not math.isnan(number.noise_floor):
         lines.append(f"noise alone shows {write(number.noise_floor)}")
     elif not math.isnan(number.low):
         lines.append(words.interval(number.low, number.high, write))
-    return lines
+    return tag(
+        "div",
+        tag("dt", label),
+        tag("dd", write(number.value), class_="big"),
+        [tag("dd", line, class_="judged") for line in lines],
+        tag("dd", meaning, class_="quiet"),
+    )
 
 
 def score(document: Document) -> Safe:
     """The section on the score; further scores of the same audit, classes for instance, are folded away."""
-    pairs = [
-        (each.name, tag("div", figures(each, document.level), class_="pair")) for each in document.of("score")
-    ]
+    pairs = [(each.name, tag("div", figures(each), class_="pair")) for each in document.of("score")]
     numbers = sheet("The whole model in numbers", number_columns(document), still=True)
-    first, further = [pair for _, pair in pairs[:1]], [folded(*named) for named in pairs[1:]]
-    return section("score", "Along the score", first, further, numbers)
+    shown = [folded(name, pair) if place else pair for place, (name, pair) in enumerate(pairs)]
+    return section("score", "Along the score", shown, numbers)
 
 
 def number_columns(document: Document) -> list[Column]:
     """Every number of the score that is known, with what judges it."""
-    measured = [(*about, document.measure(key)) for key, about in NUMBERS.items()]
-    known = [each for each in measured if each[-1].known]
-    intervals = [words.interval(number.low, number.high, write) for _, write, _, number in known]
+    rows = []
+    for key, (label, write, meaning) in NUMBERS.items():
+        number = document.measure(key)
+        if number.known:
+            interval = words.interval(number.low, number.high, write) or words.NOTHING
+            said = write(number.value), write(number.noise_floor), interval
+            rows.append((label, meaning, *said, number.p_value, number.least))
+    labels, meanings, values, noise, intervals, p, least = zip(*rows, strict=True) if rows else [()] * 7
     return [
-        Column(
-            "Number", [label for label, *_ in known], "name", small=[meaning for _, _, meaning, _ in known]
-        ),
-        Column("Value", [write(number.value) for _, write, _, number in known], str),
-        Column("Noise alone", [write(number.noise_floor) for _, write, _, number in known], str),
-        Column("95% interval", [each or words.NOTHING for each in intervals], str),
-        Column("p-value", [each[-1].p_value for each in known], least=[each[-1].least for each in known]),
+        Column("Number", labels, "name", small=meanings),
+        Column("Value", values, str),
+        Column("Noise alone", noise, str),
+        Column("95% interval", intervals, str),
+        Column("p-value", p, least=least),
     ]
