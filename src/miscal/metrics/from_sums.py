@@ -68,7 +68,8 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
     ratio = extra["ratio"]
-    if not noise.binary and math.isfinite(ratio.get("value", math.inf)):  # beside no outcome at all it has no end
+    # Beside no outcome at all it has no end.
+    if not noise.binary and math.isfinite(ratio.get("value", math.inf)):
         reach = 1.96 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
         ratio["interval"] = [ratio["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
