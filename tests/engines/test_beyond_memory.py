@@ -218,15 +218,20 @@ def test_a_column_of_one_value_that_is_asked_for_is_one_range(held, tmp_path, mo
         assert cells["edges"].tolist() == cells["fine"]["edges"].tolist() == [3.5, 3.5]
 
 
-@pytest.mark.parametrize("response", ["real", "count"])
-def test_amounts_beyond_memory_of_which_none_happened(response, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("response", "happened"), [("real", 0.0), ("count", 0.0), ("real", 1e-9)])
+def test_amounts_beyond_memory_of_which_next_to_none_happened(response, happened, tmp_path, monkeypatch):
+    """The ratio was divided by nothing, or the end of its interval was no number any more."""
     rng = np.random.default_rng(7)
-    columns = {"y": np.zeros(3_000), "m": rng.gamma(2.0, 10.0, 3_000), "a": rng.normal(size=3_000)}
+    columns = {"y": np.where(np.arange(3_000) < 2, happened, 0.0), "m": rng.gamma(2.0, 10.0, 3_000), "a": rng.normal(size=3_000)}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     options = {"outcome": "y", "prediction": "m", "response": response, "effort": "quick"}
     whole = miscal.audit(tmp_path / "t.parquet", **options).score
     _held(monkeypatch, 800)
     found = miscal.audit(tmp_path / "t.parquet", **options).score
-    assert found["ratio"] == whole["ratio"] == np.inf
-    assert np.isnan(found["details"]["ratio"]["interval"]).all()
+    if happened:
+        assert found["ratio"] == pytest.approx(whole["ratio"], rel=1e-4)
+        assert found["details"]["ratio"]["interval"] == [0.0, np.inf]
+    else:
+        assert found["ratio"] == whole["ratio"] == np.inf
+        assert np.isnan(found["details"]["ratio"]["interval"]).all()
     assert found["predicted"] == pytest.approx(whole["predicted"], rel=1e-9)

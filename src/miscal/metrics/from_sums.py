@@ -28,7 +28,7 @@ from miscal.inference.residual import (
 )
 from miscal.inference.sums import Judging, Sums, effective_events
 from miscal.metrics.field import field_result
-from miscal.metrics.losses import isotonic_rates
+from miscal.metrics.losses import isotonic_rates, ratio_within
 from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
@@ -71,7 +71,8 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     # Beside no outcome at all it has no end.
     if not noise.binary and math.isfinite(ratio.get("value", math.inf)):
         reach = 1.96 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
-        ratio["interval"] = [ratio["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
+        within = ratio_within(ratio["value"], reach)
+        ratio["interval"] = [within.low, within.high]
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         extra |= {name: {**extra[name], "interval": [math.nan, math.nan]} for name in FITTED}
         extra |= {"smooth_noise": {}, "certain": {}}

@@ -361,6 +361,11 @@ def ratio_of(pair: Pair) -> Estimate:
     ratio = predicted / observed
     expected = pair.predicted / ratio
     spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
+    return ratio_within(ratio, spread)
+
+
+def ratio_within(ratio: float, spread: float) -> Estimate:
+    """A ratio with its interval, whose ends are so far from it on the log scale."""
     high = ratio * math.exp(spread) if spread < WIDEST else math.inf
     return Estimate(ratio, ratio * math.exp(-spread), high)
 
