@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, student_reach
-from miscal.inference.sums import Floats, Integers, Judging, Sums
+from miscal.inference.sums import Bools, Floats, Integers, Judging, Sums, unwarned
 from miscal.pairs import Pair
 
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
@@ -22,7 +22,7 @@ FURTHEST = 3.0  # standard deviations that a residual counts at most
 CAPPED = 0.9950108  # E min(Z², 9) of a standard normal Z
 
 
-def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike, further: int = 0) -> Floats:
     """Adjust p-values by Holm's step-down rule: valid under any dependence between the tests.
 
     The i-th smallest of m becomes ``max_{j<=i} min(1, (m - j + 1)·p_(j))``. NaN stays NaN and is not counted.
@@ -33,7 +33,7 @@ def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     >>> holm([0.01, float("nan"), 0.04, 0.03]).round(2).tolist()
     [0.03, nan, 0.06, 0.06]
     """
-    values = np.asarray(p_values, dtype=np.float64)
+    values = np.asarray(p_values, np.float64)
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
@@ -42,7 +42,7 @@ def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     return answer
 
 
-def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+def step_down(values: Floats, drawn: Floats) -> Floats:
     """Adjusted p-values of several statistics from joint draws (draws, K): the step-down rule of Westfall and Young.
 
     Each statistic is studentised by its own draws; the i-th largest is compared with the largest of those not above it.
@@ -69,7 +69,7 @@ def student_test(
 
     An estimate and the reach on both sides of it are intervals that hold all at once.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         p_value = 2.0 * special.stdtr(freedom, -np.abs(estimate) / error)
     tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
     reach = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
@@ -87,7 +87,7 @@ def adjusted_z(tests: float, level: float = 0.05) -> float:
     return float(-special.ndtri(0.5 * level / tests))
 
 
-def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> NDArray[np.float64]:
+def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> Floats:
     """Give the gap that would be found 4 times in 5 among `tests` cells: ``(z_adj + 0.84)·SE``.
 
     `se` is the standard error of the gap of a calibrated model, ``sqrt(Σw²p(1-p))/Σw``.
@@ -97,10 +97,10 @@ def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> ND
     >>> minimum_detectable_gap([0.01], tests=1).round(3).tolist()
     [0.028]
     """
-    return (adjusted_z(tests, level) + POWER) * np.asarray(se, dtype=np.float64)
+    return (adjusted_z(tests, level) + POWER) * np.asarray(se, np.float64)
 
 
-def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.float64]:
+def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
     """Give the gap of a cell that was picked because it passed a test, less the luck of being picked.
 
     0.4 of the raw gap and 0.6 of its maximum likelihood estimate given that it passed: the m, in standard errors, that
@@ -122,8 +122,8 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
     >>> shrunken_gap([0.05, 0.021, 0.01], [0.01] * 3, [0.0196] * 3).round(3).tolist()
     [0.05, 0.008, 0.01]
     """
-    gaps, errors, smallest = (np.asarray(values, dtype=np.float64) for values in (gap, se, least))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    gaps, errors, smallest = (np.asarray(values, np.float64) for values in (gap, se, least))
+    with unwarned():
         z, critical = np.abs(gaps) / errors, smallest / errors
     # Beyond a million standard errors (no noise at all: certain predictions that were wrong) luck takes nothing off.
     picked = (np.abs(gaps) >= smallest) & (z <= 1e6)
@@ -134,7 +134,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
         passed = np.exp(-0.5 * (critical - middle) ** 2 - special.log_ndtr(middle - critical))
         above = middle + passed / np.sqrt(2.0 * np.pi) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    with np.errstate(invalid="ignore"):
+    with unwarned():
         return np.where(picked, 0.4 * gaps + 0.6 * np.sign(gaps) * low * errors, gaps)
 
 
@@ -171,7 +171,7 @@ def cell_gap_intervals(
     """
     filled = sums.weight > 0.0
     number = max(int(filled.sum()), 1) if tests is None else tests
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         if how.null == "bernoulli":
             least, most = _mean_events(sums, filled, number, level, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
@@ -223,7 +223,7 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
 
 
 def _mean_events(
-    sums: Sums, filled: NDArray[np.bool_], tests: int, level: float, *, weighted: bool
+    sums: Sums, filled: Bools, tests: int, level: float, *, weighted: bool
 ) -> tuple[Floats, Floats]:
     """Give bounds of the expected Σw·y of cells; those of empty ones mean nothing."""
     scale = sums.weight2 / sums.weight
@@ -257,7 +257,7 @@ def _inverted(
     events: Floats,
     size: Floats,
     ratio: Floats,
-    swapped: NDArray[np.bool_],
+    swapped: Bools,
     half: float,
     start: tuple[Floats, Floats],
 ) -> tuple[Floats, Floats]:
@@ -277,7 +277,7 @@ def _inverted(
     last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
     guess, height = _between(np.concatenate(start), outer, inner), last_height.copy()
     settled = count == ends
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+    with unwarned():
         for _ in range(STEPS):
             live = np.flatnonzero(~settled)
             if not live.size:
@@ -331,7 +331,7 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     empty ones keep their gap.
     """
     weight, off = sums.weight, sums.off
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         information = sums.variance * weight / sums.weight2  # Σw·p(1-p), where weights do not depend on p
         gap = off / weight
     live = np.flatnonzero((weight > 0) & (sums.variance > 1e-13 * sums.weight2))

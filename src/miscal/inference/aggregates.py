@@ -16,7 +16,15 @@ from miscal.engines.memory import DISTINCT, Walk
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
 from miscal.inference.residual import STOP, TOO_SMALL
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, effective_events_of
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Floats,
+    Judging,
+    Sums,
+    effective_events_of,
+    unwarned,
+)
 from miscal.pairs import Pair
 
 # metric(Σw(y - p) (draws, cells), Σw (cells,)) -> (draws,).
@@ -118,7 +126,7 @@ def max_statistic_p(
     total, hits = 0, 0
     while total < draws and not (hits >= STOP and total >= min(at_least, draws)):
         count = min(block, draws - total)
-        values = np.asarray(simulate_block(total, count), dtype=np.float64)
+        values = np.asarray(simulate_block(total, count), np.float64)
         made.append(values)
         total += count
         hits += int(np.count_nonzero(~(values < observed - 1e-12 * abs(observed))))
@@ -203,7 +211,7 @@ def aggregate_null(
     values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
     if stream.together > 1.0:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
-    actual = float(metric(-sums.off[np.newaxis], sums.weight)[0])
+    actual = float(metric(-sums.off[None], sums.weight)[0])
     found = summary_of_draws(actual, values, method=stream.words)
     if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
@@ -248,7 +256,7 @@ def as_happened(sums: Sums) -> Sums:
     >>> made.predicted.round(2).tolist(), made.variance.round(2).tolist()
     ([29.86], [20.94])
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         scale = sums.weight2 / sums.weight
         size = sums.weight / scale
         rate = np.clip(sums.predicted / sums.weight, 0.0, 1.0)
@@ -315,14 +323,14 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     >>> brownian_range_p([0.0, float("inf")]).tolist()
     [1.0, 0.0]
     """
-    values = np.asarray(x, dtype=np.float64)
+    values = np.asarray(x, np.float64)
     below = values < 2.0
     k = np.arange(_TERMS, 0.0, -1.0)
-    far = np.where(below, 4.0, values)[..., np.newaxis]
+    far = np.where(below, 4.0, values)[..., None]
     high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
     j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2
-    near2 = np.where(below & (values > 0.0), values, 1.0)[..., np.newaxis] ** 2
-    with np.errstate(all="ignore"):
+    near2 = np.where(below & (values > 0.0), values, 1.0)[..., None] ** 2
+    with unwarned():
         terms = (1.0 / near2 + 1.0 / j2) * np.exp(-0.5 * j2 / near2)
     low = np.where(values > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
     answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)

@@ -15,12 +15,14 @@ from miscal.data.libraries import special
 from miscal.inference.residual import TOO_SMALL, residual_p_values, simulated
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
+    Bools,
     CellRows,
     Floats,
     Integers,
     Judging,
     Sums,
     effective_events,
+    unwarned,
 )
 from miscal.kernels.simulate import exact_tails
 
@@ -31,15 +33,13 @@ NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewn
 def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
     """Trials of the binomial matched to means and variances of sums of `size` 0/1 draws, those of the rarer side."""
     squares = rare - variance  # Σp²
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with unwarned():
         trials = rare * rare / squares
         # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(
-    events: Floats, mean: Floats, variance: Floats, size: Floats
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, Bools]:
     """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)
@@ -67,9 +67,9 @@ def binomial_tail(
     mean: Floats,
     variance: Floats,
     size: Floats,
-    swapped: NDArray[np.bool_],
+    swapped: Bools,
     *,
-    upper: bool | NDArray[np.bool_],
+    upper: bool | Bools,
 ) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
@@ -145,7 +145,7 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     [0.0041]
     """
     p_value = np.full(sums.rows.size, np.nan)
-    method = np.full(sums.rows.size, "empty", dtype=object)
+    method = np.full(sums.rows.size, "empty", object)
     filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
     if how.null == "residual":
         p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
@@ -177,10 +177,10 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
     return np.minimum(1.0, 2.0 * np.minimum(lower, upper))
 
 
-def equal_weights(sums: Sums) -> NDArray[np.bool_]:
+def equal_weights(sums: Sums) -> Bools:
     """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         size = sums.weight**2 / sums.weight2
         events = sums.observed * sums.weight / sums.weight2
         same = np.abs(size - sums.rows) <= 1e-9 * sums.rows

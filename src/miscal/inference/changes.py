@@ -11,7 +11,15 @@ import numpy as np
 
 from miscal.inference.adjust import agreeing, holm, student_test
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Integers, Judging, Sums, effective_events
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    Floats,
+    Integers,
+    Judging,
+    Sums,
+    effective_events,
+    unwarned,
+)
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
@@ -79,7 +87,7 @@ def changes(
     if not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
     fewer = np.minimum(number[1:], number[:-1])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         gap = sums.off / sums.weight
         own = noise * (1.0 if wider is None else wider) / sums.weight**2
         both = 2.0 * shared[1:] / (sums.weight[1:] * sums.weight[:-1])
@@ -105,7 +113,7 @@ def _shared(blocks: Blocks) -> Floats:
     again = (cluster[1:] == cluster[:-1]) & (cell[1:] == cell[:-1] + 1)
     product = residual[1:] * residual[:-1]
     made = np.bincount(cell[1:][again], product[again], blocks.offsets.size - 1)
-    return np.asarray(made, dtype=np.float64)
+    return np.asarray(made, np.float64)
 
 
 def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -239,7 +247,7 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, f
 def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
     """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
     times = np.append(wider, np.ones(sums.rows.size - wider.size))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
         error = np.sqrt(times * sums.variance) / sums.weight
     p_value, adjusted, reach = student_test(gap, error, freedom, level)

@@ -96,7 +96,7 @@ class Latent:
 
     def by_cluster(self, values: Floats) -> Floats:
         """Sums of rows (draws, rows) over clusters, (draws, clusters)."""
-        codes = self.cluster + np.arange(len(values))[:, np.newaxis] * self.groups
+        codes = self.cluster + np.arange(len(values))[:, None] * self.groups
         total = np.bincount(codes.ravel(), values.ravel(), len(values) * self.groups)
         return np.asarray(total.reshape(len(values), self.groups))
 
@@ -130,7 +130,7 @@ class ClusterDraws:
         for number in range(first // CHUNK, -(-(first + count) // CHUNK)):
             residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
             size = np.sqrt(np.sum(self.latent.by_cluster(residual) ** 2, axis=1))
-            residual *= (self.latent.size / np.maximum(size, max(self.latent.least, 1e-300)))[:, np.newaxis]
+            residual *= (self.latent.size / np.maximum(size, max(self.latent.least, 1e-300)))[:, None]
             start = number * CHUNK - first
             yield max(start, 0), residual[max(-start, 0) : count - start]
 
@@ -184,7 +184,7 @@ def clustered_ranks(
     ranks, bins = shares.shape[1], int(place.max()) + 1
     reached = np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)
     threshold = np.ascontiguousarray(special.ndtri(reached).T)
-    total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, np.newaxis]
+    total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, None]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
     first = shares[:, 0]
     latent = Latent.of(cluster, first, rank == 0, weight, threshold[0], seed)
@@ -222,7 +222,7 @@ def drawn_variations(
     result = np.empty((draws, trials.size))
     for first in range(0, draws, step):
         count = min(step, draws - first)
-        drawn = random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, np.newaxis]
+        drawn = random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, None]
         values = variation(drawn)
         if slope is not None:
             values = values - ((drawn - shares) * slope).sum(axis=-1)
@@ -256,7 +256,7 @@ def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
     known = rows * (1.0 - (shares * shares).sum(axis=1))
     usual = known * (own.sum() / max(float(known.sum()), 1e-300))
     quieter = np.maximum(usual / np.where(own > 0.0, own, np.inf), 1.0)
-    return np.asarray(residual * np.sqrt(quieter)[:, np.newaxis])
+    return np.asarray(residual * np.sqrt(quieter)[:, None])
 
 
 def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:

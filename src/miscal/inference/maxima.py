@@ -15,7 +15,7 @@ import numpy as np
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
-from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread
+from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, unwarned
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.pairs import Pair
 
@@ -47,7 +47,7 @@ def _per_weight(values: np.ndarray, stats: np.ndarray) -> np.ndarray:
 def noise_scales(stats: np.ndarray) -> np.ndarray:
     """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
     variance = stats[:, VARIANCE]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         scale = np.sqrt(variance[0] / variance) / stats[0, WEIGHT]
     scale = np.where(variance > 0, scale, 0.0)
     scale[0] = 1.0 / stats[0, WEIGHT]
@@ -202,7 +202,7 @@ class LocalGaps:
     @property
     def z(self) -> np.ndarray:
         """The gap in standard errors."""
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with unwarned():
             return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
 
 

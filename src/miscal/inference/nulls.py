@@ -6,19 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.inference.cells import equal_weights, matched_trials
 from miscal.inference.clusters import ClusterDraws, few_clusters
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
+    Bools,
     CellRows,
     Floats,
     Integers,
     Judging,
     Sums,
     effective_events,
+    unwarned,
 )
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation import simulated_maxima
@@ -50,7 +52,7 @@ class Draws:
 def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
     own, _ = cell_noise(sums, rows)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         return np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0))
 
 
@@ -94,9 +96,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
     return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
 
 
-def _sparse(
-    flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Block
-) -> Draws:
+def _sparse(flips: Draws, sums: Sums, sparse: Bools, blocks: Blocks | None, matched: Block) -> Draws:
     """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
 
     Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
@@ -153,7 +153,7 @@ def _of_rows(rows: tuple[np.ndarray, ...], seed: np.uint64, start: Floats) -> Bl
     """Draws of rows added up in their cells; the rows are what `simulate.draw_rows` takes."""
 
     def block(first: int, count: int) -> Floats:
-        out = np.repeat(start[:, np.newaxis], count, axis=1)
+        out = np.repeat(start[:, None], count, axis=1)
         simulate.draw_rows(*rows, first, seed, out)
         return np.ascontiguousarray(out.T)
 
@@ -174,7 +174,7 @@ def _of_cells(kernel: Callable[..., None], cells: tuple[np.ndarray, ...], seed: 
 def _matched(sums: Sums, seed: np.uint64) -> Block:
     """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
     equal = equal_weights(sums)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         rate = sums.predicted / sums.weight
         # Else certain, but for digits.
         live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)
@@ -208,7 +208,7 @@ def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
     events = rare[cells] * scale[cells] / unit
     alone = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # next to no events are expected
+    with unwarned():  # next to no events are expected
         rough = (sums.variance[cells] / unit**2 - alone) / events
     fit = (rough > 0.0) & np.isfinite(rough)
     chosen = cells[fit]
@@ -220,7 +220,7 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
     residual = how.null == "residual"
     variance = cell_noise(sums, how.rows)[0] if residual else sums.variance
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
         if sums.rows.size > BAND_CELLS:
             low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
@@ -359,7 +359,7 @@ def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
 def rising_rates(events: Floats, weight: Floats) -> Floats:
     """The non-decreasing rates that fit events / weight best; all weights positive."""
     rates = np.empty(len(weight))
-    order.rising_rates(*(np.ascontiguousarray(each, dtype=np.float64) for each in (events, weight)), rates)
+    order.rising_rates(*(np.ascontiguousarray(each, np.float64) for each in (events, weight)), rates)
     return rates
 
 
@@ -374,6 +374,6 @@ def fold_of_rows(
     names = units = np.arange(rows)
     if cluster is not None:
         names, units = np.unique(np.asarray(cluster), return_inverse=True)
-    assigned = np.empty(names.size, dtype=np.int64)
+    assigned = np.empty(names.size, np.int64)
     assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
     return assigned[units]

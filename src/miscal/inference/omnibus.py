@@ -16,7 +16,7 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.inference.aggregates import PooledError, drawn_values, walk_spans
 from miscal.inference.nulls import cell_draws
-from miscal.inference.sums import Floats, Integers, Judging, Sums
+from miscal.inference.sums import Floats, Integers, Judging, Sums, unwarned
 
 PIECES = 200  # of equal information, into which a key is cut
 # Polynomials along a key, the constant among them.
@@ -47,8 +47,8 @@ class Omnibus:
 
 def drawn_tests(sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
-        actual = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
+    with unwarned():  # beside next to no variance
+        actual = [float(test(-sums.off[None])[0]) for test in tests.values()]
         return np.vstack([drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws), actual])
 
 
@@ -151,7 +151,7 @@ class Quadratic:
         """The test of directions (directions, cells), orthogonal with respect to the cells' variances."""
         scale = np.sqrt(np.maximum(sums.variance, 0.0))
         q, _ = np.linalg.qr((directions * scale).T)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             return cls(np.ascontiguousarray(np.where(scale > 0.0, q.T / scale, 0.0)))
 
     def __call__(self, residual: Floats) -> Floats:
@@ -161,7 +161,7 @@ class Quadratic:
 
     def p_value(self, sums: Sums) -> float:
         """Chi-square's, of the data."""
-        return float(special.chdtrc(len(self.basis), self(-sums.off[np.newaxis])[0]))
+        return float(special.chdtrc(len(self.basis), self(-sums.off[None])[0]))
 
 
 def _once(statistic: Statistic) -> Statistic:
@@ -186,7 +186,7 @@ def _scale(sums: Sums, *, binary: bool) -> Statistic:
         noise = np.maximum(sums.residual2, sums.variance)
         noise = np.where(noise > 0.0, noise, np.inf)
         return lambda residual: residual**2 / noise
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
         size, mean = sums.weight / unit, sums.predicted / unit
         spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
@@ -194,7 +194,7 @@ def _scale(sums: Sums, *, binary: bool) -> Statistic:
 
     def deviance(residual: Floats) -> Floats:
         events = np.clip(residual / unit + mean, 0.0, size)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             happened = np.where(events > 0.0, events * np.log(events / mean), 0.0)
             rest = size - events
             others = np.where(rest > 0.0, rest * np.log(rest / (size - mean)), 0.0)
