@@ -23,6 +23,7 @@ from miscal.inference.sums import (
     Sums,
     effective_events,
     unwarned,
+    weight_of,
 )
 from miscal.kernels.simulate import exact_tails
 
@@ -49,8 +50,9 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple
     skewed = np.where(swapped, -1.0, 1.0)[normal] * (2.0 * sigma2 / rare[normal] - 1.0)
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
-    far: Any = [values[~normal] for values in (events, mean, variance, size, swapped)]
-    lower[~normal], upper[~normal] = (binomial_tail(*far, upper=side) for side in (False, True))
+    other = ~normal
+    far: Any = [values[other] for values in (events, mean, variance, size, swapped)]
+    lower[other], upper[other] = binomial_tail(*far, upper=False), binomial_tail(*far, upper=True)
     return lower, upper, normal
 
 
@@ -73,12 +75,11 @@ def binomial_tail(
 ) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
-    trials = matched_trials(rare, variance, size)
+    cells = np.stack([count, rare, matched_trials(rare, variance, size), size])
     above = swapped != upper
-    below = ~above
     made = np.empty_like(mean)
-    made[above] = _above(count[above], rare[above], trials[above], size[above])
-    made[below] = _below(count[below], rare[below], trials[below])
+    made[above] = _above(*cells[:, above])
+    made[~above] = _below(*cells[:3, ~above])
     return made
 
 
@@ -88,10 +89,11 @@ MANY_TRIALS = 1e6  # beyond it the chance of no event in a trial has too few dig
 def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
     inside = count < trials
     safe = np.where(inside, count, 0.0)
-    made = special.betainc(trials - safe, safe + 1.0, 1.0 - mean / trials)
+    above, rest, rate = safe + 1.0, trials - safe, mean / trials
+    made = special.betainc(rest, above, 1.0 - rate)
     many = trials > MANY_TRIALS
     if many.any():
-        made[many] = special.betaincc(safe[many] + 1.0, trials[many] - safe[many], mean[many] / trials[many])
+        made[many] = special.betaincc(above[many], rest[many], rate[many])
     return np.where(inside, made, 1.0)
 
 
@@ -146,28 +148,28 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     """
     p_value = np.full(sums.rows.size, np.nan)
     method = np.full(sums.rows.size, "empty", object)
-    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
+    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.off)
     if how.null == "residual":
         p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
     method[certain] = "certain predictions"
     p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
+    live = filled & ~certain
     equal = equal_weights(sums) if how.weighted else filled
-    _unweighted(sums, np.flatnonzero(filled & ~certain & equal), rows, p_value, method)
-    others = np.flatnonzero(filled & ~certain & ~equal)
-    large = effective_events(sums)[others] >= EFFECTIVE_EVENTS
-    normal, small = others[large], others[~large]
+    _unweighted(sums, np.flatnonzero(live & equal), rows, p_value, method)
+    large = effective_events(sums) >= EFFECTIVE_EVENTS
+    normal, small = (np.flatnonzero(live & ~equal & of_size) for of_size in (large, ~large))
     method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
     p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
-        weights = np.ones(rows.rows) if rows.weight is None else rows.weight
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
         size = np.maximum(np.diff(rows.offsets)[small], 1)
-        most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
-        sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
+        most = np.clip(ROW_DRAWS // size, 99, draws)
+        values = weight_of(rows), np.zeros(rows.rows), rows.predicted, rows.repeats()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
-        below, above, made = simulated(sorted_rows, observed + slack, observed - slack, small, most, how.seed)
+        ends = observed + slack, observed - slack
+        below, above, made = simulated((rows.offsets, *values), *ends, small, most, how.seed)
         p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
     return CellPValues(p_value, method)
 
@@ -191,8 +193,9 @@ def _unweighted(
     sums: Sums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     """Fill in the p-values of cells of equal weights: exact ones of small cells whose rows are at hand."""
-    scale = sums.weight2[cells] / sums.weight[cells]
-    size, events = np.rint(sums.weight[cells] / scale), np.rint(sums.observed[cells] / scale)
+    own = sums.map(lambda values: values[cells])
+    scale = own.weight2 / own.weight
+    size, events = np.rint(own.weight / scale), np.rint(own.observed / scale)
     exact = (size <= EXACT_ROWS) & (rows is not None)
     if rows is not None and exact.any():
         small, counts = cells[exact], events[exact].astype(np.int64)
@@ -200,6 +203,6 @@ def _unweighted(
         exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
         p_value[small], method[small] = two_sided(lower, upper), "exact"
     large = cells[~exact]
-    mean, variance = sums.predicted[large] / scale[~exact], sums.variance[large] / scale[~exact] ** 2
-    lower, upper, normal = tails(events[~exact], mean, variance, size[~exact])
+    units = np.stack([events, own.predicted / scale, own.variance / scale**2, size])
+    lower, upper, normal = tails(*units[:, ~exact])
     p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")

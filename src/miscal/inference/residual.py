@@ -329,8 +329,7 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     moment = np.where(known, np.sum(off * lever, axis=-1) / deviation, 0.0)
     # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
     reach = walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)
-    size = reach / np.sqrt(noise)
-    size += np.sqrt(np.sum(share * share, axis=-1))
+    size = reach / np.sqrt(noise) + np.sqrt(np.sum(share * share, axis=-1))
     p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
     return Shape(np.where(known, np.minimum(p_value, 1.0), np.nan), moment)
 
@@ -365,26 +364,26 @@ def form_of(
     >>> form_of(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
     ('too extreme', ((1, 1), (0, 0)))
     """
-    plain = "too high" if float(off.sum()) >= 0 else "too low"
+    plain = "too high" if off.sum() >= 0 else "too low"
     if not shape or off.size < 2:
         return plain, ()
     walk = bridge(off, variance)[:-1]
     low, high = int(np.argmin(walk)), int(np.argmax(walk))
-    turns = max(-float(walk[low]), 0.0), max(float(walk[high]), 0.0)
-    if min(turns) >= OTHER * max(turns):
+    down, up = max(-walk[low], 0.0), max(walk[high], 0.0)
+    if min(down, up) >= OTHER * max(down, up):
         return "uneven", _uneven(off, min(low, high), max(low, high))
-    cut = low if turns[0] > turns[1] else high
-    below, above = float(off[: cut + 1].sum()), float(off[cut + 1 :].sum())
-    noise = np.sqrt([variance[: cut + 1].sum(), variance[cut + 1 :].sum()])  # 0 where all rows are certain
-    apart = below * above < 0 and bool((np.abs([below, above]) >= BOTH_SIDES * noise).all())
-    if not apart and average:
+    form, last = ("too extreme", low) if down > up else ("too timid", high)
+    sides = np.array([part.sum() for part in np.split(off, [last + 1])])
+    noise = np.sqrt([part.sum() for part in np.split(variance, [last + 1])])  # 0 where all rows are certain
+    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * noise).all()
+    if average and not apart:
         return plain, ()
-    return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, off.size - 1), (0, cut))
+    return form, ((last + 1, off.size - 1), (0, last))
 
 
 def _uneven(off: Floats, first: int, last: int) -> tuple[tuple[int, int], ...]:
     """The middle range, and the outer one that is further off the other way."""
-    middle = (first + 1, last)
-    sign = np.sign(off[first + 1 : last + 1].sum())
-    outer = [(0, first), (last + 1, off.size - 1)]
-    return middle, min(outer, key=lambda ends: sign * float(off[ends[0] : ends[1] + 1].sum()))
+    below, middle, above = (0, first), (first + 1, last), (last + 1, off.size - 1)
+    low, inside, high = (part.sum() for part in np.split(off, [first + 1, last + 1]))
+    sign = np.sign(inside)
+    return middle, below if sign * low <= sign * high else above
