@@ -70,7 +70,7 @@ def student_test(
     """
     with unwarned():
         p_value = 2.0 * special.stdtr(freedom, -np.abs(estimate) / error)
-    tests = max(np.count_nonzero(~np.isnan(p_value)), 1)
+    tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
     critical = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests)
     return p_value, holm(p_value), critical * error
 
@@ -276,8 +276,8 @@ def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
             if not live.size:
                 break
             variance = spread * guess * (1.0 - guess / trials)
-            matched = np.stack([count, guess, variance, trials])[:, live]
-            tail = binomial_tail(*matched, swapped[live] > 0.0, upper=lower[live])
+            cells = np.stack([count, guess, variance, trials, swapped])[:, live]
+            tail = binomial_tail(cells, upper=lower[live])
             height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
             outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
             settled |= np.abs(height) < SETTLED

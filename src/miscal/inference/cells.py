@@ -6,7 +6,6 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +39,12 @@ def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, Bools]:
-    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
+def tails(cells: Floats) -> tuple[Floats, Floats, Bools]:
+    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive.
+
+    cells : events, mean, variance and size, an array each
+    """
+    events, mean, variance, size = cells
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)
     normal = (rare > NORMAL_EVENTS) & (np.abs(events - mean) <= NORMAL_REACH * np.sqrt(variance))
@@ -51,8 +54,8 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
     other = ~normal
-    far: Any = [values[other] for values in (events, mean, variance, size, swapped)]
-    lower[other], upper[other] = binomial_tail(*far, upper=False), binomial_tail(*far, upper=True)
+    far = np.vstack([cells, swapped])[:, other]
+    lower[other], upper[other] = binomial_tail(far, upper=False), binomial_tail(far, upper=True)
     return lower, upper, normal
 
 
@@ -64,20 +67,17 @@ def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -
     return np.asarray(special.ndtr(-z) + skewed / deviation * (z * z - 1.0) * density / 6.0)
 
 
-def binomial_tail(
-    events: Floats,
-    mean: Floats,
-    variance: Floats,
-    size: Floats,
-    swapped: Bools,
-    *,
-    upper: bool | Bools,
-) -> Floats:
-    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
+def binomial_tail(cells: Floats, *, upper: bool | Bools) -> Floats:
+    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`.
+
+    cells : events, mean, variance, size and swapped (0 or 1), an array each
+    """
+    events, mean, variance, size, side = cells
+    swapped = side > 0.0
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
     cells = np.stack([count, rare, matched_trials(rare, variance, size), size])
     above = swapped != upper
-    made = np.empty_like(mean)
+    made = np.empty(above.size)
     made[above] = _above(*cells[:, above])
     made[~above] = _below(*cells[:3, ~above])
     return made
@@ -204,5 +204,5 @@ def _unweighted(
         p_value[small], method[small] = two_sided(lower, upper), "exact"
     large = cells[~exact]
     units = np.stack([events, own.predicted / scale, own.variance / scale**2, size])
-    lower, upper, normal = tails(*units[:, ~exact])
+    lower, upper, normal = tails(units[:, ~exact])
     p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")

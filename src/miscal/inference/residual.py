@@ -138,7 +138,7 @@ def student_reach(number: Floats, level: float) -> Floats:
 
 def _rarest(number: Floats) -> Floats:
     """No assignment of n signs is rarer than 2 in 2^n."""
-    return np.exp2(np.maximum(1.0 - number, -1000.0))
+    return np.asarray(np.exp2(np.maximum(1.0 - number, -1000.0)))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -149,7 +149,7 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
         t = z * np.sqrt(freedom / np.maximum(number - z * z, 0.0))
         t = np.nan_to_num(t, posinf=1e300)
         tail = np.where(number > 1e6, special.ndtr(-z), special.stdtr(freedom, -t))
-    return np.clip(2.0 * tail, _rarest(number), 1.0)
+    return np.asarray(np.clip(2.0 * tail, _rarest(number), 1.0))
 
 
 # ---- weights that know the outcome: outcomes drawn from the predictions are not their noise --------------------------
@@ -170,15 +170,12 @@ def sums_depend_on_outcome(sums: Floats) -> bool:
     last = trials.sum() // LEAST_TRIALS - 1
     group = np.minimum((np.cumsum(trials) - trials) // LEAST_TRIALS, last)
     cells = np.add.reduceat(used, np.flatnonzero(run_starts(group)), axis=0)
-    none, events = cells[:, 0].T, cells[:, 1].T
-    both = none + events
+    columns = cells.transpose(2, 1, 0)
+    both, events = columns.sum(axis=1), columns[:, 1]
     mean, rate = both[WEIGHT] / both[TRIALS], both[PREDICTED] / both[TRIALS]
     off = events[WEIGHT] - mean * events[TRIALS] - (both[PRODUCT] - mean * both[PREDICTED])
-
-    def spread(side: Floats) -> Floats:
-        return side[SQUARE] - 2.0 * mean * side[WEIGHT] + mean**2 * side[TRIALS]
-
-    variance = np.sum(rate**2 * spread(none) + (1.0 - rate) ** 2 * spread(events))
+    spread = columns[SQUARE] - 2.0 * mean * columns[WEIGHT] + mean**2 * columns[TRIALS]
+    variance = np.sum([rate**2, (1.0 - rate) ** 2] * spread)
     deviation = math.sqrt(max(float(variance), 0.0))
     # Equal weights leave nothing but rounding.
     scale = math.sqrt(both[SQUARE].sum())
