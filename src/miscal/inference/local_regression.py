@@ -97,7 +97,9 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     ordered = x[order]
     starts = np.flatnonzero(run_starts(ordered))
     weight, count = (values[order] if values.ndim else values for values in (weight, count))
-    ends = np.append(starts[1:], x.size) if not count.ndim else np.cumsum(np.add.reduceat(count, starts))
+    ends = np.append(starts[1:], x.size)
+    if count.ndim:
+        ends = np.cumsum(count)[ends - 1]
     own = np.broadcast_to(weight * count, x.shape)
     responses = np.ascontiguousarray(y[order].T)
     middle = responses @ own / own.sum()

@@ -77,7 +77,8 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
     """
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
     either = np.stack([rows.residual() ** 2, spread.at(rows.score, weight, second)])
-    own, usual = np.transpose([either[:, found.members(k)].sum(axis=1) for k in range(len(found.stats))])
+    members = map(found.members, range(len(found.stats)))
+    own, usual = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
     made = found.stats.copy()
     made[:, VARIANCE] = np.maximum(own, usual)
     return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
@@ -138,7 +139,7 @@ def _wider(stats: np.ndarray, values: np.ndarray) -> float:
 
 def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
     """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
-    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values), side="left")
+    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
