@@ -276,8 +276,8 @@ def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
             if not live.size:
                 break
             variance = spread * guess * (1.0 - guess / trials)
-            cells = np.stack([count, guess, variance, trials, swapped])[:, live]
-            tail = binomial_tail(cells, upper=lower[live])
+            matched = [each[live] for each in (count, guess, variance, trials, swapped)]
+            tail = binomial_tail(matched, upper=lower[live])
             height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
             outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
             settled |= np.abs(height) < SETTLED

@@ -5,6 +5,7 @@ Tails of a sum of independent 0/1 draws come from two numbers, its mean and its 
 matched on the rarer side, so swapping the outcomes changes nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(cells: Floats) -> tuple[Floats, Floats, Bools]:
+def tails(cells: Sequence[Floats]) -> tuple[Floats, Floats, Bools]:
     """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive.
 
     cells : events, mean, variance and size, an array each
@@ -54,7 +55,7 @@ def tails(cells: Floats) -> tuple[Floats, Floats, Bools]:
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
     other = ~normal
-    far = np.vstack([cells, swapped])[:, other]
+    far = [each[other] for each in (*cells, swapped)]
     lower[other], upper[other] = binomial_tail(far, upper=False), binomial_tail(far, upper=True)
     return lower, upper, normal
 
@@ -67,19 +68,20 @@ def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -
     return np.asarray(special.ndtr(-z) + skewed / deviation * (z * z - 1.0) * density / 6.0)
 
 
-def binomial_tail(cells: Floats, *, upper: bool | Bools) -> Floats:
+def binomial_tail(cells: Sequence[Floats] | Floats, *, upper: bool | Bools) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`.
 
     cells : events, mean, variance, size and swapped (0 or 1), an array each
     """
     events, mean, variance, size, side = cells
-    swapped = side > 0.0
+    swapped = side > 0
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
-    cells = np.stack([count, rare, matched_trials(rare, variance, size), size])
+    trials = matched_trials(rare, variance, size)
     above = swapped != upper
+    below = ~above
     made = np.empty(above.size)
-    made[above] = _above(*cells[:, above])
-    made[~above] = _below(*cells[:3, ~above])
+    made[above] = _above(count[above], rare[above], trials[above], size[above])
+    made[below] = _below(count[below], rare[below], trials[below])
     return made
 
 
@@ -203,6 +205,6 @@ def _unweighted(
         exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
         p_value[small], method[small] = two_sided(lower, upper), "exact"
     large = cells[~exact]
-    units = np.stack([events, own.predicted / scale, own.variance / scale**2, size])
-    lower, upper, normal = tails(units[:, ~exact])
+    units = events, own.predicted / scale, own.variance / scale**2, size
+    lower, upper, normal = tails([each[~exact] for each in units])
     p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")

@@ -29,8 +29,9 @@ def unwarned() -> np.errstate:
 
 def run_starts(*keys: np.ndarray) -> Bools:
     """Whether each of some sorted rows is the first with its keys."""
-    new = np.ones(keys[0].size, bool)
-    new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    new = np.arange(keys[0].size) == 0
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
     return new
 
 
