@@ -5,7 +5,7 @@ Tails of a sum of independent 0/1 draws come from two numbers, its mean and its 
 matched on the rarer side, so swapping the outcomes changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(cells: Sequence[Floats]) -> tuple[Floats, Floats, Bools]:
+def tails(cells: Iterable[np.ndarray]) -> tuple[Floats, Floats, Bools]:
     """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive.
 
     cells : events, mean, variance and size, an array each
@@ -68,7 +68,7 @@ def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -
     return np.asarray(special.ndtr(-z) + skewed / deviation * (z * z - 1.0) * density / 6.0)
 
 
-def binomial_tail(cells: Sequence[Floats] | Floats, *, upper: bool | Bools) -> Floats:
+def binomial_tail(cells: Iterable[np.ndarray], *, upper: bool | Bools) -> Floats:
     """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`.
 
     cells : events, mean, variance, size and swapped (0 or 1), an array each

@@ -29,7 +29,7 @@ def unwarned() -> np.errstate:
 
 def run_starts(*keys: np.ndarray) -> Bools:
     """Whether each of some sorted rows is the first with its keys."""
-    new = np.arange(keys[0].size) == 0
+    new: Bools = np.arange(keys[0].size) == 0
     for key in keys:
         new[1:] |= key[1:] != key[:-1]
     return new
