@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, student_reach
-from miscal.inference.sums import Floats, Integers, Judging, Sums
+from miscal.inference.sums import Floats, Integers, Judging, Sums, first_of, second_of, unwarned
 from miscal.pairs import Pair
 
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
@@ -22,7 +21,7 @@ FURTHEST = 3.0  # standard deviations that a residual counts at most
 CAPPED = 0.9950108  # E min(Z², 9) of a standard normal Z
 
 
-def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike, further: int = 0) -> Floats:
     """Adjust p-values by Holm's step-down rule: valid under any dependence between the tests.
 
     The i-th smallest of m becomes ``max_{j<=i} min(1, (m - j + 1)·p_(j))``. NaN stays NaN and is not counted.
@@ -33,7 +32,7 @@ def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     >>> holm([0.01, float("nan"), 0.04, 0.03]).round(2).tolist()
     [0.03, nan, 0.06, 0.06]
     """
-    values = np.asarray(p_values, dtype=np.float64)
+    values = np.asarray(p_values, np.float64)
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
@@ -42,7 +41,7 @@ def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     return answer
 
 
-def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+def step_down(values: Floats, drawn: Floats) -> Floats:
     """Adjusted p-values of several statistics from joint draws (draws, K): the step-down rule of Westfall and Young.
 
     Each statistic is studentised by its own draws; the i-th largest is compared with the largest of those not above it.
@@ -56,9 +55,9 @@ def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArra
     order = np.argsort(-together[-1], kind="stable")
     ranked = together[:, order]
     largest = np.maximum.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
-    reached = (largest[:-1] >= ranked[-1] - 1e-12).sum(axis=0)
+    reached = np.sum(largest[:-1] >= ranked[-1] - 1e-12, axis=0)
     adjusted = np.empty(values.size)
-    adjusted[order] = np.maximum.accumulate((1.0 + reached) / together.shape[0])
+    adjusted[order] = np.maximum.accumulate((1.0 + reached) / len(together))
     return adjusted
 
 
@@ -69,11 +68,11 @@ def student_test(
 
     An estimate and the reach on both sides of it are intervals that hold all at once.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         p_value = 2.0 * special.stdtr(freedom, -np.abs(estimate) / error)
     tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
-    reach = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
-    return p_value, holm(p_value), reach
+    critical = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests)
+    return p_value, holm(p_value), critical * error
 
 
 def adjusted_z(tests: float, level: float = 0.05) -> float:
@@ -87,7 +86,7 @@ def adjusted_z(tests: float, level: float = 0.05) -> float:
     return float(-special.ndtri(0.5 * level / tests))
 
 
-def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> NDArray[np.float64]:
+def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> Floats:
     """Give the gap that would be found 4 times in 5 among `tests` cells: ``(z_adj + 0.84)·SE``.
 
     `se` is the standard error of the gap of a calibrated model, ``sqrt(Σw²p(1-p))/Σw``.
@@ -97,10 +96,10 @@ def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> ND
     >>> minimum_detectable_gap([0.01], tests=1).round(3).tolist()
     [0.028]
     """
-    return (adjusted_z(tests, level) + POWER) * np.asarray(se, dtype=np.float64)
+    return (adjusted_z(tests, level) + POWER) * np.asarray(se, np.float64)
 
 
-def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.float64]:
+def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
     """Give the gap of a cell that was picked because it passed a test, less the luck of being picked.
 
     0.4 of the raw gap and 0.6 of its maximum likelihood estimate given that it passed: the m, in standard errors, that
@@ -122,20 +121,23 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
     >>> shrunken_gap([0.05, 0.021, 0.01], [0.01] * 3, [0.0196] * 3).round(3).tolist()
     [0.05, 0.008, 0.01]
     """
-    gaps, errors, smallest = (np.asarray(values, dtype=np.float64) for values in (gap, se, least))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z, critical = np.abs(gaps) / errors, smallest / errors
+    gaps, errors, smallest = np.broadcast_arrays(gap, se, least)
+    size = np.abs(gaps)
+    with unwarned():
+        z, critical = size / errors, smallest / errors
     # Beyond a million standard errors (no noise at all: certain predictions that were wrong) luck takes nothing off.
-    picked = (np.abs(gaps) >= smallest) & (z <= 1e6)
-    target, critical = np.where(picked, z, 1.0), np.where(picked, critical, 0.0)
-    low, high = np.zeros_like(target), target.copy()
+    picked = np.flatnonzero((size >= smallest) & (z <= 1e6))
+    target, critical = z[picked], critical[picked]
+    low, high = np.zeros(picked.size), target
     for _ in range(60):
         middle = 0.5 * (low + high)
-        passed = np.exp(-0.5 * (critical - middle) ** 2 - special.log_ndtr(middle - critical))
+        short = critical - middle
+        passed = np.exp(-0.5 * short**2 - special.log_ndtr(-short))
         above = middle + passed / np.sqrt(2.0 * np.pi) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    with np.errstate(invalid="ignore"):
-        return np.where(picked, 0.4 * gaps + 0.6 * np.sign(gaps) * low * errors, gaps)
+    made = gaps.copy()
+    made[picked] = 0.4 * gaps[picked] + 0.6 * np.sign(gaps[picked]) * low * errors[picked]
+    return made
 
 
 # ---- intervals of the cells' gaps, simultaneous over all cells tested because findings are selected ------------------
@@ -169,34 +171,33 @@ def cell_gap_intervals(
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([-0.0162], [0.02])
     """
-    filled = sums.weight > 0.0
-    number = max(int(filled.sum()), 1) if tests is None else tests
-    with np.errstate(divide="ignore", invalid="ignore"):
+    if tests is None:
+        tests = max(int(np.count_nonzero(sums.weight > 0.0)), 1)
+    with unwarned():
         if how.null == "bernoulli":
-            least, most = _mean_events(sums, filled, number, level, weighted=how.weighted)
+            least, most = _mean_events(sums, level / tests, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
         noise, blocks = cell_noise(sums, how.rows)
         if how.model_variance or how.usual:
             noise = np.maximum(noise, sums.variance)
-        mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
-        reach = student_reach(blocks, level / number) * np.sqrt(noise) / sums.weight
+        gap = sums.off / sums.weight
+        reach = student_reach(blocks, level / tests) * np.sqrt(noise) / sums.weight
         # One row or cluster whose residual is 0 says nothing of the others.
         reach = np.nan_to_num(reach, nan=np.inf)
-        return np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
+        return np.maximum(gap - reach, sums.mean - 1.0), np.minimum(gap + reach, sums.mean)
 
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
     residual = pair.observed - expected
     if pair.cluster is None:
-        noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
-        return adjusted_z(1) * math.sqrt(noise)
-    residual = residual * (1.0 if pair.first is None else pair.first)
+        return adjusted_z(1) * math.sqrt(np.sum(residual * residual * second_of(pair)))
+    residual = residual * first_of(pair)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     freedom = max(own.size - 1.0, 1.0)
-    by_cluster = float(np.sum(own * own)) * own.size / freedom
-    noise = max(by_cluster, float(np.sum(residual * residual)))
+    by_cluster = np.sum(own * own) * own.size / freedom
+    noise = max(by_cluster, np.sum(residual * residual))
     return float(-special.stdtrit(freedom, 0.025)) * math.sqrt(noise)
 
 
@@ -217,74 +218,66 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
     least = np.finfo(np.float64).tiny
     above = np.where(gap > 0.0, np.maximum(low, least), low)
     below = np.where(gap < 0.0, np.minimum(high, -least), high)
-    low = np.where(real, above, np.minimum(low, 0.0))
-    high = np.where(real, below, np.maximum(high, 0.0))
-    return low, high
+    return np.where(real, above, np.minimum(low, 0.0)), np.where(real, below, np.maximum(high, 0.0))
 
 
-def _mean_events(
-    sums: Sums, filled: NDArray[np.bool_], tests: int, level: float, *, weighted: bool
-) -> tuple[Floats, Floats]:
-    """Give bounds of the expected Σw·y of cells; those of empty ones mean nothing."""
+def _mean_events(sums: Sums, level: float, *, weighted: bool) -> tuple[Floats, Floats]:
+    """Give bounds of the expected Σw·y of cells, each at a level; those of empty ones mean nothing."""
     scale = sums.weight2 / sums.weight
     size, mean = sums.weight / scale, sums.predicted / scale
     events = np.clip(sums.observed / scale, 0.0, size)
-    if not weighted or equal_weights(sums)[filled].all():
+    if not weighted or equal_weights(sums)[sums.weight > 0.0].all():
         events, size = np.rint(events), np.rint(size)
     ratio = (sums.variance / scale**2) / (mean * (1.0 - mean / size))
     # Certain predictions say nothing of the noise once they are wrong: take the binomial's.
     ratio = np.where(np.isfinite(ratio) & (ratio > 1e-6), ratio, 1.0)
     ratio = ratio if weighted else np.minimum(ratio, 1.0)
     # Wilson's bounds: (k ∓ ½ - λ)² = z²ρλ(1 - λ/n), solved for λ.
-    bounds = []
-    z = adjusted_z(tests, level)
-    square = z * z * ratio
-    for side in (-1.0, 1.0):
+    square = adjusted_z(1, level) ** 2 * ratio
+
+    def wilson(side: float) -> Floats:
         count = np.clip(events + 0.5 * side, 0.0, size)
-        roots = np.sqrt(np.maximum(square * square + 4.0 * square * count * (1.0 - count / size), 0.0))
-        bounds.append((2.0 * count + square + side * roots) / (2.0 * (1.0 + square / size)))
-    least = np.where(events <= 0.0, 0.0, np.maximum(bounds[0], 0.0))
-    most = np.where(events >= size, size, np.minimum(bounds[1], size))
+        inner = square * square + 4.0 * square * count * (1.0 - count / size)
+        middle = 2.0 * count + square
+        bound = (middle + side * np.sqrt(np.maximum(inner, 0.0))) / (2.0 * (1.0 + square / size))
+        return np.clip(bound, 0.0, size)
+
+    least = np.where(events <= 0.0, 0.0, wilson(-1.0))
+    most = np.where(events >= size, size, wilson(1.0))
+    bounds = np.stack([least, most])
     small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
-    swapped = (mean > 0.5 * size)[small]
-    start = least[small], most[small]
-    parts = events[small], size[small], np.minimum(ratio[small], 1.0), swapped
-    least[small], most[small] = _inverted(*parts, 0.5 * level / tests, start)
-    return least * scale, most * scale
+    cells = np.stack([events, size, np.minimum(ratio, 1.0), mean > 0.5 * size])[:, small]
+    bounds[:, small] = _inverted(cells, 0.5 * level, bounds[:, small])
+    least, most = bounds * scale
+    return least, most
 
 
-def _inverted(
-    events: Floats,
-    size: Floats,
-    ratio: Floats,
-    swapped: NDArray[np.bool_],
-    half: float,
-    start: tuple[Floats, Floats],
-) -> tuple[Floats, Floats]:
+def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
     """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
 
     Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test. The secant rule
     on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the bracket. The first
     secant supposes a tail of one half at the events.
+
+    cells : events, size, ratio of the variances, and whether the outcomes are swapped, an array each
     """
-    lower = np.repeat([True, False], events.size)
-    count, trials = np.tile(events, 2), np.tile(size, 2)
-    spread, side = np.tile(ratio, 2), np.tile(swapped, 2)
+    count, trials, spread, swapped = np.tile(cells, 2)
+    lower = np.repeat([True, False], start.shape[1])
     # Where as few or as many events happened as can, the bound is the end.
     ends = np.where(lower, 0.0, trials)
     outer, inner = ends, np.maximum(count, 1e-12)
     target = math.sqrt(-math.log(half))
     last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
-    guess, height = _between(np.concatenate(start), outer, inner), last_height.copy()
+    guess, height = _between(start.ravel(), outer, inner), last_height.copy()
     settled = count == ends
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+    with unwarned():
         for _ in range(STEPS):
             live = np.flatnonzero(~settled)
             if not live.size:
                 break
             variance = spread * guess * (1.0 - guess / trials)
-            cells: Any = (each[live] for each in (count, guess, variance, trials, side))
-            tail = binomial_tail(*cells, upper=lower[live])
+            matched = [each[live] for each in (count, guess, variance, trials, swapped)]
+            tail = binomial_tail(matched, upper=lower[live])
             height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
             outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
             settled |= np.abs(height) < SETTLED
@@ -292,8 +285,7 @@ def _inverted(
             secant = guess - height * (guess - last) / (height - last_height)
             last, last_height = guess, height.copy()
             guess = np.where(settled, guess, _between(secant, outer, inner))
-    least, most = np.where(count == ends, ends, guess).reshape(2, -1)
-    return least, most
+    return np.where(count == ends, ends, guess).reshape(2, -1)
 
 
 def _between(guess: Floats, outer: Floats, inner: Floats) -> Floats:
@@ -330,25 +322,22 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     levels that are far off do not make all others look uncertain. Levels without noise (certain predictions) and
     empty ones keep their gap.
     """
-    weight, off = sums.weight, sums.off
-    with np.errstate(divide="ignore", invalid="ignore"):
-        information = sums.variance * weight / sums.weight2  # Σw·p(1-p), where weights do not depend on p
-        gap = off / weight
-    live = np.flatnonzero((weight > 0) & (sums.variance > 1e-13 * sums.weight2))
-    if not noise[live].sum() > 0.0:  # no level, or clusters whose rows cancel to the last digit
-        return np.tile(gap, (3, 1)), (0.0,) * (len(parents) + 1)
+    with unwarned():
+        made = np.tile(sums.off / sums.weight, (3, 1))
+    live = np.flatnonzero((sums.weight > 0) & (sums.variance > 1e-13 * sums.weight2))
+    heard = noise[live].sum()
+    if not heard > 0.0:  # no level, or clusters whose rows cancel to the last digit
+        return made, (0.0,) * (len(parents) + 1)
+    own = sums.map(lambda values: values[live])
+    information = own.variance * own.weight / own.weight2  # Σw·p(1-p), where weights do not depend on p
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
-    factor = float(noise[live].sum() / sums.variance[live].sum())
-    value = off[live] / information[live]
-    variance = factor * sums.variance[live] / information[live] ** 2
+    factor = heard / own.variance.sum()
+    variance = factor * own.variance / information**2
     dense = [np.unique(codes[live], return_inverse=True)[1].astype(np.int64) for codes in parents]
-    middle, spread, spreads = _partly_pooled(value, variance, dense)
-    scale = information[live] / weight[live]
-    predicted = sums.predicted[live] / weight[live]
+    middle, spread, spreads = _partly_pooled(own.off / information, variance, dense)
     reach = NORMAL_95 * spread
     theta = np.stack([middle, middle - reach, middle + reach])
-    made = np.tile(gap, (3, 1))
-    made[:, live] = np.clip(theta * scale, predicted - 1.0, predicted)
+    made[:, live] = np.clip(theta * (information / own.weight), own.mean - 1.0, own.mean)
     return made, spreads
 
 
@@ -365,15 +354,20 @@ def _partly_pooled(
         parent[own] = codes  # every row of levels below agrees on the parent of its ancestor
         spread2 = _spread2(value, noise, parent)
         heights.append((value, noise, parent, spread2))
-        omega = 1.0 / (noise + spread2)
-        total = np.bincount(parent, weights=omega)
-        value, noise = np.bincount(parent, weights=omega * value) / total, 1.0 / total
+        _, value, noise = _families(value, noise + spread2, parent)
         own = codes
     for measured, apart, parent, spread2 in reversed(heights):
         share = spread2 / (spread2 + apart)
         value = share * measured + (1.0 - share) * value[parent]
         noise = share * apart + (1.0 - share) ** 2 * noise[parent]
-    return value, np.sqrt(noise), tuple(float(np.sqrt(spread2)) for *_, spread2 in heights)
+    return value, np.sqrt(noise), tuple(math.sqrt(spread2) for *_, spread2 in heights)
+
+
+def _families(value: Floats, variance: Floats, parent: Integers) -> tuple[Floats, Floats, Floats]:
+    """Precisions of the members of families, and of each family the mean that they weigh, and its variance."""
+    omega = 1.0 / variance
+    total = np.bincount(parent, omega)
+    return omega, np.bincount(parent, omega * value) / total, 1.0 / total
 
 
 def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
@@ -382,12 +376,10 @@ def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
         return 0.0  # families of one: nothing varies within them
 
     def excess(spread2: float) -> float:
-        omega = 1.0 / (noise + spread2)
-        total = np.bincount(parent, weights=omega)
-        mean = np.bincount(parent, weights=omega * value) / total
+        omega, mean, known = _families(value, noise + spread2, parent)
         residual = value - mean[parent]
         square = np.minimum(residual * residual, FURTHEST**2 / omega)
-        expected = CAPPED * (1.0 / omega - (1.0 / total)[parent])
+        expected = CAPPED * (1.0 / omega - known[parent])
         return float(np.sum(omega * omega * (square - expected)))
 
     if excess(0.0) <= 0.0:

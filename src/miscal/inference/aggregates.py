@@ -16,7 +16,18 @@ from miscal.engines.memory import DISTINCT, Walk
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
 from miscal.inference.residual import STOP, TOO_SMALL
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Judging, Sums, effective_events_of
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Floats,
+    Judging,
+    Sums,
+    effective_events_of,
+    first_of,
+    second_of,
+    unwarned,
+    weight_of,
+)
 from miscal.pairs import Pair
 
 # metric(Σw(y - p) (draws, cells), Σw (cells,)) -> (draws,).
@@ -52,11 +63,19 @@ class NullSummary:
         """A statistic of whose noise nothing can be said, and why."""
         return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
 
+    def no_narrower(self, quantile: float) -> NullSummary:
+        """The same with the interval of another 95% point of the noise, where that is the larger one."""
+        return replace(self, interval=seminorm_interval(self.value, max(self.quantile, quantile)))
+
     def numbers(self, scale: float = 1.0) -> dict[str, Any]:
         """Value, floor, p-value and interval by name, as a result has them; `scale` is that of the units."""
         low, high = self.interval
-        made = {"value": self.value * scale, "noise_floor": self.noise_floor * scale, "p_value": self.p_value}
-        return {**made, "interval": (low * scale, high * scale)}
+        return {
+            "value": self.value * scale,
+            "noise_floor": self.noise_floor * scale,
+            "p_value": self.p_value,
+            "interval": (low * scale, high * scale),
+        }
 
 
 def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary:
@@ -71,12 +90,16 @@ def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary
     """
     if math.isnan(value) or draws.size == 0:
         return NullSummary.unknown(value, method)
-    # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
-    exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
-    quantile = upper_quantile(draws)
+    exceedances, quantile = _reaching(draws, value), upper_quantile(draws)
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
-    noise = float(draws.mean()), p_value, quantile, seminorm_interval(value, quantile), method
-    return NullSummary(value, *noise, int(draws.size), exceedances, draws)
+    interval = seminorm_interval(value, quantile)
+    mean = float(draws.mean())
+    return NullSummary(value, mean, p_value, quantile, interval, method, draws.size, exceedances, draws)
+
+
+def _reaching(draws: Floats, value: float) -> int:
+    # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
+    return int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
 
 
 def upper_quantile(draws: Floats) -> float:
@@ -118,11 +141,10 @@ def max_statistic_p(
     total, hits = 0, 0
     while total < draws and not (hits >= STOP and total >= min(at_least, draws)):
         count = min(block, draws - total)
-        values = np.asarray(simulate_block(total, count), dtype=np.float64)
-        made.append(values)
+        made.append(simulate_block(total, count))
         total += count
-        hits += int(np.count_nonzero(~(values < observed - 1e-12 * abs(observed))))
-    return summary_of_draws(float(observed), np.concatenate(made), method=method)
+        hits += _reaching(made[-1], observed)
+    return summary_of_draws(observed, np.concatenate(made), method=method)
 
 
 def affordable(draws: int, rows: int) -> int:
@@ -143,15 +165,21 @@ def root(falling: Callable[[float], float], low: float, high: float, tolerance: 
     """
     above, below, raised = falling(low), falling(high), None
     while above > 0.0 > below and high - low > tolerance * high:
-        middle, least = (low * below - high * above) / (below - above), 0.4 * tolerance * high
+        least = 0.4 * tolerance * high
+        middle = (low * below - high * above) / (below - above)
         middle = min(max(middle, low + least), high - least)
         height = falling(middle)
-        if height > 0.0:
-            low, above, below = middle, height, below * (0.5 if raised is True else 1.0)
-        else:
-            high, below, above = middle, height, above * (0.5 if raised is False else 1.0)
+        again = raised == (height > 0.0)  # the same end moves twice: the other counts for half
         raised = height > 0.0
-    return low if above <= 0.0 else high if below >= 0.0 else 0.5 * (low + high)
+        if raised:
+            low, above = middle, height
+            below *= 0.5 if again else 1.0
+        else:
+            high, below = middle, height
+            above *= 0.5 if again else 1.0
+    if above <= 0.0:
+        return low
+    return high if below >= 0.0 else 0.5 * (low + high)
 
 
 def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
@@ -203,7 +231,7 @@ def aggregate_null(
     values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
     if stream.together > 1.0:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
-    actual = float(metric(-sums.off[np.newaxis], sums.weight)[0])
+    actual = float(metric(-sums.off[None], sums.weight)[0])
     found = summary_of_draws(actual, values, method=stream.words)
     if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
@@ -211,8 +239,8 @@ def aggregate_null(
     # event happened in many cells by luck: the interval has the larger noise.
     happened = as_happened(sums)
     stream = cell_draws(happened, replace(how, rows=None), FLOOR_DRAWS)
-    own = drawn_values(stream, happened, test, FLOOR_DRAWS)[:, 0]
-    return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
+    own = drawn_values(stream, happened, test, FLOOR_DRAWS)
+    return found.no_narrower(upper_quantile(own[:, 0]))
 
 
 def drawn_values(
@@ -222,16 +250,15 @@ def drawn_values(
 
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.
     """
-    block, few = (max(1, held // max(sums.rows.size, 1)) for held in (BLOCK_VALUES, CACHED_VALUES))
-    values = np.empty((draws, len(tests)))
+    cells = max(sums.rows.size, 1)
+    block, few = max(1, BLOCK_VALUES // cells), max(1, CACHED_VALUES // cells)
+    values = []
     for start in range(0, draws, block):
         made = stream.block(start, min(block, draws - start))
         for first in range(0, len(made), few):
             residual = made[first : first + few] - sums.predicted
-            place = slice(start + first, start + first + len(residual))
-            for column, test in enumerate(tests):
-                values[place, column] = test(residual)
-    return values
+            values.append(np.stack([test(residual) for test in tests], axis=1))
+    return np.concatenate(values)
 
 
 def as_happened(sums: Sums) -> Sums:
@@ -248,17 +275,17 @@ def as_happened(sums: Sums) -> Sums:
     >>> made.predicted.round(2).tolist(), made.variance.round(2).tolist()
     ([29.86], [20.94])
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         scale = sums.weight2 / sums.weight
         size = sums.weight / scale
-        rate = np.clip(sums.predicted / sums.weight, 0.0, 1.0)
+        rate = np.clip(sums.mean, 0.0, 1.0)
         share = np.clip((sums.observed / scale + 0.5 * rate) / (size + 0.5), 0.0, 1.0)
         largest = share * (1.0 - share) * sums.weight2
         left = sums.variance / (rate * (1.0 - rate) * sums.weight2)
-    left = np.where(np.isfinite(left) & (left > 1e-6), np.minimum(left, 1.0), 1.0)
+    left = np.where(left > 1e-6, np.minimum(left, 1.0), 1.0)
     variance = np.maximum(np.minimum(largest, sums.residual2), left * largest)
-    share, variance = np.nan_to_num(share), np.nan_to_num(variance)
-    return replace(sums, predicted=share * sums.weight, variance=variance)
+    predicted = np.nan_to_num(share) * sums.weight
+    return replace(sums, predicted=predicted, variance=np.nan_to_num(variance))
 
 
 @dataclass(frozen=True)
@@ -315,25 +342,27 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     >>> brownian_range_p([0.0, float("inf")]).tolist()
     [1.0, 0.0]
     """
-    values = np.asarray(x, dtype=np.float64)
+    values = np.asarray(x, np.float64)
     below = values < 2.0
     k = np.arange(_TERMS, 0.0, -1.0)
-    far = np.where(below, 4.0, values)[..., np.newaxis]
+    far = np.where(below, 4.0, values)[..., None]
     high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
     j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2
-    near2 = np.where(below & (values > 0.0), values, 1.0)[..., np.newaxis] ** 2
-    with np.errstate(all="ignore"):
+    near2 = np.where(below & (values > 0.0), values, 1.0)[..., None] ** 2
+    with unwarned():
         terms = (1.0 / near2 + 1.0 / j2) * np.exp(-0.5 * j2 / near2)
     low = np.where(values > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
     answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)
-    return float(answer) if answer.ndim == 0 else answer
+    return answer if answer.ndim else float(answer)
 
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
-    return root(
-        lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14
-    )
+
+    def falling(value: float) -> float:
+        return math.log(max(brownian_range_p(value), 1e-320) / p_value)
+
+    return root(falling, 0.04, 39.0, 1e-14)
 
 
 def kuiper_p_value(
@@ -374,29 +403,28 @@ def kuiper_p_value(
     >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
     (0.011, 'Brownian range', 0.016)
     """
-    rows, value, variance = how.rows, walk.range, happened if how.null == "residual" else walk.variance
-    wider = math.sqrt(max(1.0, happened / variance)) if variance > 0.0 else 1.0
-    deviation = math.sqrt(max(variance, 0.0)) / walk.weight
-    clustered = how.null == "residual" and rows is not None and rows.cluster is not None
+    flips, rows, value = how.null == "residual", how.rows, walk.range
+    variance = max(happened if flips else walk.variance, 0.0)
+    wider = math.sqrt(max(1.0, happened / variance)) if variance else 1.0
+    clustered = flips and rows is not None and rows.cluster is not None
+    plain = not clustered and walk.distinct >= DISTINCT
     enough = events >= EFFECTIVE_EVENTS
-    if not clustered and enough and walk.distinct >= DISTINCT:
-        return _brownian(value, deviation, "Brownian range", wider)
-    if ties is not None and how.null == "bernoulli":
-        return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
-    if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
-        found = simulated_walk(value, rows, how, affordable(draws, rows.rows))  # clusters have no other way
-        return replace(found, interval=seminorm_interval(value, wider * found.quantile))
-    if enough:
-        return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
-    return NullSummary.unknown(value, TOO_SMALL)
-
-
-def _brownian(value: float, deviation: float, method: str, wider: float) -> NullSummary:
+    if not (enough and plain):
+        if ties is not None and not flips:
+            return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
+        if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
+            found = simulated_walk(
+                value, rows, how, affordable(draws, rows.rows)
+            )  # clusters have no other way
+            return found.no_narrower(wider * found.quantile)
+    if not enough:
+        return NullSummary.unknown(value, TOO_SMALL)
+    deviation = math.sqrt(variance) / walk.weight
     if deviation == 0.0:  # certain predictions: no noise at all
         p_value = 1.0 if value <= 1e-12 else 0.0
         return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
-    quantile = RANGE_QUANTILE * deviation
-    p_value = float(brownian_range_p(value / deviation))
+    method = "Brownian range" if plain else "Brownian range, conservative with ties"
+    p_value, quantile = brownian_range_p(value / deviation), RANGE_QUANTILE * deviation
     interval = seminorm_interval(value, wider * quantile)
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
@@ -407,9 +435,8 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
     steps, words = steps_of(rows, how, draws)
-    total = float(rows.rows if rows.weight is None else rows.weight.sum())
     every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
-    walk = rows.codes().astype(np.float64), every, np.array([1.0 / total])
+    walk = rows.codes().astype(float), every, 1.0 / weight_of(rows).sum(keepdims=True)
     block = 64 if words == ClusterDraws.words else 50  # whole chunks of draws by cluster
     return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)
 
@@ -438,9 +465,8 @@ def smooth_noise(
     if pair.cluster is not None:
         return NullSummary.unknown(value, "no p-value with clusters")
     if effective_events_of(pair) < EFFECTIVE_EVENTS:  # for the masses to be normal
-        return NullSummary.unknown(
-            value, f"no p-value: fewer than {EFFECTIVE_EVENTS:.0f} events are expected"
-        )
+        reason = f"no p-value: fewer than {EFFECTIVE_EVENTS:.0f} events are expected"
+        return NullSummary.unknown(value, reason)
     rng = np.random.default_rng(random_state)
 
     def block(deviation: np.ndarray, _first: int, count: int) -> np.ndarray:
@@ -448,24 +474,23 @@ def smooth_noise(
         return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
 
     model, happened = (node_deviations(pair, NODES, kind) for kind in (null, "residual"))
-    found = max_statistic_p(
-        value, partial(block, model), draws, at_least=draws, method="simulation on a grid"
-    )
-    quantile = found.quantile
-    if null != "residual":
-        # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
-        wider = math.sqrt(max(1.0, float(happened @ happened) / max(float(model @ model), 1e-300)))
-        quantile = max(wider * quantile, upper_quantile(block(happened, 0, OWN_DRAWS)))
-    return replace(found, interval=seminorm_interval(value, quantile))
+    simulate, method = partial(block, model), "simulation on a grid"
+    found = max_statistic_p(value, simulate, draws, at_least=draws, method=method)
+    if null == "residual":
+        return found
+    # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
+    wider = math.sqrt(max(1.0, (happened @ happened) / max(model @ model, 1e-300)))
+    own = upper_quantile(block(happened, 0, OWN_DRAWS))
+    return found.no_narrower(max(wider * found.quantile, own))
 
 
 def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:
     """Standard deviation of the residual mass at each node of a grid, per unit of weight."""
     predicted = pair.predicted
     spread = (pair.observed - predicted) ** 2 if null == "residual" else predicted * (1.0 - predicted)
-    spread = spread if pair.second is None else spread * pair.second
-    variance = np.bincount(np.rint(predicted * steps).astype(np.int64), spread, steps + 1)
-    return np.sqrt(variance) / max(float(pair.rows if pair.first is None else pair.first.sum()), 1e-300)
+    node = np.rint(predicted * steps).astype(np.int64)
+    variance = np.bincount(node, spread * second_of(pair), steps + 1)
+    return np.sqrt(variance) / max(float(first_of(pair).sum()), 1e-300)
 
 
 def spectrum_of(residual: np.ndarray) -> np.ndarray:

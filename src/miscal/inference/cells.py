@@ -5,8 +5,8 @@ Tails of a sum of independent 0/1 draws come from two numbers, its mean and its 
 matched on the rarer side, so swapping the outcomes changes nothing.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,15 @@ from miscal.data.libraries import special
 from miscal.inference.residual import TOO_SMALL, residual_p_values, simulated
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
+    Bools,
     CellRows,
     Floats,
     Integers,
     Judging,
     Sums,
     effective_events,
+    unwarned,
+    weight_of,
 )
 from miscal.kernels.simulate import exact_tails
 
@@ -31,16 +34,18 @@ NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewn
 def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
     """Trials of the binomial matched to means and variances of sums of `size` 0/1 draws, those of the rarer side."""
     squares = rare - variance  # Σp²
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with unwarned():
         trials = rare * rare / squares
         # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(
-    events: Floats, mean: Floats, variance: Floats, size: Floats
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
+def tails(cells: Iterable[np.ndarray]) -> tuple[Floats, Floats, Bools]:
+    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive.
+
+    cells : events, mean, variance and size, an array each
+    """
+    events, mean, variance, size = cells
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)
     normal = (rare > NORMAL_EVENTS) & (np.abs(events - mean) <= NORMAL_REACH * np.sqrt(variance))
@@ -49,8 +54,9 @@ def tails(
     skewed = np.where(swapped, -1.0, 1.0)[normal] * (2.0 * sigma2 / rare[normal] - 1.0)
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
-    far: Any = [values[~normal] for values in (events, mean, variance, size, swapped)]
-    lower[~normal], upper[~normal] = (binomial_tail(*far, upper=side) for side in (False, True))
+    other = ~normal
+    far = [each[other] for each in (*cells, swapped)]
+    lower[other], upper[other] = binomial_tail(far, upper=False), binomial_tail(far, upper=True)
     return lower, upper, normal
 
 
@@ -62,21 +68,18 @@ def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -
     return np.asarray(special.ndtr(-z) + skewed / deviation * (z * z - 1.0) * density / 6.0)
 
 
-def binomial_tail(
-    events: Floats,
-    mean: Floats,
-    variance: Floats,
-    size: Floats,
-    swapped: NDArray[np.bool_],
-    *,
-    upper: bool | NDArray[np.bool_],
-) -> Floats:
-    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
+def binomial_tail(cells: Iterable[np.ndarray], *, upper: bool | Bools) -> Floats:
+    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`.
+
+    cells : events, mean, variance, size and swapped (0 or 1), an array each
+    """
+    events, mean, variance, size, side = cells
+    swapped = side > 0
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
     trials = matched_trials(rare, variance, size)
     above = swapped != upper
     below = ~above
-    made = np.empty_like(mean)
+    made = np.empty(above.size)
     made[above] = _above(count[above], rare[above], trials[above], size[above])
     made[below] = _below(count[below], rare[below], trials[below])
     return made
@@ -88,10 +91,11 @@ MANY_TRIALS = 1e6  # beyond it the chance of no event in a trial has too few dig
 def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
     inside = count < trials
     safe = np.where(inside, count, 0.0)
-    made = special.betainc(trials - safe, safe + 1.0, 1.0 - mean / trials)
+    above, rest, rate = safe + 1.0, trials - safe, mean / trials
+    made = special.betainc(rest, above, 1.0 - rate)
     many = trials > MANY_TRIALS
     if many.any():
-        made[many] = special.betaincc(safe[many] + 1.0, trials[many] - safe[many], mean[many] / trials[many])
+        made[many] = special.betaincc(above[many], rest[many], rate[many])
     return np.where(inside, made, 1.0)
 
 
@@ -145,29 +149,29 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     [0.0041]
     """
     p_value = np.full(sums.rows.size, np.nan)
-    method = np.full(sums.rows.size, "empty", dtype=object)
-    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.observed - sums.predicted)
+    method = np.full(sums.rows.size, "empty", object)
+    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.off)
     if how.null == "residual":
         p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
     method[certain] = "certain predictions"
     p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
+    live = filled & ~certain
     equal = equal_weights(sums) if how.weighted else filled
-    _unweighted(sums, np.flatnonzero(filled & ~certain & equal), rows, p_value, method)
-    others = np.flatnonzero(filled & ~certain & ~equal)
-    large = effective_events(sums)[others] >= EFFECTIVE_EVENTS
-    normal, small = others[large], others[~large]
+    _unweighted(sums, np.flatnonzero(live & equal), rows, p_value, method)
+    large = effective_events(sums) >= EFFECTIVE_EVENTS
+    normal, small = (np.flatnonzero(live & ~equal & of_size) for of_size in (large, ~large))
     method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
     p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
-        weights = np.ones(rows.rows) if rows.weight is None else rows.weight
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
         size = np.maximum(np.diff(rows.offsets)[small], 1)
-        most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
-        sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
+        most = np.clip(ROW_DRAWS // size, 99, draws)
+        values = weight_of(rows), np.zeros(rows.rows), rows.predicted, rows.repeats()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
-        below, above, made = simulated(sorted_rows, observed + slack, observed - slack, small, most, how.seed)
+        ends = observed + slack, observed - slack
+        below, above, made = simulated((rows.offsets, *values), *ends, small, most, how.seed)
         p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
     return CellPValues(p_value, method)
 
@@ -177,10 +181,10 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
     return np.minimum(1.0, 2.0 * np.minimum(lower, upper))
 
 
-def equal_weights(sums: Sums) -> NDArray[np.bool_]:
+def equal_weights(sums: Sums) -> Bools:
     """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         size = sums.weight**2 / sums.weight2
         events = sums.observed * sums.weight / sums.weight2
         same = np.abs(size - sums.rows) <= 1e-9 * sums.rows
@@ -191,8 +195,9 @@ def _unweighted(
     sums: Sums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     """Fill in the p-values of cells of equal weights: exact ones of small cells whose rows are at hand."""
-    scale = sums.weight2[cells] / sums.weight[cells]
-    size, events = np.rint(sums.weight[cells] / scale), np.rint(sums.observed[cells] / scale)
+    own = sums.map(lambda values: values[cells])
+    scale = own.weight2 / own.weight
+    size, events = np.rint(own.weight / scale), np.rint(own.observed / scale)
     exact = (size <= EXACT_ROWS) & (rows is not None)
     if rows is not None and exact.any():
         small, counts = cells[exact], events[exact].astype(np.int64)
@@ -200,6 +205,6 @@ def _unweighted(
         exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
         p_value[small], method[small] = two_sided(lower, upper), "exact"
     large = cells[~exact]
-    mean, variance = sums.predicted[large] / scale[~exact], sums.variance[large] / scale[~exact] ** 2
-    lower, upper, normal = tails(events[~exact], mean, variance, size[~exact])
+    units = events, own.predicted / scale, own.variance / scale**2, size
+    lower, upper, normal = tails([each[~exact] for each in units])
     p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")

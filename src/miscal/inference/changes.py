@@ -11,7 +11,16 @@ import numpy as np
 
 from miscal.inference.adjust import agreeing, holm, student_test
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Integers, Judging, Sums, effective_events
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    Bools,
+    Floats,
+    Integers,
+    Judging,
+    Sums,
+    effective_events,
+    unwarned,
+)
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
@@ -78,23 +87,28 @@ def changes(
     shared = np.zeros(sums.rows.size) if rows is None else _shared(cluster_blocks(rows))
     if not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
-    fewer = np.minimum(number[1:], number[:-1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gap = sums.off / sums.weight
-        own = noise * (1.0 if wider is None else wider) / sums.weight**2
-        both = 2.0 * shared[1:] / (sums.weight[1:] * sums.weight[:-1])
-    apart = own[1:] + own[:-1]
-    error, mirrored = (np.sqrt(np.maximum(variance, 0.0)) for variance in (apart - both, apart + both))
-    possible = (
-        _large(sums, how) & (fewer >= (LEAST_CLUSTERS if clustered else 2)) & (error > 0) & (mirrored > 0)
-    )
+    if wider is not None:
+        noise = noise * wider
+    fewer, weights = _smaller(number), sums.weight[1:] * sums.weight[:-1]
+    with unwarned():
+        gap, own = sums.off / sums.weight, noise / sums.weight**2
+        both = 2.0 * shared[1:] / weights
+        apart = own[1:] + own[:-1]
+        error, mirrored = np.sqrt(np.maximum([apart - both, apart + both], 0.0))
+    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if clustered else 2))
+    possible &= (error > 0) & (mirrored > 0)
     change = np.where(possible, gap[1:] - gap[:-1], np.nan)
     turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
-    least = fewer - 1.0 if freedom is None else np.minimum(fewer - 1.0, freedom)
+    least = np.minimum(fewer - 1.0, math.inf if freedom is None else freedom)
     p_value, adjusted, reach = student_test(change, error, least, level)
     size = holm(np.maximum(p_value, student_test(turned, mirrored, least, level)[0]))
-    columns = (change, change - reach, change + reach, p_value, adjusted, size)
-    return Changes(*(np.append(np.nan, column) for column in columns))
+    columns = [change, change - reach, change + reach, p_value, adjusted, size]
+    return Changes(*np.pad(columns, ((0, 0), (1, 0)), constant_values=np.nan))
+
+
+def _smaller(of_cells: Floats) -> Floats:
+    """The smaller number of each cell and the one before."""
+    return np.minimum(of_cells[1:], of_cells[:-1])
 
 
 def _shared(blocks: Blocks) -> Floats:
@@ -103,14 +117,13 @@ def _shared(blocks: Blocks) -> Floats:
     order = np.lexsort((cells, blocks.cluster))
     cell, cluster, residual = cells[order], blocks.cluster[order], blocks.residual[order]
     again = (cluster[1:] == cluster[:-1]) & (cell[1:] == cell[:-1] + 1)
-    product = residual[1:] * residual[:-1]
-    made = np.bincount(cell[1:][again], product[again], blocks.offsets.size - 1)
-    return np.asarray(made, dtype=np.float64)
+    product = np.where(again, residual[1:] * residual[:-1], 0.0)
+    return np.asarray(np.bincount(cell[1:], product, blocks.offsets.size - 1), np.float64)
 
 
-def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _large(sums: Sums, how: Judging) -> Bools:
     """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
-    both = np.asarray(np.minimum(sums.weight[1:], sums.weight[:-1]) > 0)
+    both = _smaller(sums.weight) > 0
     if not how.binary:
         return both
     expected = effective_events(sums)
@@ -121,7 +134,7 @@ def _large(sums: Sums, how: Judging) -> np.ndarray[tuple[int], np.dtype[np.bool_
         return np.asarray(both & (events >= PLAIN_EVENTS))
     if how.outcome_weights and how.rows is not None:
         expected = how.rows.rarer_events()
-    return both & (np.minimum(expected[1:], expected[:-1]) >= EFFECTIVE_EVENTS)
+    return both & (_smaller(expected) >= EFFECTIVE_EVENTS)
 
 
 # ---- the noise of days -----------------------------------------------------------------------------------------------
@@ -136,11 +149,17 @@ class DayNoise:
     first: float
     second: float
     decay: float
-    freedom: float
+    freedom: float = math.inf
 
     def times(self, days: Floats) -> Floats:
         """The variance of a sum of so many days, relative to that of their rows if these were independent."""
-        return np.array([max(1.0, _long(self.first, self.second, self.decay, float(each))) for each in days])
+        return np.array([max(1.0, self.of_sum(each)) for each in days])
+
+    def of_sum(self, days: float) -> float:
+        """γ₀ + 2Σ(1 - l/n)γ₁ρ^(l-1): the variance of a sum of n days, a day of independent rows being 1."""
+        lag = np.arange(1, max(round(days), 1))
+        shares = (1.0 - lag / max(days, 1.0)) * self.second * self.decay ** (lag - 1.0)
+        return self.first + 2.0 * float(shares.sum())
 
 
 def day_noise(days: Sums, period: Integers) -> DayNoise | None:
@@ -165,17 +184,17 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
     kept = np.flatnonzero(days.variance > 0.0)
     code = np.unique(period[kept], return_inverse=True)[1]
     periods = int(code.max(initial=-1)) + 1
-    many = float(kept.size - periods)
+    many = kept.size - periods
     if many < LEAST_DAYS:
         return None
     days = days.map(lambda values: values[kept])
     length = kept.size / periods
     unit = _units(days, code)
-    sums, pairs = _lagged(unit, code, np.zeros(unit.size, np.intp), 1)
-    lags = (sums / pairs)[0]
+    sums, pairs = _lagged(unit, code, np.zeros_like(code), 1)
+    same, next_day = (sums / pairs)[0]
     # Of independent days the period's mean takes 1/n of the variance off all of these.
-    chance, plain = math.sqrt(1.0 / many), lags[0] * kept.size / many
-    if plain - 1.0 < BEYOND * math.sqrt(2.0) * chance and lags[1] + plain / length < BEYOND * plain * chance:
+    chance, plain = BEYOND * math.sqrt(1.0 / many), same * kept.size / many
+    if plain - 1.0 < math.sqrt(2.0) * chance and next_day + plain / length < plain * chance:
         return None
     return _lasting_noise(days, code // max(math.ceil(LEAST_BLOCK / length), 1), length)
 
@@ -183,16 +202,16 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
 def _units(days: Sums, code: Integers) -> Floats:
     """What is off of each day around the mean of its group, a day of independent rows varying by 1."""
     whole = days.map(lambda values: np.asarray(np.bincount(code, values), np.float64))
-    gap = -whole.off / whole.weight
+    gap = whole.off / whole.weight
     # Rows whose rate is not the predicted one have another variance, in all days of the group alike.
     own = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
-    return (-days.off - gap[code] * days.weight) / np.sqrt(days.variance * own[code])
+    return (gap[code] * days.weight - days.off) / np.sqrt(days.variance * own[code])
 
 
 def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[Floats, Floats]:
     """Sums and numbers of products of days 0, 1, ..., `most` apart within a group, a row for each part of the days."""
     parts = int(part[-1]) + 1
-    sums, pairs = np.zeros((parts, most + 1)), np.zeros((parts, most + 1))
+    sums, pairs = np.zeros((2, parts, most + 1))
     for lag in range(most + 1):
         inside = np.flatnonzero(group[lag:] == group[: group.size - lag])
         sums[:, lag] = np.bincount(part[inside], unit[inside + lag] * unit[inside], parts)
@@ -203,21 +222,19 @@ def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[F
 def _lasting_noise(days: Sums, block: Integers, length: float) -> DayNoise:
     """Variance and covariances of days, and how well they are known, by leaving out a part of the days at a time."""
     unit = _units(days, block)
-    part = np.arange(unit.size) * max(4, min(20, unit.size // LEAST_BLOCK)) // unit.size
-    sums, pairs = _lagged(unit, block, part, LAGS)
-    parts = len(sums)
-    taken = unit.size / (int(block[-1]) + 1)
-    first, second, decay = _fitted(sums.sum(0), pairs.sum(0), taken)
-    others, pairs_of_others = sums.sum(0) - sums, pairs.sum(0) - pairs
-    without = [_fitted(*part, taken) for part in zip(others, pairs_of_others, strict=True)]
-    spread = np.log([max(1.0, _long(*each, length)) for each in without])
-    known = (parts - 1) / parts * float(np.sum((spread - spread.mean()) ** 2))  # variance of the logarithm
-    lasting = max(_long(first, second, decay, length), first)
-    independent = (unit.size - int(block[-1]) - 1) * first / lasting
-    return DayNoise(first, second, decay, max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
+    parts, blocks = max(4, min(20, unit.size // LEAST_BLOCK)), int(block[-1]) + 1
+    sums, pairs = _lagged(unit, block, np.arange(unit.size) * parts // unit.size, LAGS)
+    taken = unit.size / blocks
+    every, every_pair = sums.sum(0), pairs.sum(0)
+    found = _fitted(every, every_pair, taken)
+    without = zip(every - sums, every_pair - pairs, strict=True)
+    spread = np.log([max(1.0, _fitted(*others, taken).of_sum(length)) for others in without])
+    known = (parts - 1) * spread.var()  # of the logarithm
+    independent = (unit.size - blocks) * found.first / max(found.of_sum(length), found.first)
+    return replace(found, freedom=max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
 
 
-def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, float]:
+def _fitted(sums: Floats, pairs: Floats, length: float) -> DayNoise:
     """γ₀, γ₁ and ρ from sums of products of days 0, 1, 2, ... apart, by least squares over the days apart.
 
     Taking off the mean of so many days lowers all of them by the variance of that mean, which is added again (by
@@ -226,33 +243,27 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, f
     lags, weight = sums / np.maximum(pairs, 1.0), pairs[1:]
     powers = DECAYS[:, None] ** np.arange(weight.size)
     scale = np.maximum((powers**2 * weight).sum(1), 1e-9)
-    first, second, decay, mean = 1.0, 0.0, 0.0, 0.0
+    found = DayNoise(0.0, 0.0, 0.0)
     for _ in range(STEPS):
+        mean = found.of_sum(length) / length
         agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
-        best = int(np.argmax(np.maximum(agrees, 0.0) ** 2 / scale))
-        first, decay = float(lags[0] + mean), float(DECAYS[best])
+        best = np.argmax(np.maximum(agrees, 0.0) ** 2 / scale)
         second = max(float(agrees[best] / scale[best]), 0.0)
-        mean = _long(first, second, decay, length) / length
-    return first, second, decay
+        found = DayNoise(float(lags[0] + mean), second, float(DECAYS[best]))
+    return found
 
 
 def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
     """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
     times = np.append(wider, np.ones(sums.rows.size - wider.size))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean, gap = sums.predicted / sums.weight, sums.off / sums.weight
+    with unwarned():
+        gap = sums.off / sums.weight
         error = np.sqrt(times * sums.variance) / sums.weight
     p_value, adjusted, reach = student_test(gap, error, freedom, level)
     low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
     band = 1.96 * error
     return {
         "gap_low": low, "gap_high": high, "error": error, "p_value": p_value, "p_adjusted": adjusted,
-        "band_low": np.clip(mean - band, 0.0, 1.0), "band_high": np.clip(mean + band, 0.0, 1.0),
+        "band_low": np.clip(sums.mean - band, 0.0, 1.0), "band_high": np.clip(sums.mean + band, 0.0, 1.0),
         "method": ["noise of days"] * gap.size,
     }  # fmt: skip
-
-
-def _long(first: float, second: float, decay: float, days: float) -> float:
-    """γ₀ + 2Σ(1 - l/n)γ₁ρ^(l-1): the variance of a sum of n days, a day of independent rows being 1."""
-    lag = np.arange(1, max(round(days), 1))
-    return first + 2.0 * float(np.sum((1.0 - lag / max(days, 1.0)) * second * decay ** (lag - 1.0)))

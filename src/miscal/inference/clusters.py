@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
-from miscal.inference.sums import Floats, Integers
+from miscal.inference.sums import Floats, Integers, weight_of
 from miscal.pairs import Pair
 
 LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
@@ -34,11 +34,11 @@ GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
 NOTHING, NO_ROWS = np.empty(0), np.empty(0, np.int64)
 
 
-def few_clusters(cluster: Integers | None, count: Integers | None, values: float) -> bool:
-    """Whether there are clusters, few enough to matter, of rows few enough that so many values can be drawn."""
-    if cluster is None or count is not None or values > LIMIT:
+def few_clusters(rows: Pair, values: float) -> bool:
+    """Whether there are clusters, few enough to matter, of rows few enough that so many values a row can be drawn."""
+    if rows.cluster is None or rows.count is not None or rows.rows * values > LIMIT:
         return False
-    return bool(np.unique(cluster).size <= MOST_CLUSTERS)
+    return np.unique(rows.cluster).size <= MOST_CLUSTERS
 
 
 def _normals(
@@ -70,15 +70,13 @@ class Latent:
 
     @classmethod
     def of(
-        cls,
-        cluster: Integers,
-        predicted: Floats,
-        happened: NDArray[Any],
-        weight: Floats,
-        threshold: Floats,
-        seed: int,
+        cls, cluster: Integers, rows: tuple[Floats, NDArray[Any], Floats], threshold: Floats, seed: int
     ) -> "Latent":
-        """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles."""
+        """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles.
+
+        rows : their probabilities, what happened, and their weights
+        """
+        predicted, happened, weight = rows
         code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
         variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
         own = np.bincount(code, weight * (happened - predicted))
@@ -94,11 +92,13 @@ class Latent:
         values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
         return values
 
-    def by_cluster(self, values: Floats) -> Floats:
-        """Sums of rows (draws, rows) over clusters, (draws, clusters)."""
-        codes = self.cluster + np.arange(len(values))[:, np.newaxis] * self.groups
-        total = np.bincount(codes.ravel(), values.ravel(), len(values) * self.groups)
-        return np.asarray(total.reshape(len(values), self.groups))
+    def factors(self, residual: Floats) -> Floats:
+        """What gives draws of rows (draws, rows) sums over clusters of the size that they have in data, (draws, 1)."""
+        draws = len(residual)
+        codes = self.cluster + np.arange(draws)[:, None] * self.groups
+        total = np.bincount(codes.ravel(), residual.ravel(), draws * self.groups).reshape(draws, -1)
+        size = np.sqrt(np.sum(total**2, axis=1, keepdims=True))
+        return np.asarray(self.size / np.maximum(size, max(self.least, 1e-300)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +120,15 @@ class ClusterDraws:
     def of(cls, rows: Pair, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS) -> "ClusterDraws":
         """Draws of rows, and of their cells."""
         assert rows.cluster is not None
-        weight = np.ones(rows.rows) if rows.weight is None else rows.weight
-        threshold = special.ndtri(rows.predicted)
-        latent = Latent.of(rows.cluster, rows.predicted, rows.observed, weight, threshold, seed)
+        weight, threshold = weight_of(rows), special.ndtri(rows.predicted)
+        latent = Latent.of(rows.cluster, (rows.predicted, rows.observed, weight), threshold, seed)
         return cls(threshold.astype(np.float32), rows.predicted, weight, latent, mean, offsets)
 
     def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
         """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
         for number in range(first // CHUNK, -(-(first + count) // CHUNK)):
             residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
-            size = np.sqrt(np.sum(self.latent.by_cluster(residual) ** 2, axis=1))
-            residual *= (self.latent.size / np.maximum(size, max(self.latent.least, 1e-300)))[:, np.newaxis]
+            residual *= self.latent.factors(residual)
             start = number * CHUNK - first
             yield max(start, 0), residual[max(-start, 0) : count - start]
 
@@ -143,9 +141,8 @@ class ClusterDraws:
         filled = np.flatnonzero(np.diff(self.offsets))
         out = np.tile(self.mean, (count, 1))
         for start, residual in self.steps(first, count) if filled.size else ():
-            out[start : start + len(residual), filled] += np.add.reduceat(
-                residual, self.offsets[filled], axis=1
-            )
+            sums = np.add.reduceat(residual, self.offsets[filled], axis=1)
+            out[start : start + len(residual), filled] += sums
         return out
 
 
@@ -158,18 +155,19 @@ def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float
     finite = np.isfinite(threshold)
     z = np.where(finite, threshold, 0.0)
     density = np.where(finite, weight * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), 0.0)
-    before, polynomial, factor, powers = np.zeros(z.size), np.ones(z.size), 1.0, []
+    before, polynomial, powers = np.zeros(z.size), np.ones(z.size), []
     for k in range(1, TERMS + 1):
-        factor *= k
         each = polynomial * density
         total = np.bincount(cluster, each)
-        powers.append((float(total @ total) - float(each @ each)) / factor)
+        powers.append(float(total @ total - each @ each) / math.factorial(k))
         before, polynomial = polynomial, z * polynomial - k * before
     low, high = 0.0, ALIKE if excess > 0.0 and powers[0] > 0.0 else 0.0
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
-        below = sum(middle ** (k + 1) * power for k, power in enumerate(powers)) < excess
-        low, high = (middle, high) if below else (low, middle)
+        if sum(middle**k * power for k, power in enumerate(powers, 1)) < excess:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -184,15 +182,14 @@ def clustered_ranks(
     ranks, bins = shares.shape[1], int(place.max()) + 1
     reached = np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)
     threshold = np.ascontiguousarray(special.ndtri(reached).T)
-    total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, np.newaxis]
+    total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, None]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
     first = shares[:, 0]
-    latent = Latent.of(cluster, first, rank == 0, weight, threshold[0], seed)
+    latent = Latent.of(cluster, (first, rank == 0, weight), threshold[0], seed)
     made = np.empty((draws, bins, ranks))
     for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
         drawn = np.sum(value > threshold, axis=0)
-        own = np.bincount(latent.cluster, weight * ((drawn == 0) - first))
-        factor = latent.size / max(math.sqrt(float(own @ own)), latent.least, 1e-300)
+        factor = latent.factors((weight * ((drawn == 0) - first))[None])
         share = np.bincount(place * ranks + drawn, weight, bins * ranks).reshape(bins, ranks) / total
         made[number] = np.maximum(mean + factor * (share - mean), 0.0)
     return np.asarray(made / np.maximum(made.sum(axis=2, keepdims=True), 1e-300))
@@ -221,14 +218,13 @@ def drawn_variations(
     step = max(1, BLOCK_VALUES // shares.size)
     result = np.empty((draws, trials.size))
     for first in range(0, draws, step):
-        count = min(step, draws - first)
-        drawn = random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, np.newaxis]
-        values = variation(drawn)
+        part = result[first : first + step]
+        drawn = random.multinomial(trials, shares, size=part.shape) / trials[:, None]
+        part[:] = variation(drawn)
         if slope is not None:
-            values = values - ((drawn - shares) * slope).sum(axis=-1)
-        result[first : first + count] = values
+            part -= ((drawn - shares) * slope).sum(axis=-1)
     if residual is not None:
-        flips = random.integers(0, 2, size=(draws, residual.shape[0])) * 2.0 - 1.0
+        flips = random.integers(0, 2, size=(draws, len(residual))) * 2.0 - 1.0
         result += flips @ residual
     return result
 
@@ -242,8 +238,8 @@ def matched_size(
     """
     variance = (residual * residual).sum(axis=(0, 2))
     spread = weight**2 * (1.0 - (shares * shares).sum(axis=1))
-    matched = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), size)
-    return np.clip(matched, 1.0, np.maximum(rows, 1))
+    matched = np.divide(spread, variance, out=size.copy(), where=variance > 0.0)
+    return np.asarray(np.clip(matched, 1.0, np.maximum(rows, 1)))
 
 
 def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
@@ -254,9 +250,9 @@ def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
     """
     own = (residual * residual).sum(axis=(0, 2))
     known = rows * (1.0 - (shares * shares).sum(axis=1))
-    usual = known * (own.sum() / max(float(known.sum()), 1e-300))
+    usual = known * (own.sum() / max(known.sum(), 1e-300))
     quieter = np.maximum(usual / np.where(own > 0.0, own, np.inf), 1.0)
-    return np.asarray(residual * np.sqrt(quieter)[:, np.newaxis])
+    return np.asarray(residual * np.sqrt(quieter)[:, None])
 
 
 def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:
@@ -265,9 +261,9 @@ def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarra
     `values` numbers will be held of each group. Where there are many, groups are joined by a hash: the sum of their
     squares then still has the mean that it would have one by one, and a few thousand groups make it precise to 2%.
     """
-    most = int(max(64, min(GROUPS, GROUP_VALUES // values)))
-    member = np.arange(rows, dtype=np.int64) if cluster is None else cluster
-    if int(member.max()) < most:
+    most = max(64, min(GROUPS, GROUP_VALUES // values))
+    member = np.arange(rows) if cluster is None else cluster
+    if member.max() < most:
         return member
     mixed = member.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
@@ -279,4 +275,4 @@ def flipped_weight(weights: Pair) -> np.ndarray:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
     if weights.first is None or weights.second is None:
         return NOTHING
-    return weights.first if weights.cluster is not None else np.sqrt(weights.second)
+    return np.sqrt(weights.second) if weights.cluster is None else weights.first

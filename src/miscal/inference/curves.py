@@ -101,7 +101,8 @@ def _median(values: Floats, count: Floats) -> float:
     order = np.argsort(values)
     reached = np.cumsum(count[order])
     middle = [(reached[-1] - 1) // 2, reached[-1] // 2]
-    return float(values[order[np.searchsorted(reached, middle, side="right")]].mean())
+    places = np.searchsorted(reached, middle, side="right")
+    return float(values[order[places]].mean())
 
 
 def _bisquare(residual: Floats, count: Floats) -> Floats:
@@ -138,21 +139,21 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     scale = weight / np.where(reproduced, 1.0, left)
     scores = scale * (rows.y - np.where(reproduced, 0.0, rows.per_row(at_values.values.T)))
     squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
-    spread = powers_at(rows.x, rows.per_value(rows.count * squares), where, fit, 2)
+    spread = powers_at(rows, rows.count * squares, where, fit, 2)
     if codes is None:
-        variance = spread[:, :-1]
-        fourth = powers_at(rows.x, rows.per_value(rows.count * scores**4), where, fit, 4)
+        variance, fourth = spread[:, :-1], powers_at(rows, rows.count * scores**4, where, fit, 4)
         scores, codes = np.sqrt(rows.count) * scores, np.arange(rows.order.size)
     else:
         scores = rows.count * scores
         variance, fourth = _clustered(rows, scores, codes, where, fit)
     correlations = _correlations(rows, scores, codes, where, fit) if how.band == "simultaneous" else []
     # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
-    known = fourth > 0.0
-    freedom = np.where(known, np.maximum(variance**2 / np.where(known, fourth, 1.0), 1.0), float(rows.total))
+    freedom = np.full_like(variance, rows.total)
+    np.divide(variance**2, fourth, out=freedom, where=fourth > 0.0)
     error = np.sqrt(np.maximum(variance, 0.0))
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
+    freedom = np.maximum(freedom, 1.0)
     return Smooth(where.points, fit.values, error, freedom, sigma, np.nan, correlations)
 
 
@@ -160,11 +161,11 @@ def _clustered(
     rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit
 ) -> tuple[Floats, Floats]:
     """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise."""
-    groups = int(codes.max()) + 1
-    factor = groups / (groups - 1.0) if groups > 1 else np.nan
+    shape = int(codes.max()) + 1, rows.x.size
+    factor = shape[0] / (shape[0] - 1.0) if shape[0] > 1 else np.nan
     value = rows.per_row(np.arange(rows.x.size))  # the number of each row's value
     variance, fourth = np.empty((2, where.points.size, len(scores)))
-    by_cluster = [sparse.csr_array((each, (codes, value)), (groups, rows.x.size)) for each in scores]
+    by_cluster = [sparse.csr_array((each, (codes, value)), shape) for each in scores]
     for point in range(where.points.size):
         weights = operator(rows.x, where, fit, rows.x, slice(point, point + 1))[0]
         for k, each in enumerate(by_cluster):
@@ -176,10 +177,9 @@ def _clustered(
 # ---- one residual variance -------------------------------------------------------------------------------------------
 def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """One variance for all rows: clusters are of no use to it."""
-    sums = rows.sums()
-    line = line_of(rows.x, sums)
+    line = line_of(rows.x, rows.sums())
     plain, fit = fit_at(line, own, how.degree), fit_at(line, where, how.degree)
-    delta, degrees = _freedom(rows, sums, plain, own)
+    delta, degrees = _freedom(rows, plain, own)
     final, residual = fit, rows.y - rows.per_row(plain.values.T)
     if how.robust_iterations:
         robust, final, at_values = _robust_fit(rows, where, own, how)
@@ -189,17 +189,16 @@ def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows,
     if how.band == "simultaneous":
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
         correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
-    error = np.sqrt(powers_at(rows.x, sums[:1], where, fit, 2)) * sigma
+    error = np.sqrt(powers_at(rows, rows.weight * rows.count, where, fit, 2)) * sigma
     freedom = np.full_like(error, degrees)
     return Smooth(where.points, final.values, error, freedom, sigma, delta, correlations)
 
 
-def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, float]:
+def _freedom(rows: Rows, fit: Fit, own: Windows) -> tuple[float, float]:
     """Of the fit at the values: one_delta = trace of (I - L)(I - L)', and degrees of freedom."""
-    many = rows.per_value(rows.count)
-    square = rows.per_value(rows.weight * rows.weight * rows.count)
-    norm = powers_at(rows.x, square[None], own, fit, 2)[:, 0]
-    delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
+    many, trace = rows.per_value(rows.count), fit.leverage @ rows.per_value(rows.weight * rows.count)
+    norm = powers_at(rows, rows.weight * rows.weight * rows.count, own, fit, 2)[:, 0]
+    delta = float(rows.total + many @ norm - 2.0 * trace)
     if not delta > 1e-9 * rows.total:
         return np.nan, np.nan
     if rows.x.size > DENSE or rows.weight.ndim:  # two_delta is dear and about one_delta
@@ -208,7 +207,7 @@ def _freedom(rows: Rows, sums: Floats, fit: Fit, own: Windows) -> tuple[float, f
     rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, None] * root
     product = rest @ rest.T
     # Contrasts inside ties are left as they are.
-    two = float((product * product).sum()) + rows.total - root.size
+    two = float(np.sum(product * product)) + rows.total - root.size
     return delta, delta * delta / two
 
 
@@ -231,15 +230,16 @@ def _correlations(rows: Rows, scores: Floats, codes: Integers, where: Windows, f
 
     Neighbouring values are taken together in blocks at their mean place; with few values each is its own, and exact.
     """
-    blocks, out = min(BLOCKS, rows.x.size), []
-    block = np.arange(rows.x.size) * blocks // rows.x.size
+    values, out = rows.x.size, []
+    blocks = min(BLOCKS, values)
+    block, places = np.arange(values) * blocks // values, rows.x
     for each in scores:
-        mass = rows.per_value(each * each) + 1e-300
-        places = (
-            rows.x if blocks == rows.x.size else np.bincount(block, mass * rows.x) / np.bincount(block, mass)
-        )
+        if blocks < values:
+            mass = rows.per_value(each * each) + 1e-300
+            places = np.bincount(block, mass * rows.x) / np.bincount(block, mass)
         matrix = operator(rows.x, where, fit, places)
-        summed = sparse.csr_array((each, (rows.per_row(block), codes)), (blocks, int(codes.max()) + 1))
+        cells = rows.per_row(block), codes
+        summed = sparse.csr_array((each, cells), (blocks, int(codes.max()) + 1))
         covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T
         size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         size[size == 0.0] = 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from miscal.inference.sums import Floats, Integers
+from miscal.inference.sums import Floats, Integers, run_starts
 from miscal.kernels import loess
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
@@ -95,9 +95,11 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     """Sort rows (n,), (n, m) by x and find the distinct values."""
     order = sorted_order(x)
     ordered = x[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    starts = np.flatnonzero(run_starts(ordered))
     weight, count = (values[order] if values.ndim else values for values in (weight, count))
-    ends = np.append(starts[1:], x.size) if not count.ndim else np.cumsum(np.add.reduceat(count, starts))
+    ends = np.append(starts[1:], x.size)
+    if count.ndim:
+        ends = np.cumsum(count)[ends - 1]
     own = np.broadcast_to(weight * count, x.shape)
     responses = np.ascontiguousarray(y[order].T)
     middle = responses @ own / own.sum()
@@ -128,9 +130,8 @@ def find_windows(rows: Rows, span: float, *several: Floats) -> list[Windows]:
     """
     wanted = max(1, int(span * rows.total + 1e-5))
     last = rows.total - wanted
-    changes = np.concatenate([[0], rows.ends, rows.ends - wanted])
-    changes = np.sort(changes[(changes >= 0) & (changes < last)], kind="stable")
-    starts = changes[np.diff(changes, prepend=-1) > 0]  # of windows whose first or next value is another
+    changes = np.unique(np.concatenate([[0], rows.ends, rows.ends - wanted]))
+    starts = changes[(changes >= 0) & (changes < last)]  # of windows whose first or next value is another
     middles = rows.at(starts) / 2.0 + rows.at(starts + wanted) / 2.0
     starts = np.append(starts, last)
     found = []
@@ -147,7 +148,7 @@ def _inside(x: Floats, points: Floats, bandwidth: Floats) -> Windows:
 
     (A value on the rim that rounding lets in beside others weighs nothing.)
     """
-    ends = np.concatenate([[-np.inf], x, [np.inf]])
+    ends = np.pad(x, 1, constant_values=(-np.inf, np.inf))
     place = np.searchsorted(x, points)
     below, above = points - ends[place], ends[place + 1] - points
     rim = np.minimum(below, above) >= bandwidth
@@ -173,9 +174,8 @@ def line_of(x: Floats, values: Floats, power: int = 0) -> Line:
         centre, half = low + high, high - low
         basis = chebyshev.chebvander((places - centre) / half, nodes - 1)  # (cells, n, degrees)
         sums = (np.stack(below, axis=1) @ basis) @ back.T
-        parts.append(
-            np.vstack([(centre + half * unit).reshape(1, -1), np.moveaxis(sums, 1, 0).reshape(rows, -1)])
-        )
+        above = np.concatenate([(centre + half * unit)[None], np.moveaxis(sums, 1, 0)])
+        parts.append(above.reshape(rows + 1, -1))
         cell = 2 * nodes
     return Line(np.hstack(parts), x.size, nodes)
 
@@ -188,10 +188,11 @@ def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     return fit
 
 
-def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -> Floats:
-    """At every point sum the operator weights, squared or to the fourth, times each row of `values`."""
+def powers_at(rows: Rows, of_rows: Floats, where: Windows, fit: Fit, power: int) -> Floats:
+    """At every point sum the operator weights, squared or to the fourth, times each of some values of the rows."""
+    values = np.atleast_2d(rows.per_value(of_rows))
     out = np.empty((where.points.size, len(values)))
-    _at_points(line_of(x, values, power), where, 0, power, out, fit)
+    _at_points(line_of(rows.x, values, power), where, 0, power, out, fit)
     return out
 
 
@@ -209,7 +210,7 @@ def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = 
     scaled = (places - where.points[part, None]) * where.inverse[part, None]
     bell = np.maximum(1.0 - np.abs(scaled * scaled * scaled), 0.0)
     tricube = bell * bell * bell
-    flat = np.flatnonzero(where.inverse[part] == 0.0)  # equal weights, on the rim of the window alone
+    flat = where.inverse[part] == 0.0  # equal weights, on the rim of the window alone
     low, high = x[first[flat], None], x[last[flat] - 1, None]
     tricube[flat] = (places >= low) & (places <= high)
     a, b, c, centre = fit.solution[part].T[:, :, None]

@@ -15,7 +15,7 @@ import numpy as np
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
-from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread
+from miscal.inference.sums import EFFECTIVE_EVENTS, Judging, KeptInPart, Spread, unwarned
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.pairs import Pair
 
@@ -46,11 +46,10 @@ def _per_weight(values: np.ndarray, stats: np.ndarray) -> np.ndarray:
 
 def noise_scales(stats: np.ndarray) -> np.ndarray:
     """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
-    variance = stats[:, VARIANCE]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.sqrt(variance[0] / variance) / stats[0, WEIGHT]
-    scale = np.where(variance > 0, scale, 0.0)
-    scale[0] = 1.0 / stats[0, WEIGHT]
+    variance, every = stats[:, VARIANCE], stats[0, WEIGHT]
+    with unwarned():
+        scale = np.where(variance > 0, np.sqrt(variance[0] / variance) / every, 0.0)
+    scale[0] = 1.0 / every
     return scale
 
 
@@ -63,10 +62,10 @@ def scaled_errors(stats: np.ndarray, *, normalise: bool = True) -> np.ndarray:
     errors = kuiper_errors(stats)
     if not normalise:
         return errors
-    span = spans(stats)
+    span, variance = spans(stats), stats[:, VARIANCE]
     values = span * noise_scales(stats)
-    if stats[0, VARIANCE] > 0:
-        values[(stats[:, VARIANCE] <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
+    if variance[0] > 0:
+        values[(variance <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
     values[0] = errors[0]
     return np.asarray(values)
 
@@ -78,7 +77,8 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
     """
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
     either = np.stack([rows.residual() ** 2, spread.at(rows.score, weight, second)])
-    own, usual = np.transpose([either[:, found.members(k)].sum(axis=1) for k in range(len(found.stats))])
+    members = map(found.members, range(len(found.stats)))
+    own, usual = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
     made = found.stats.copy()
     made[:, VARIANCE] = np.maximum(own, usual)
     return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
@@ -110,31 +110,36 @@ def subpopulation_noise(
     draws = aggregates.affordable(draws, rows.rows)  # flipped signs have no other way
     scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
     walked = partial(widest_walks, rows.signed, found.lists(), scale)
-    steps, drawn = steps_of(pair.take(rows.order), how, draws)
-    summary = aggregates.max_statistic_p(float(values.max()), partial(walked, steps), draws, block=4 * LANES)
+    steps, words = steps_of(pair.take(rows.order), how, draws)
+    worst = float(values.max())
+    summary = aggregates.max_statistic_p(worst, partial(walked, steps), draws, block=4 * LANES)
     if not flips:
-        happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)).take(rows.order), flips, seed)
-        own = aggregates.upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
-        summary = replace(
-            summary, interval=aggregates.seminorm_interval(summary.value, max(summary.quantile, own))
-        )
-    words = {"simulation": "outcomes drawn from the predictions"}.get(drawn, drawn)
+        words = "outcomes drawn from the predictions"
+        happened = replace(pair, predicted=rates_as_happened(pair)).take(rows.order)
+        drawn = walked(Steps.of(happened, flips, seed).block, 0, OWN_DRAWS)
+        own = aggregates.upper_quantile(drawn) * _wider(found.stats, values)
+        summary = summary.no_narrower(own)
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
     return MaximumNoise(summary, reached_p(summary.drawn, values), method)
 
 
+def _observed_variance(stats: np.ndarray) -> np.ndarray:
+    """Variance of an outcome at the observed rate of each subpopulation."""
+    happened = stats[:, PREDICTED] + stats[:, TOTAL]
+    rates = np.clip(_per_weight(happened, stats), 0.0, 1.0)
+    return np.asarray(rates * (1.0 - rates))
+
+
 def _wider(stats: np.ndarray, values: np.ndarray) -> float:
     """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
-    happened = stats[:, PREDICTED] + stats[:, TOTAL]
-    rates = np.clip(happened / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
-    worst, every = rates[int(np.argmax(values))], rates[0]
-    return math.sqrt(max(1.0, worst * (1.0 - worst) / max(every * (1.0 - every), 1e-300)))
+    spread = _observed_variance(stats)
+    return math.sqrt(max(1.0, spread[np.argmax(values)] / max(spread[0], 1e-300)))
 
 
 def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
     """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
-    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values), side="left")
+    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
@@ -143,26 +148,25 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray) -> MaximumNoise:
 
     The floor is the mean of the largest of as many independent ranges: above that of dependent ones.
     """
-    unit = deviations(stats)[0]
-    rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
+    weight, weight2, predicted = stats[:, WEIGHT], stats[:, WEIGHT2], stats[:, PREDICTED]
+    unit = float(deviations(stats)[0])
     # Of rows of equal weight, as noisy.
-    events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)
+    events = np.minimum(predicted, weight - predicted) * weight / np.maximum(weight2, 1e-300)
     judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST)
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
     adjusted = np.where(judged, np.minimum(1.0, tests * aggregates.brownian_range_p(far)), np.nan)
-    critical = aggregates.brownian_range_isf(0.05 / tests)
     grid = np.linspace(0.0, 12.0, 4801)
     below = aggregates.brownian_range_p(grid, upper=False)
-    average = float(np.trapezoid(1.0 - below**tests, grid))
+    floor = float(np.trapezoid(1.0 - below**tests, grid)) * unit
+    critical = aggregates.brownian_range_isf(0.05 / tests) * unit
     worst = float(values[judged].max())
-    rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)
-    largest = stats[0, WEIGHT2] * rate * (1.0 - rate)
-    wider = math.sqrt(max(1.0, float(largest / max(stats[0, VARIANCE], 1e-300)))) * _wider(stats, values)
-    interval = aggregates.seminorm_interval(worst, critical * unit * wider)
+    largest = weight2[0] * _observed_variance(stats)[0]
+    wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _wider(stats, values)
+    interval = aggregates.seminorm_interval(worst, critical * wider)
     p_value = float(np.nanmin(adjusted))
-    summary = aggregates.NullSummary(worst, average * unit, p_value, critical * unit, interval, "Bonferroni")
+    summary = aggregates.NullSummary(worst, floor, p_value, critical, interval, "Bonferroni")
     method = (
         f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
         f"least {EFFECTIVE_EVENTS:.0f} expected events; the floor is that of as many independent ones."
@@ -202,7 +206,7 @@ class LocalGaps:
     @property
     def z(self) -> np.ndarray:
         """The gap in standard errors."""
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with unwarned():
             return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
 
 
@@ -242,21 +246,21 @@ def neighbourhood_noise(
 
     def simulate(first: int, count: int) -> np.ndarray:
         highest, largest = np.zeros(count), np.zeros(count)
-        for part, sums in _sums(weights, cells, chosen, residuals, first, count):
-            np.abs(sums, out=sums)
+        for part, around in _sums(weights, cells, chosen, residuals, first, count):
+            places, tested = chosen[part], judged[part]
+            sums = np.abs(around, out=around)
             if local.stretch is not None:
-                np.multiply(sums, local.stretch[chosen[part], None], out=sums)
-            ratio = sums[judged[part]] / local.deviation[chosen[part][judged[part]], None]
+                sums *= local.stretch[places, None]
+            ratio = sums[tested] / local.deviation[places[tested], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
-            plainly = sums / local.mass[chosen[part], None]
+            plainly = sums / local.mass[places, None]
             np.maximum(largest, plainly.max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
         return highest
 
     z = np.abs(local.z[centres])
-    tested = aggregates.max_statistic_p(
-        float(z.max()) if z.size else math.nan, simulate, draws, block=TOGETHER
-    )
+    furthest = float(z.max()) if z.size else math.nan
+    tested = aggregates.max_statistic_p(furthest, simulate, draws, block=TOGETHER)
     worst = float(np.nanmax(np.abs(local.gap)))
     found = aggregates.summary_of_draws(worst, np.concatenate(plain), method="simulation")
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
@@ -266,9 +270,10 @@ def _sums(
     weights: Weights, cells: np.ndarray, chosen: np.ndarray, residuals: Steps, first: int, count: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
-    for cell in np.unique(cells[chosen]):
-        part, inside = np.flatnonzero(cells[chosen] == cell), np.flatnonzero(cells == cell)
-        size = max(1, min(inside.size, ENTRIES // max(part.size, count)))
+    own = cells[chosen]
+    for cell in np.unique(own):
+        part, inside = np.flatnonzero(own == cell), np.flatnonzero(cells == cell)
+        size = max(1, ENTRIES // max(part.size, count))
         sums = np.zeros((part.size, count))
         for start in range(0, inside.size, size):
             rows = inside[start : start + size]

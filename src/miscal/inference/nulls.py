@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.inference.cells import equal_weights, matched_trials
 from miscal.inference.clusters import ClusterDraws, few_clusters
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
+    Bools,
     CellRows,
     Floats,
     Integers,
     Judging,
     Sums,
     effective_events,
+    first_of,
+    unwarned,
+    weight_of,
 )
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation import simulated_maxima
@@ -50,8 +55,9 @@ class Draws:
 def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
     own, _ = cell_noise(sums, rows)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0))
+    with unwarned():
+        quieter = np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0)
+    return np.sqrt(np.maximum(quieter, 1.0))
 
 
 def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
@@ -84,8 +90,9 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
         if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
             return Draws("simulation", _outcomes(rows, seed))
         return Draws("simulation", _matched(sums, seed))
-    if how.model_variance and rows is not None and few_clusters(rows.cluster, rows.count, rows.rows * draws):
-        return Draws(ClusterDraws.words, ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets).block)
+    if how.model_variance and rows is not None and few_clusters(rows, draws):
+        by_cluster = ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
+        return Draws(by_cluster.words, by_cluster.block)
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, how, draws)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
@@ -94,9 +101,7 @@ def cell_draws(sums: Sums, how: Judging, draws: int = 999) -> Draws:
     return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
 
 
-def _sparse(
-    flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Block
-) -> Draws:
+def _sparse(flips: Draws, sums: Sums, sparse: Bools, blocks: Blocks | None, matched: Block) -> Draws:
     """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
 
     Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
@@ -108,11 +113,11 @@ def _sparse(
     # How much more sums over clusters deviate than sums over rows, in a cell and over all.
     if blocks is not None:
         over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
-        apart = max(float(np.sum(sums.residual2)), 1e-300)
+        apart = max(np.sum(sums.residual2), 1e-300)
         squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)])
         within, whole = np.sqrt(np.maximum(1.0, squares / apart)).tolist()
-    share = float(np.sum(sums.variance[sparse]) / max(float(np.sum(sums.variance)), 1e-300))
-    together = float(np.sqrt(1.0 + (whole * whole - 1.0) * share))
+    share = np.sum(sums.variance[sparse]) / max(np.sum(sums.variance), 1e-300)
+    together = math.sqrt(1.0 + (whole * whole - 1.0) * share)
     mean = sums.predicted[sparse]
 
     def block(first: int, count: int) -> Floats:
@@ -127,10 +132,9 @@ def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
     stretch = np.ones(sums.rows.size) if how.stretch is None else how.stretch
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
-        deviation = stretch * np.sqrt(sums.residual2 if blocks is None else blocks.squares())
-        return Draws(
-            "residuals", _of_cells(simulate.draw_normal, (sums.predicted * 1.0, deviation), how.seed)
-        )
+        squares = sums.residual2 if blocks is None else blocks.squares()
+        normals = sums.predicted * 1.0, stretch * np.sqrt(squares)
+        return Draws("residuals", _of_cells(simulate.draw_normal, normals, how.seed))
     cells = blocks.cells()
     residual = blocks.residual * stretch[cells]
     rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
@@ -139,13 +143,12 @@ def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws
 
 def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
     """Draws of every row's outcome."""
-    weight, repeats, codes = rows.weight, rows.repeats(), rows.codes()
-    weight = np.ones(rows.rows) if weight is None else weight
+    weight, repeats, codes = weight_of(rows), rows.repeats(), rows.codes()
     # By content: the order of the table moves no draw.
     order = np.lexsort((repeats, weight, rows.predicted, codes))
     order = np.repeat(order, repeats[order])
-    event, none = weight[order], np.zeros(order.size)
-    drawn = event, none, rows.predicted[order], np.arange(order.size), codes[order]
+    every, none = np.arange(order.size), np.zeros(order.size)
+    drawn = weight[order], none, rows.predicted[order], every, codes[order]
     return _of_rows(drawn, seed, np.zeros(rows.cells))
 
 
@@ -153,7 +156,7 @@ def _of_rows(rows: tuple[np.ndarray, ...], seed: np.uint64, start: Floats) -> Bl
     """Draws of rows added up in their cells; the rows are what `simulate.draw_rows` takes."""
 
     def block(first: int, count: int) -> Floats:
-        out = np.repeat(start[:, np.newaxis], count, axis=1)
+        out = np.tile(start[:, None], count)
         simulate.draw_rows(*rows, first, seed, out)
         return np.ascontiguousarray(out.T)
 
@@ -173,11 +176,10 @@ def _of_cells(kernel: Callable[..., None], cells: tuple[np.ndarray, ...], seed: 
 
 def _matched(sums: Sums, seed: np.uint64) -> Block:
     """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
-    equal = equal_weights(sums)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = sums.predicted / sums.weight
-        # Else certain, but for digits.
-        live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)
+    equal, rate = equal_weights(sums), sums.mean
+    # Else certain, but for digits.
+    live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)
+    with unwarned():
         spread = sums.variance / (sums.weight * rate * (1.0 - rate))
         scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
         size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
@@ -186,50 +188,52 @@ def _matched(sums: Sums, seed: np.uint64) -> Block:
         rare = np.where(swapped, size - mean, mean)
         trials = np.where(equal, matched_trials(rare, variance, size), size)
     # Just beside a whole number is that number: rounding must not send a cell to a mixture.
-    trials = np.where(np.abs(trials - np.rint(trials)) < 1e-9 * trials, np.rint(trials), trials)
+    whole = np.rint(trials)
+    trials = np.where(np.abs(trials - whole) < 1e-9 * trials, whole, trials)
     trials = np.maximum(np.nan_to_num(trials, nan=1.0), 1.0)
-    roughness = np.zeros(rare.size)
+    units = np.stack([rare, variance, trials, scale, np.zeros(rare.size)])
     # One weight above all others is there in every draw: random weights would have it in few of them.
     even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
-    _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
-    cells = rare, variance, trials, scale, roughness, sums.weight * 1.0, swapped
-    return _of_cells(simulate.draw_cells, cells, seed)
+    units[:, sparse] = _compound(sums.map(lambda values: values[sparse]), units[:, sparse])
+    return _of_cells(simulate.draw_cells, (*units, sums.weight * 1.0, swapped), seed)
 
 
-def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
+def _compound(sums: Sums, units: Floats) -> Floats:
     """Turn sparse weighted cells into binomial numbers of random weights, where mean and variance allow it.
 
     With few events the shape matters: the chance of none is that of the rows' number, not of their Kish size.
     """
-    rare, variance, trials, scale, roughness = units
-    size = sums.rows[cells]
-    unit = sums.weight[cells] / size
-    events = rare[cells] * scale[cells] / unit
+    rare, _, _, scale, _ = units
+    size = sums.rows
+    unit = sums.weight / size
+    events = rare * scale / unit
     alone = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # next to no events are expected
-        rough = (sums.variance[cells] / unit**2 - alone) / events
+    with unwarned():  # next to no events are expected
+        rough = (sums.variance / unit**2 - alone) / events
     fit = (rough > 0.0) & np.isfinite(rough)
-    chosen = cells[fit]
-    rare[chosen], variance[chosen], trials[chosen] = events[fit], alone[fit], size[fit]
-    scale[chosen], roughness[chosen] = unit[fit], rough[fit]
+    return np.where(fit, [events, alone, size, unit, rough], units)
 
 
 def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
-    residual = how.null == "residual"
-    variance = cell_noise(sums, how.rows)[0] if residual else sums.variance
-    with np.errstate(divide="ignore", invalid="ignore"):
+    variance = sums.variance
+    if how.null == "residual":
+        variance = cell_noise(sums, how.rows)[0]
+    else:
+        how = replace(how, rows=None)
+    with unwarned():
         error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
         if sums.rows.size > BAND_CELLS:
-            low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
+            band = np.stack([sums.mean - 1.96 * error, sums.mean + 1.96 * error])
         else:
-            stream = cell_draws(sums, how if residual else replace(how, rows=None))
+            stream = cell_draws(sums, how)
             # Draws of every row take longer than draws of sums.
             block = stream.block(0, 199 if stream.words == ClusterDraws.words else 999)
-            low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
-    return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+            band = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
+    low, high = np.clip(band, 0.0, 1.0)
+    return error, low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,14 +255,14 @@ class Steps:
     @classmethod
     def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
         """The rows of a pair; weights are divided by `scale`."""
-        weight = (np.ones(pair.rows) if pair.weight is None else pair.weight) / scale
+        weight, predicted, trials = weight_of(pair) / scale, pair.predicted, pair.count
         if not flips:
-            event, none = (1.0 - pair.predicted) * weight, -pair.predicted * weight
-            return cls(event, none, pair.predicted, pair.count, None, seed)
-        residual, trials = weight * (pair.observed - pair.predicted), pair.count
-        if pair.cluster is not None and trials is not None:
+            return cls((1.0 - predicted) * weight, -predicted * weight, predicted, trials, None, seed)
+        residual, unit = weight * (pair.observed - predicted), pair.cluster
+        if unit is None:
+            unit = np.arange(pair.rows)
+        elif trials is not None:
             residual, trials = residual * trials, None
-        unit = np.arange(pair.rows) if pair.cluster is None else pair.cluster
         return cls(-residual, residual, np.full(pair.rows, 0.5), trials, unit, seed)
 
     def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
@@ -274,8 +278,10 @@ class Steps:
                 happened = np.random.default_rng([*seeds, first + b]).binomial(trials, chance)
                 steps[:, b] = event * happened + none * (trials - happened)
             return steps
-        seed, unit = self.seed, every if self.unit is None else self.unit[rows]
-        if self.unit is None and len(seeds) > 1:
+        seed, unit = self.seed, every
+        if self.unit is not None:
+            unit = self.unit[rows]
+        elif len(seeds) > 1:
             seed = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
         simulate.draw_rows(event, none, chance, unit, every, first, seed, steps)
         return steps
@@ -284,7 +290,7 @@ class Steps:
 def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
     """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and in words which null it is."""
     flips, seed = how.null == "residual", how.seed
-    if flips and how.model_variance and few_clusters(pair.cluster, pair.count, pair.rows * draws):
+    if flips and how.model_variance and few_clusters(pair, draws):
         return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
     return Steps.of(pair, flips, seed).block, "sign flips" if flips else "simulation"
 
@@ -321,27 +327,28 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
     >>> bool(np.abs(beyond_score(Pair(score, happened)).mean() - 0.2) < 0.01)
     True
     """
-    weights = np.ones(pair.rows) if pair.first is None else pair.first
+    weight = first_of(pair)
+    happened = weight * pair.observed
     fold = fold_of_rows(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
     answer = pair.predicted.copy()
     levels, places = np.unique(pair.predicted, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
-    mass, events = (np.bincount(places, each, levels.size) for each in (weights, weights * pair.observed))
+    mass, events = np.bincount(places, weight), np.bincount(places, happened)
     for index in range(FOLDS):
         inside = np.flatnonzero(fold == index)
-        own, share = places[inside], weights[inside]
-        others = mass - np.bincount(own, share, levels.size)
-        share *= pair.observed[inside]
-        answer[inside] = _isotonic(levels, others, events - np.bincount(own, share, levels.size))[own]
+        own = places[inside]
+        others = mass - np.bincount(own, weight[inside], levels.size)
+        others_events = events - np.bincount(own, happened[inside], levels.size)
+        answer[inside] = _isotonic(levels, others, others_events)[own]
     return answer
 
 
 def rates_as_happened(pair: Pair) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(pair.predicted, return_inverse=True)
-    first = np.ones(pair.rows) if pair.first is None else pair.first
-    mass = np.bincount(places, first, levels.size)
-    size = mass if pair.second is None or pair.weight is None else mass**2 / np.bincount(places, pair.second)
+    first = first_of(pair)
+    mass = np.bincount(places, first)
+    size = mass if pair.weight is None else mass**2 / np.bincount(places, pair.second)
     rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))
     step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
     trials = np.bincount(step, size)[step]
@@ -350,7 +357,7 @@ def rates_as_happened(pair: Pair) -> Floats:
 
 def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
     """Fit at the scores that have weight and read the fit at all of them."""
-    used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
+    used = mass > 1e-12 * max(mass.sum(), 1e-300)
     if not used.any():
         return levels
     return np.interp(levels, levels[used], rising_rates(events[used], mass[used]))
@@ -359,7 +366,7 @@ def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
 def rising_rates(events: Floats, weight: Floats) -> Floats:
     """The non-decreasing rates that fit events / weight best; all weights positive."""
     rates = np.empty(len(weight))
-    order.rising_rates(*(np.ascontiguousarray(each, dtype=np.float64) for each in (events, weight)), rates)
+    order.rising_rates(*np.array([events, weight], np.float64), rates)
     return rates
 
 
@@ -373,7 +380,8 @@ def fold_of_rows(
     """Give each row one of `folds` folds, the same for all rows of a cluster."""
     names = units = np.arange(rows)
     if cluster is not None:
-        names, units = np.unique(np.asarray(cluster), return_inverse=True)
-    assigned = np.empty(names.size, dtype=np.int64)
-    assigned[np.random.default_rng(random_state).permutation(names.size)] = np.arange(names.size) % folds
+        names, units = np.unique(cluster, return_inverse=True)
+    assigned = np.empty(names.size, np.int64)
+    order = np.random.default_rng(random_state).permutation(names.size)
+    assigned[order] = np.arange(names.size) % folds
     return assigned[units]

@@ -16,7 +16,7 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.inference.aggregates import PooledError, drawn_values, walk_spans
 from miscal.inference.nulls import cell_draws
-from miscal.inference.sums import Floats, Integers, Judging, Sums
+from miscal.inference.sums import Floats, Integers, Judging, Sums, run_starts, unwarned
 
 PIECES = 200  # of equal information, into which a key is cut
 # Polynomials along a key, the constant among them.
@@ -47,9 +47,9 @@ class Omnibus:
 
 def drawn_tests(sums: Sums, tests: Mapping[str, Statistic], how: Judging, draws: int) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
-        actual = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
-        return np.vstack([drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws), actual])
+    with unwarned():  # beside next to no variance
+        drawn = drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws)
+        return np.vstack([drawn, [test(-sums.off[None])[0] for test in tests.values()]])
 
 
 def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) -> Omnibus:
@@ -69,17 +69,14 @@ def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) ->
     >>> omnibus([*tests], drawn_tests(sums, tests, Judging(), 199)).p_value
     0.005
     """
-    draws = len(drawn) - 1
-    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T]) / (
-        draws + 1.0
-    )
+    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T])
     shares = np.array([SHARES.get(name, 1.0) for name in names])
-    p_value = float(_reached(combined(alone, shares))[-1] / (draws + 1.0))
+    p_value = float(_reached(combined(alone, shares))[-1])
     finer = len(names) * min([each for each in known if not math.isnan(each)], default=math.inf)
-    bound = p_value <= 1.5 / (draws + 1.0)
+    bound = p_value <= 1.5 / len(drawn)
     if bound and finer < p_value:
         p_value, bound = finer, False
-    return Omnibus(p_value, tuple(zip(names, alone[-1].tolist(), strict=True)), draws, bound)
+    return Omnibus(p_value, tuple(zip(names, alone[-1].tolist(), strict=True)), len(drawn) - 1, bound)
 
 
 def combined(alone: Floats, shares: Floats) -> Floats:
@@ -88,11 +85,9 @@ def combined(alone: Floats, shares: Floats) -> Floats:
 
 
 def _reached(values: Floats) -> Floats:
-    """How many values are at least as large as each, up to rounding."""
-    ordered = np.sort(values)
-    return np.asarray(
-        values.size - np.searchsorted(ordered, values - 1e-9 * np.abs(values), side="left"), np.float64
-    )
+    """The share of values that are at least as large as each, up to rounding."""
+    below = np.searchsorted(np.sort(values), values - 1e-9 * np.abs(values))
+    return np.asarray((values.size - below) / values.size)
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
@@ -109,13 +104,13 @@ def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[st
 
 def of_score(pieces: "Pieces", error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
     """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
-    mean = np.clip(pieces.sums.predicted / np.maximum(pieces.sums.weight, 1e-300), 1e-9, 1.0 - 1e-9)
+    mean = np.clip(pieces.sums.mean, 1e-9, 1.0 - 1e-9)
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
     weight = np.add.reduceat(pieces.sums.weight, pieces.starts)
     return {
         "expected error": lambda residual: error(pieces.by_cell(residual), weight),
         "Kuiper": walk_spans,
-        "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones(odds.size), odds])),
+        "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
     }
 
 
@@ -124,13 +119,14 @@ def of_variable(pieces: "Pieces", *, missing: bool, binary: bool = True) -> dict
 
     The last piece holds the missing values, where there are any; it is a range, and has no place.
     """
-    known = pieces.sums.rows.size - missing
-    scale = _scale(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
-    place = np.cumsum(pieces.sums.variance[:known])
-    place = (place - 0.5 * pieces.sums.variance[:known]) / max(float(place[-1]), 1e-300)
-    directions = np.zeros((min(max(SMOOTH.values()), known), pieces.sums.rows.size))
-    directions[:, :known] = np.polynomial.legendre.legvander(2.0 * place - 1.0, len(directions) - 1).T
-    smooth = Quadratic.of(pieces.sums, directions)
+    sums = pieces.sums
+    known = sums.rows.size - missing
+    scale = _scale(sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
+    own = sums.variance[:known]
+    done = np.cumsum(own)
+    place = (done - 0.5 * own) / max(done[-1], 1e-300)
+    polynomials = np.polynomial.legendre.legvander(2.0 * place - 1.0, min(max(SMOOTH.values()), known) - 1).T
+    smooth = Quadratic.of(sums, np.pad(polynomials, ((0, 0), (0, int(missing)))))
     return {
         **{name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()},
         "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
@@ -151,7 +147,7 @@ class Quadratic:
         """The test of directions (directions, cells), orthogonal with respect to the cells' variances."""
         scale = np.sqrt(np.maximum(sums.variance, 0.0))
         q, _ = np.linalg.qr((directions * scale).T)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             return cls(np.ascontiguousarray(np.where(scale > 0.0, q.T / scale, 0.0)))
 
     def __call__(self, residual: Floats) -> Floats:
@@ -161,7 +157,7 @@ class Quadratic:
 
     def p_value(self, sums: Sums) -> float:
         """Chi-square's, of the data."""
-        return float(special.chdtrc(len(self.basis), self(-sums.off[np.newaxis])[0]))
+        return float(special.chdtrc(len(self.basis), self(-sums.off[None])[0]))
 
 
 def _once(statistic: Statistic) -> Statistic:
@@ -184,22 +180,23 @@ def _scale(sums: Sums, *, binary: bool) -> Statistic:
     """
     if not binary:
         noise = np.maximum(sums.residual2, sums.variance)
-        noise = np.where(noise > 0.0, noise, np.inf)
+        noise[noise <= 0.0] = np.inf
         return lambda residual: residual**2 / noise
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
         size, mean = sums.weight / unit, sums.predicted / unit
         spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
     spread = np.where(np.isfinite(spread) & (spread > 0.0), spread, np.nan)
 
+    def of_side(events: Floats, expected: Floats) -> Floats:
+        return np.where(events > 0.0, events * np.log(events / expected), 0.0)
+
     def deviance(residual: Floats) -> Floats:
         events = np.clip(residual / unit + mean, 0.0, size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            happened = np.where(events > 0.0, events * np.log(events / mean), 0.0)
-            rest = size - events
-            others = np.where(rest > 0.0, rest * np.log(rest / (size - mean)), 0.0)
-            made = 2.0 * (happened + others) / spread
-        return np.nan_to_num(np.maximum(made, 0.0), nan=0.0, posinf=1e9)
+        with unwarned():
+            both = of_side(events, mean) + of_side(size - events, size - mean)
+            made = 2.0 * both / spread
+        return np.nan_to_num(np.maximum(made, 0.0), posinf=1e9)
 
     return deviance
 
@@ -220,12 +217,12 @@ class Pieces:
     def of(cls, grid: Sums, cell: Integers, pieces: int = PIECES) -> "Pieces":
         """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
         done = np.cumsum(grid.variance) - 0.5 * grid.variance
-        share = np.floor(done * (pieces / max(float(grid.variance.sum()), 1e-300)))
-        new = (np.diff(cell, prepend=-1) != 0) | (np.diff(share, prepend=-1.0) != 0.0)
+        share = np.floor(done * (pieces / max(grid.variance.sum(), 1e-300)))
+        new = run_starts(cell, share)
         first = np.flatnonzero(new)
         sums = grid.map(lambda values: np.add.reduceat(values, first))
-        starts = np.flatnonzero(np.diff(cell[first], prepend=-1))
-        return cls(sums, (np.cumsum(new) - 1).astype(np.int64), starts)
+        starts = np.flatnonzero(run_starts(cell[first]))
+        return cls(sums, np.cumsum(new) - 1, starts)
 
     def by_cell(self, residual: Floats) -> Floats:
         """Sums of the cells from those of the pieces, (draws, cells)."""

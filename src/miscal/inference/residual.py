@@ -1,5 +1,6 @@
 """The sign-flip null of a cell, and its walk along the score."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,16 +12,21 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import one_of
 from miscal.data.libraries import special
 from miscal.data.responses import Units
-from miscal.data.vectors import Floats, Integers
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
+    Floats,
+    Integers,
     Judging,
     KeptInPart,
     Null,
     Spread,
     Sums,
     effective_events,
+    first_of,
+    run_starts,
+    second_of,
+    unwarned,
 )
 from miscal.kernels.simulate import simulated_tails
 from miscal.pairs import Pair
@@ -47,9 +53,8 @@ class Blocks(NamedTuple):
 
     def squares(self) -> Floats:
         """Give ΣD² of each cell."""
-        return np.asarray(
-            np.bincount(self.cells(), self.residual**2, self.offsets.size - 1), dtype=np.float64
-        )
+        made = np.bincount(self.cells(), self.residual**2, self.offsets.size - 1)
+        return np.asarray(made, np.float64)
 
 
 def cluster_blocks(rows: CellRows) -> Blocks:
@@ -59,8 +64,7 @@ def cluster_blocks(rows: CellRows) -> Blocks:
         ends = np.append(0, np.cumsum(trials))
         return Blocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))
     codes = rows.codes()
-    new = np.ones(codes.size, bool)  # rows are sorted by cell and cluster: a block is a run of both
-    new[1:] = (codes[1:] != codes[:-1]) | (rows.cluster[1:] != rows.cluster[:-1])
+    new = run_starts(codes, rows.cluster)  # rows are sorted by both: a block is a run of them
     sums = np.bincount(np.cumsum(new) - 1, residual * trials).astype(np.float64, copy=False)
     offsets = np.searchsorted(codes[new], np.arange(rows.cells + 1)).astype(np.int64)
     return Blocks(offsets, sums, rows.cluster[new])
@@ -74,12 +78,12 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     the outcomes, the larger of it and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25
     effective events on a side: too small to judge, because rare events are not symmetric.
     """
-    total, rows = sums.observed - sums.predicted, how.rows
+    rows = how.rows
     noise, number = cell_noise(sums, rows)
     if how.usual or not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
-    p_value = _student(total, noise, number)
-    method = np.full(number.size, "residuals", dtype=object)
+    p_value = _student(sums.off, noise, number)
+    method = np.full(number.size, "residuals", object)
     small = number < (FEW_BLOCKS if rows is None else 2.0)
     if how.binary:
         events = effective_events(sums)
@@ -90,16 +94,16 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     chosen = np.flatnonzero((number < FEW_BLOCKS) & ~small)
     if rows is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        reach = np.abs(total[chosen]) - 1e-12 * sums.weight[chosen]
+        reach = (np.abs(sums.off) - 1e-12 * sums.weight)[chosen]
         blocks = cluster_blocks(rows)
         one = np.ones(blocks.residual.size, np.int64)
         flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
-        below, above, made = simulated(flips, -reach, reach, chosen, np.full(chosen.size, draws), how.seed)
+        most = np.full(chosen.size, draws)
+        below, above, made = simulated(flips, -reach, reach, chosen, most, how.seed)
         flipped = np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
         p_value[chosen] = np.maximum(p_value[chosen], flipped)
         method[chosen] = "sign flips"
-    p_value[small] = np.nan
-    method[small] = TOO_SMALL
+    p_value[small], method[small] = np.nan, TOO_SMALL
     return p_value, method
 
 
@@ -110,9 +114,9 @@ def simulated(
 
     rows : offsets of the cells, and of each row its two values, the chance of the first, and how often it stands
     """
-    counts = np.zeros((cells.size, 3), dtype=np.int64)
+    counts = np.zeros((cells.size, 3), np.int64)
     simulated_tails(*rows, low, high, cells, draws, STOP, seed, counts)
-    below, above, made = counts.T.astype(np.float64)
+    below, above, made = counts.T.astype(float)
     return below, above, made
 
 
@@ -129,21 +133,23 @@ def student_reach(number: Floats, level: float) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
     t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
-    rarest = np.exp2(np.maximum(1.0 - number, -1000.0))
-    return np.where((number >= 2.0) & (rarest <= level), reach, np.inf)
+    return np.where((number >= 2.0) & (_rarest(number) <= level), reach, np.inf)
+
+
+def _rarest(number: Floats) -> Floats:
+    """No assignment of n signs is rarer than 2 in 2^n."""
+    return np.asarray(np.exp2(np.maximum(1.0 - number, -1000.0)))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with unwarned():
         z = np.abs(total) / np.sqrt(noise)
         # z <= √n always; Student's statistic in terms of z, so that the bound maps to infinity.
         t = z * np.sqrt(freedom / np.maximum(number - z * z, 0.0))
-        t = np.nan_to_num(t, nan=0.0, posinf=1e300)
+        t = np.nan_to_num(t, posinf=1e300)
         tail = np.where(number > 1e6, special.ndtr(-z), special.stdtr(freedom, -t))
-    # No assignment of n signs is rarer than 2 in 2^n.
-    floor = np.exp2(np.maximum(1.0 - number, -1000.0))
-    return np.asarray(np.clip(2.0 * tail, floor, 1.0))
+    return np.asarray(np.clip(2.0 * tail, _rarest(number), 1.0))
 
 
 # ---- weights that know the outcome: outcomes drawn from the predictions are not their noise --------------------------
@@ -157,33 +163,31 @@ def sums_depend_on_outcome(sums: Floats) -> bool:
     """
     if _constant(sums.sum(axis=0)):
         return True
-    used = sums[sums[:, :, TRIALS].sum(axis=1) > 0]
-    trials = used[:, :, TRIALS].sum(axis=1)
+    number = sums[:, :, TRIALS].sum(axis=1)
+    used, trials = sums[number > 0], number[number > 0]
     if not trials.size:
         return False
-    group = np.minimum(
-        np.floor((np.cumsum(trials) - trials) / LEAST_TRIALS), trials.sum() // LEAST_TRIALS - 1
-    )
-    cells = np.add.reduceat(used, np.flatnonzero(np.diff(group, prepend=-2.0)), axis=0)
-    both = cells.sum(axis=1)
-    mean, rate = both[:, WEIGHT] / both[:, TRIALS], both[:, PREDICTED] / both[:, TRIALS]
-    events = cells[:, 1, WEIGHT] - mean * cells[:, 1, TRIALS]
-    expected = both[:, PRODUCT] - mean * both[:, PREDICTED]
-    residual2 = np.stack([rate**2, (1.0 - rate) ** 2], axis=1)
-    centre = mean[:, np.newaxis]
-    spread = cells[:, :, SQUARE] - 2.0 * centre * cells[:, :, WEIGHT] + centre**2 * cells[:, :, TRIALS]
-    deviation = float(np.sqrt(max(float(np.sum(residual2 * spread)), 0.0)))
+    last = trials.sum() // LEAST_TRIALS - 1
+    group = np.minimum((np.cumsum(trials) - trials) // LEAST_TRIALS, last)
+    cells = np.add.reduceat(used, np.flatnonzero(run_starts(group)), axis=0)
+    columns = cells.transpose(2, 1, 0)
+    both, events = columns.sum(axis=1), columns[:, 1]
+    mean, rate = both[WEIGHT] / both[TRIALS], both[PREDICTED] / both[TRIALS]
+    off = events[WEIGHT] - mean * events[TRIALS] - (both[PRODUCT] - mean * both[PREDICTED])
+    spread = columns[SQUARE] - 2.0 * mean * columns[WEIGHT] + mean**2 * columns[TRIALS]
+    variance = np.sum([rate**2, (1.0 - rate) ** 2] * spread)
+    deviation = math.sqrt(max(float(variance), 0.0))
     # Equal weights leave nothing but rounding.
-    scale = float(np.sqrt(np.sum(cells[:, :, SQUARE])))
-    return deviation > 1e-6 * scale and abs(float(np.sum(events - expected))) > CRITICAL * deviation
+    scale = math.sqrt(both[SQUARE].sum())
+    return deviation > 1e-6 * scale and abs(float(off.sum())) > CRITICAL * deviation
 
 
 def _constant(outcomes: Floats) -> bool:
-    trials, weight, square = (outcomes[:, column] for column in (TRIALS, WEIGHT, SQUARE))
+    trials = outcomes[:, TRIALS]
     if trials.min() < 2.0:
         return False
-    mean = weight / trials
-    constant = np.all(square / trials - mean**2 <= 1e-9 * mean**2)
+    mean = outcomes[:, WEIGHT] / trials
+    constant = np.all(outcomes[:, SQUARE] / trials - mean**2 <= 1e-9 * mean**2)
     return bool(constant and mean.max() > mean.min() * (1.0 + 1e-6))
 
 
@@ -206,10 +210,9 @@ class Noise:
 
     def judging(self, **cells: Any) -> Judging:
         """How cells of such noise are judged, given what is known of them."""
-        known = {
-            name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
-        }
-        return Judging(**known, usual=self.spread is not None, **cells)
+        known = {name: getattr(self, name) for name in ("null", "outcome_weights", "binary")}
+        usual = self.spread is not None
+        return Judging(**known, model_variance=self.model_variance, usual=usual, **cells)
 
     def sums(self, made: Tally | Sums) -> Sums:
         """Sums as inference reads them, with the variance that their predictions let expect."""
@@ -233,12 +236,11 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
     """
     one_of("null", null, ("bernoulli", "residual"))
     if not pair.binary:
-        reason = (
-            "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
-        )
-        return Noise(
-            "residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair), binary=False, units=pair.units
-        )
+        reason = "one sign a cluster"
+        if pair.cluster is None:
+            reason = "because the observed values are not 0 and 1"
+        spread = Spread.of(pair)
+        return Noise("residual", f"Sign-flip null, {reason}.", False, spread, binary=False, units=pair.units)
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS if classes is not None else by_kept_outcomes(_sums_of_rows(pair))
     if pair.cluster is not None:
@@ -251,17 +253,15 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 def by_kept_outcomes(sums: Sums) -> Noise:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
     quiet = "no cell is taken for quieter than is usual for its predictions"
-    return replace(
-        OUTCOME_WEIGHTS, reason=f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}.", spread=KeptInPart.of(sums)
-    )
+    reason = f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}."
+    return replace(OUTCOME_WEIGHTS, reason=reason, spread=KeptInPart.of(sums))
 
 
 def _sums_of_rows(pair: Pair) -> Sums:
     """Every row as a cell."""
-    one = np.ones(pair.rows)
-    first, second = (one if each is None else each for each in (pair.first, pair.second))
+    first, second = first_of(pair), second_of(pair)
     residual2 = second * (pair.observed - pair.predicted) ** 2
-    trials = one if pair.count is None else pair.count.astype(np.float64)
+    trials = np.ones(pair.rows) if pair.count is None else pair.count.astype(float)
     return Sums(trials, first, second, first * pair.predicted, first * pair.observed, residual2, residual2)
 
 
@@ -273,9 +273,7 @@ def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
     if classes is not None:
         columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
         events = [(pair.observed == k, own) for k, own in columns]
-    return any(
-        sums_depend_on_outcome(weight_sums(pair.weight, happened, score)) for happened, score in events
-    )
+    return any(sums_depend_on_outcome(weight_sums(pair.weight, *each)) for each in events)
 
 
 LEAST_EVENTS = 25.0  # expected of the rarer side: below, sums are not normal in their tails
@@ -303,8 +301,8 @@ def kuiper_bridge_p(x: Floats) -> Floats:
     [0.05, 1.0]
     """
     # Beyond it the probability is 0 all the same.
-    squared = np.minimum(np.asarray(x, dtype=np.float64), 1e3) ** 2
-    k2 = np.arange(TERMS, 0.0, -1.0) ** 2 * squared[..., np.newaxis]
+    squared = np.minimum(x, 1e3) ** 2
+    k2 = np.arange(TERMS, 0.0, -1.0) ** 2 * squared[..., None]
     total = np.sum(2.0 * (4.0 * k2 - 1.0) * np.exp(-2.0 * k2), axis=-1)
     return np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0))
 
@@ -320,16 +318,15 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     """
     total = variance.sum(axis=-1)
     noise = np.where(total > 0.0, total, 1.0)
-    share, walk = variance / noise[..., np.newaxis], bridge(off, variance)
-    lever = np.cumsum(variance, axis=-1) / noise[..., np.newaxis] - 0.5 * share - 0.5
+    share, walk = variance / noise[..., None], bridge(off, variance)
+    lever = np.cumsum(variance, axis=-1) / noise[..., None] - 0.5 * share - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
     known = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
     deviation = np.sqrt(np.where(known, spread, 1.0))
     moment = np.where(known, np.sum(off * lever, axis=-1) / deviation, 0.0)
     # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
     reach = walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)
-    size = reach / np.sqrt(noise)
-    size += np.sqrt(np.sum(share * share, axis=-1))
+    size = reach / np.sqrt(noise) + np.sqrt(np.sum(share * share, axis=-1))
     p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
     return Shape(np.where(known, np.minimum(p_value, 1.0), np.nan), moment)
 
@@ -364,26 +361,26 @@ def form_of(
     >>> form_of(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
     ('too extreme', ((1, 1), (0, 0)))
     """
-    plain = "too high" if float(off.sum()) >= 0 else "too low"
+    plain = "too high" if off.sum() >= 0 else "too low"
     if not shape or off.size < 2:
         return plain, ()
     walk = bridge(off, variance)[:-1]
     low, high = int(np.argmin(walk)), int(np.argmax(walk))
-    turns = max(-float(walk[low]), 0.0), max(float(walk[high]), 0.0)
-    if min(turns) >= OTHER * max(turns):
+    down, up = max(-walk[low], 0.0), max(walk[high], 0.0)
+    if min(down, up) >= OTHER * max(down, up):
         return "uneven", _uneven(off, min(low, high), max(low, high))
-    cut = low if turns[0] > turns[1] else high
-    below, above = float(off[: cut + 1].sum()), float(off[cut + 1 :].sum())
-    noise = np.sqrt([variance[: cut + 1].sum(), variance[cut + 1 :].sum()])  # 0 where all rows are certain
-    apart = below * above < 0 and bool((np.abs([below, above]) >= BOTH_SIDES * noise).all())
-    if not apart and average:
+    form, last = ("too extreme", low) if down > up else ("too timid", high)
+    sides = np.array([part.sum() for part in np.split(off, [last + 1])])
+    noise = np.sqrt([part.sum() for part in np.split(variance, [last + 1])])  # 0 where all rows are certain
+    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * noise).all()
+    if average and not apart:
         return plain, ()
-    return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, off.size - 1), (0, cut))
+    return form, ((last + 1, off.size - 1), (0, last))
 
 
 def _uneven(off: Floats, first: int, last: int) -> tuple[tuple[int, int], ...]:
     """The middle range, and the outer one that is further off the other way."""
-    middle = (first + 1, last)
-    sign = np.sign(off[first + 1 : last + 1].sum())
-    outer = [(0, first), (last + 1, off.size - 1)]
-    return middle, min(outer, key=lambda ends: sign * float(off[ends[0] : ends[1] + 1].sum()))
+    below, middle, above = (0, first), (first + 1, last), (last + 1, off.size - 1)
+    low, inside, high = (part.sum() for part in np.split(off, [first + 1, last + 1]))
+    sign = np.sign(inside)
+    return middle, below if sign * low <= sign * high else above

@@ -14,11 +14,40 @@ from miscal.pairs import Pair
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Null = Literal["bernoulli", "residual"]
 
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 BINS = 15  # of predictions, of as many rows each
 LEAST = 200  # rows of a bin
+
+
+def unwarned() -> np.errstate:
+    """Where empty cells are divided by nothing, and what comes of it means nothing or is passed over."""
+    return np.errstate(all="ignore")
+
+
+def run_starts(*keys: np.ndarray) -> Bools:
+    """Whether each of some sorted rows is the first with its keys."""
+    new: Bools = np.arange(keys[0].size) == 0
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return new
+
+
+def weight_of(pair: Pair) -> np.ndarray:
+    """Sampling weight of each row, 1 where none is given."""
+    return np.ones(pair.rows) if pair.weight is None else pair.weight
+
+
+def first_of(pair: Pair) -> np.ndarray:
+    """Weight of each row in means, 1 where every row counts once."""
+    return np.ones(pair.rows) if pair.first is None else pair.first
+
+
+def second_of(pair: Pair) -> np.ndarray:
+    """Weight of each row in variances, 1 where every row counts once."""
+    return np.ones(pair.rows) if pair.second is None else pair.second
 
 
 @dataclass(frozen=True)
@@ -36,7 +65,7 @@ class Sums:
     @classmethod
     def of(cls, sums: Tally | Sums) -> Sums:
         """The sums of a tally as plain arrays."""
-        return cls(*[np.asarray(getattr(sums, name), dtype=np.float64) for name in cls.__annotations__])
+        return cls(*[np.asarray(getattr(sums, name), np.float64) for name in cls.__annotations__])
 
     @classmethod
     def joined(cls, every: Sequence[Sums]) -> Sums:
@@ -56,6 +85,12 @@ class Sums:
         """Σw(p - y)."""
         return self.predicted - self.observed
 
+    @property
+    def mean(self) -> Floats:
+        """The mean prediction of each cell, 0 where it is empty."""
+        with unwarned():
+            return np.nan_to_num(self.predicted / self.weight)
+
 
 @dataclass(frozen=True, eq=False)
 class CellRows(Pair):
@@ -74,7 +109,7 @@ class CellRows(Pair):
 
     def repeats(self) -> Integers:
         """Give how many trials each row stands for."""
-        return np.ones(self.rows, dtype=np.int64) if self.count is None else self.count
+        return np.ones(self.rows, np.int64) if self.count is None else self.count
 
     def rarer_events(self) -> Floats:
         """Give the outcomes of the rarer side that happened in each cell."""
@@ -84,8 +119,7 @@ class CellRows(Pair):
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        residual = self.observed - self.predicted
-        return np.asarray(residual if self.weight is None else residual * self.weight)
+        return np.asarray((self.observed - self.predicted) * weight_of(self))
 
 
 @dataclass(frozen=True)
@@ -145,18 +179,16 @@ def effective_events(sums: Sums) -> Floats:
 
     ``(Σw)²/Σw² · min(m, 1 - m)`` with m the mean prediction: the rows' Kish size times the rate.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = sums.predicted / sums.weight
+    mean = sums.mean
+    with unwarned():
         size = sums.weight**2 / sums.weight2
-        return np.nan_to_num(size * np.minimum(mean, 1.0 - mean), nan=0.0)
+        return np.nan_to_num(size * np.minimum(mean, 1.0 - mean))
 
 
 def effective_events_of(pair: Pair) -> float:
     """Give what `effective_events` gives, of all rows together; of outcomes that are no events, rows as informative."""
     mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows and pair.binary else 0.5
-    size = float(pair.rows)
-    if pair.first is not None and pair.second is not None:
-        size = float(pair.first.sum()) ** 2 / max(float(pair.second.sum()), 1e-300)
+    size = float(first_of(pair).sum()) ** 2 / max(float(second_of(pair).sum()), 1e-300)
     return min(mean, 1.0 - mean) * size
 
 
@@ -184,25 +216,27 @@ class Spread:
     def of(cls, pair: Pair) -> Spread:
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
         predicted, residual = pair.predicted, pair.observed - pair.predicted
-        first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
+        first, second = first_of(pair), second_of(pair)
         squares = second * residual**2
         if pair.cluster is not None:
             order = np.lexsort((predicted, pair.cluster))
             cluster, predicted = pair.cluster[order], predicted[order]
-            starts = np.flatnonzero(np.append(True, (np.diff(cluster) != 0) | (np.diff(predicted) != 0.0)))
+            starts = np.flatnonzero(run_starts(cluster, predicted))
             predicted = predicted[starts]
             first, together = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
             second, squares = first**2, together**2
-        share = np.linspace(0.0, 1.0, int(np.clip(predicted.size // LEAST, 1, BINS)) + 1)[1:-1]
-        borders = np.unique(np.quantile(predicted, share))
+        most = min(max(predicted.size // LEAST, 1), BINS)
+        borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)[1:-1]))
         bins = np.searchsorted(borders, predicted)
-        squares = np.bincount(bins, squares, borders.size + 1).astype(np.float64, copy=False)
+        squares = np.bincount(bins, squares, borders.size + 1)
         size = np.bincount(bins, first if pair.exposed else second, borders.size + 1)
-        every = squares.sum() / max(float(size.sum()), 1e-300)
+        all_squares = squares.sum()
+        every = all_squares / max(size.sum(), 1e-300)
         values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)
-        made = cls(borders, np.asarray(values), pair.exposed)
-        one = (np.array([each]) for each in (np.average(predicted, weights=first), first.sum(), second.sum()))
-        return replace(made, mixed=max(1.0, float(squares.sum() / max(made.at(*one)[0], 1e-300))))
+        made = cls(borders, values, pair.exposed)
+        mean = np.average(predicted, weights=first)
+        alike = made.at(mean, first.sum(), second.sum())
+        return replace(made, mixed=max(1.0, float(all_squares / max(alike, 1e-300))))
 
     def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
@@ -210,8 +244,8 @@ class Spread:
 
     def floor(self, sums: Sums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        mean = _mean_predicted(sums)
-        return self.at(mean, sums.weight, sums.weight2) * (1.0 if narrow else self.mixed)
+        usual = self.at(sums.mean, sums.weight, sums.weight2)
+        return usual if narrow else usual * self.mixed
 
 
 @dataclass(frozen=True)
@@ -233,10 +267,10 @@ class KeptInPart:
     @classmethod
     def of(cls, sums: Sums) -> KeptInPart:
         """As narrow cells of the score show it, or rows."""
-        mean = _mean_predicted(sums)
+        mean = sums.mean
         known = float(np.sum(sums.rows * mean * (1.0 - mean)))
         every = float(np.average(mean, weights=sums.rows))
-        alike = float(np.sum(sums.rows)) * every * (1.0 - every)
+        alike = float(sums.rows.sum()) * every * (1.0 - every)
         scale = float(sums.residual2.sum()) / max(known, 1e-300)
         return cls(scale, min(known / max(alike, 1e-300), 1.0))
 
@@ -247,11 +281,6 @@ class KeptInPart:
 
     def floor(self, sums: Sums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        mean = _mean_predicted(sums)
-        return self.scale * sums.rows * mean * (1.0 - mean) * (1.0 if narrow else self.mixed)
-
-
-def _mean_predicted(sums: Sums) -> Floats:
-    """The mean prediction of each cell, 0 where it is empty."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(sums.predicted / sums.weight)
+        mean = sums.mean
+        usual = self.scale * sums.rows * mean * (1.0 - mean)
+        return usual if narrow else usual * self.mixed

@@ -233,7 +233,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Arr
     )
     p, measure = rows.predictions, rows.measure
     residual = slope = None
-    few = few_clusters(p.cluster, p.count, 0.5 * p.rows * DRAWS * p.n_classes)
+    few = few_clusters(outcome_pair(p), 0.5 * DRAWS * p.n_classes)
     clustered = few and not noise.outcome_weights
     if noise.null == "residual" and not clustered:
         apart = ranks.group_residuals(rows)[:, filled]

@@ -145,8 +145,9 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
         return 1.0
     if variance <= 0:
         return 0.0
-    k, mu, sigma2, n = np.array([np.rint(rare), mean, variance, np.rint(size)])[:, None]
-    return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
+    trials = np.rint(size)
+    one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
+    return min(1.0, 2.0 * float(binomial_tail(one[:, None], upper=True)[0]))
 
 
 def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:
