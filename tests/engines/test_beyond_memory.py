@@ -222,7 +222,11 @@ def test_a_column_of_one_value_that_is_asked_for_is_one_range(held, tmp_path, mo
 def test_amounts_beyond_memory_of_which_next_to_none_happened(response, happened, tmp_path, monkeypatch):
     """The ratio was divided by nothing, or the end of its interval was no number any more."""
     rng = np.random.default_rng(7)
-    columns = {"y": np.where(np.arange(3_000) < 2, happened, 0.0), "m": rng.gamma(2.0, 10.0, 3_000), "a": rng.normal(size=3_000)}
+    columns = {
+        "y": np.where(np.arange(3_000) < 2, happened, 0.0),
+        "m": rng.gamma(2.0, 10.0, 3_000),
+        "a": rng.normal(size=3_000),
+    }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     options = {"outcome": "y", "prediction": "m", "response": response, "effort": "quick"}
     whole = miscal.audit(tmp_path / "t.parquet", **options).score
