@@ -10,6 +10,7 @@ lies in another folder than the last.
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 import tempfile
@@ -93,6 +94,13 @@ def function_lines() -> list[int]:
     return sorted(lines for held in files for lines in held.functions.values())
 
 
+def statements() -> int:
+    """Statements of the library, other than definitions of functions and classes."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in LIBRARY.rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    return sum(not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in nodes)
+
+
 def print_row(name: str, held: Mass, width: int) -> None:
     """Print files, lines, tokens, and tokens a line of Python."""
     print(f"{name:{width}} {held.files:5} {held.lines:7,} {held.tokens:8,} {held.tokens / max(held.python, 1):6.2f}")
@@ -109,7 +117,9 @@ def main() -> None:
     width = max(map(len, found))
     for name, held in found.items():
         print_row(name, held, width)
-    print_row("all", Mass(*map(sum, zip(*found.values(), strict=True))), width)
+    every = Mass(*map(sum, zip(*found.values(), strict=True)))
+    print_row("all", every, width)
+    print(f"{statements():,} statements of {every.tokens / statements():.1f} tokens")
     lengths = function_lines()
     mean, high = sum(lengths) / len(lengths), lengths[int(0.95 * len(lengths))]
     print(f"{len(lengths):,} functions of {mean:.1f} lines on average, 19 in 20 of at most {high}")
