@@ -49,7 +49,15 @@ def period_columns(result: Entry, most: int) -> list[Column]:
     return [
         Column("Week from" if every == "week" else every.capitalize(), last["label"], "name"),
         *columns_of(
-            last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted", "change", "change_p_adjusted", "verdict"
+            last,
+            *RATES,
+            "gap_low",
+            "gap_high",
+            "noise",
+            "p_adjusted",
+            "change",
+            "change_p_adjusted",
+            "verdict",
         ),
     ]
 
