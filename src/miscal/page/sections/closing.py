@@ -48,17 +48,8 @@ def period_columns(result: Entry, most: int) -> list[Column]:
     last = result.table.take(range(max(many - most, 0), many))
     return [
         Column("Week from" if every == "week" else every.capitalize(), last["label"], "name"),
-        *columns_of(
-            last,
-            *RATES,
-            "gap_low",
-            "gap_high",
-            "noise",
-            "p_adjusted",
-            "change",
-            "change_p_adjusted",
-            "verdict",
-        ),
+        *columns_of(last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted"),
+        *columns_of(last, "change", "change_p_adjusted", "verdict"),
     ]
 
 
