@@ -175,8 +175,8 @@ def result_html(result: Given, said: str) -> str:
     """A result: what it says, its figures, and its cells, levels and places with the worst of them first."""
     table = dict(result["table"])
     if "class" in table:  # their p-values are of their errors, not of the gaps beside them
-        table |= {"label": [f"class {name}" for name in table.pop("class")], "value": table.pop("error")}
-        table |= {"p_value": None, "gap": None}
+        names = [f"class {name}" for name in table.pop("class")]
+        table |= {"label": names, "value": table.pop("error"), "p_value": None, "gap": None}
     entry = read_record(Entry, {**result, "table": table})
     order = np.arange(len(entry.cells))
     if "low" not in table and entry.kind != "subpopulation":  # those are in order already

@@ -137,7 +137,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "tuple[float, ...]": lambda value: tuple(finite(item) for item in items(value)),
     "Given": mapping,
     "Columns": Columns,
-    "object": lambda value: value,
 }
 
 

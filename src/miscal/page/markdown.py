@@ -32,7 +32,8 @@ def to_markdown(audit: Document) -> str:
     # There is no number to judge the predictions by.
     """
     said, heads, every = verdict(audit), audit.findings, entries(audit)
-    columns = [column for column in column_list(every[:MOST]) if column.heading != "Looked at"]
+    columns = column_list(every[:MOST])
+    del columns[1]  # how it was looked at
     names = [quoted(place, 60) for place in audit.clean["where"]]
     small = audit.too_small.rows
     return _blocks(
@@ -91,7 +92,7 @@ def quoted(text: object, limit: int = 100) -> str:
     return re.sub(r"([\\`*_{}\[\]()<>#+!|~$@&^=:-])", r"\\\1", ellipsis(clean(text), limit))
 
 
-def spoken(text: object, limit: int = 600) -> str:
+def spoken(text: object) -> str:
     r"""A sentence of ours around a user's names: only what markdown would act on inside a line is escaped.
 
     Examples
@@ -99,7 +100,7 @@ def spoken(text: object, limit: int = 600) -> str:
     >>> spoken("From +8.3 to [x](y) *now* <i>")
     'From +8.3 to \\[x\\]\\(y) \\*now\\* \\<i\\>'
     """
-    return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(clean(text), limit))
+    return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(clean(text), 600))
 
 
 def _blocks(*blocks: str) -> str:

@@ -254,6 +254,6 @@ def read_document(document: object) -> Document:
         repaired = read_record(
             Repaired, about, log_loss_change=change, score=score, places=given.get("repair")
         )
-    about = {key: mapping(given.get("data")).get(key) for key in ("rows", "source", "outcome", "response")}
+    about = {**mapping(given.get("data")), **given}
     made = {"sections": sections, "along_score": along, "repaired": repaired}
-    return read_record(Document, given, level=level, **made, **about)
+    return read_record(Document, about, level=level, **made)

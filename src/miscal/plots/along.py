@@ -68,12 +68,11 @@ class Cumulative(View):
 
     def frame(self) -> Table:
         """One row a point: label, share of rows, score, running total and half-width of its noise band."""
-        names = ("x", "score", "y", "band")
-        columns: dict[str, Any] = {
-            name: np.concatenate([curve[name] for curve in self.curves]) for name in names
-        }
-        labels = [curve["label"] for curve in self.curves for _ in curve["x"]]
-        return Table({"label": labels, **columns})
+        curves = self.curves
+        columns: dict[str, Any] = {"label": [curve["label"] for curve in curves for _ in curve["x"]]}
+        for name in ("x", "score", "y", "band"):
+            columns[name] = np.concatenate([curve[name] for curve in curves])
+        return Table(columns)
 
     def alone(self, **style: Any) -> None:
         """Draw a panel a curve; on given axes, only the curves, over one another."""

@@ -153,9 +153,8 @@ def _plain(value: Any) -> str:
 def definitions(document: Document) -> Safe:
     """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
     shown = "means" if document.response else "events"
-    every = [
-        word for word in tomllib.loads(asset("glossary.toml"))["word"] if word.get("only", shown) == shown
-    ]
+    given = tomllib.loads(asset("glossary.toml"))["word"]
+    every = [{**word, **word.get(shown, {})} for word in given if word.get("only", shown) == shown]
     listed = [
         tag(
             "div",
@@ -163,6 +162,6 @@ def definitions(document: Document) -> Safe:
             tag("dd", said["meaning"]),
             tag("dd", said["trades"], class_="quiet"),
         )
-        for said in ({**word, **word.get(shown, {})} for word in every)
+        for said in every
     ]
     return section("words", "What the words mean", tag("dl", listed, class_="glossary"))

@@ -199,7 +199,7 @@ class Closer:
 def _neighbours(entry: Entry, condition: Condition) -> Safe:
     """The cells of one column that a condition picks, levels by name and ranges by their middle, and those beside."""
     cells = entry.cells
-    table = Columns(entry.cells.table())
+    table = Columns(cells.table())
     if entry.kind == "variable":
         own = condition.numbers(0.5 * (cells.low + cells.high))
         order, beside = np.arange(len(cells)), BESIDE

@@ -138,11 +138,9 @@ def _places(document: Document) -> str:
     said = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
     if 0 < specific < len(heads):
         said += f", {specific:,} of them not explained by the score alone"
-    return (
-        f"{said}; {words.plural(others, 'other is', 'others are')} explained by them."
-        if others
-        else f"{said}."
-    )
+    if others:
+        said += f"; {words.plural(others, 'other is', 'others are')} explained by them"
+    return f"{said}."
 
 
 def _left_over(document: Document) -> str:
@@ -181,8 +179,8 @@ def hero(document: Document) -> Safe:
     """The verdict with its support and a drawing of the two averages."""
     said, done = verdict(document), document.repaired
     predicted, observed, gap = document.averages
-    rates = {"predicted": predicted, "observed": observed, "interval": [gap.low, gap.high]}
-    drawn = gap_card(Finding.from_dict({"where": "All rows", **rates}))
+    whole = {"where": "All rows", "predicted": predicted, "observed": observed}
+    drawn = gap_card(Finding.from_dict(whole | {"interval": [gap.low, gap.high]}))
     judged, colon, numbers = said.sentence.partition(": ")
     lighter = tag("span", " ", numbers, class_="rates") if numbers else None
     return tag(
