@@ -287,7 +287,8 @@ class Display:
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw, on new axes or on those given; nothing is computed here.
 
-        Style goes to matplotlib for what shows what was observed (of a list or a map the gaps), such as color="black".
+        Style goes to matplotlib for what shows what was observed (of a list the gaps), such as color="black"; of a map
+        for its colours, such as cmap="PuOr".
         """
         self.view.plot(ax, **style)
         self.ax_, self.figure_ = self.view.ax_, self.view.figure_
