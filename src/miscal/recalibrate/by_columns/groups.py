@@ -12,7 +12,7 @@ from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
 
@@ -96,8 +96,8 @@ class GroupWise(ByColumns):
 
     # -------------------------------------------------------------------------------------------------- to learn
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
-        self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
+        chosen = chosen_columns(sample.columns, self.columns)
+        self._remember([Encoding.learned(each, nominal=True) for each in chosen])
         codes = self._codes(sample.columns)
         strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * self.smooth)
@@ -153,8 +153,7 @@ class GroupWise(ByColumns):
                 return STRENGTHS[-1]
             maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
             parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
-            for place, strength in enumerate(STRENGTHS):
-                loss[place] += asked.weights @ asked.losses(_mixed(parts, strength))
+            loss += [asked.weights @ asked.losses(_mixed(parts, strength)) for strength in STRENGTHS]
         best = loss.min()
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1]]
