@@ -104,7 +104,7 @@ def chosen_columns(columns: Columns, chosen: Any) -> list[Column]:
     if not known:
         raise refusal("must have at least one column", where="'X'", got="it has none")
     places = range(-len(known), len(known))
-    asked = known if chosen is None else _items(chosen)
+    asked: Any = known if chosen is None else _items(chosen)
     names = [known[item] if item in places else str(item) for item in asked]
     check_named(names, known, "'X' (by name or position)", known)
     if len(set(names)) < len(names):
