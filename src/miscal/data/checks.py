@@ -193,8 +193,9 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
         frame = frame_of(thing, where)
         if not frame:
             raise refusal("must have at least one column", where, got="it has none")
-        singles = {f"column '{name}' of {where}": values for name, values in frame.items()}
-        for place, values in singles.items():
+        singles = {}
+        for name, values in frame.items():
+            place = f"column '{name}' of {where}"
             singles[place] = one_probability(values, place)
         check_lengths(singles)
         return check_matrix(np.stack([*singles.values()], axis=1), where), tuple(frame)

@@ -36,8 +36,6 @@ class TableFile:
         self.where = f"file '{self.path}'"
         self.form = _form(self.path, self.where)
         self.csv: CsvFile | None = None
-        self.types: dict[str, Any] = {}
-        self.names: list[str] = []
         self.parts: list[int | None] = [None]  # rows of each part that can be read by itself
         with self.guarded():
             if self.form == "csv":
@@ -101,8 +99,8 @@ def kind_of(arrow_type: Any) -> str:
     is_ = pa.types
     if is_.is_boolean(arrow_type):
         return "boolean"
-    text = is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_binary, is_.is_large_binary
-    if any(test(arrow_type) for test in (is_.is_dictionary, *text)):
+    text = is_.is_string, is_.is_large_string, is_.is_string_view
+    if any(test(arrow_type) for test in (*text, is_.is_binary, is_.is_large_binary, is_.is_dictionary)):
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"
@@ -192,12 +190,12 @@ class CsvFile:
     """One CSV file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.where = path, f"file '{path}'"
         with open_bytes(path) as stream:
             head = stream.read(HEAD)
         if b"\0" in head:
             got = "it holds zero bytes"
-            raise refusal("must hold text in UTF-8", where=f"file '{path}'", got=got, hint="UTF-16?")
+            raise refusal("must hold text in UTF-8", self.where, got=got, hint="UTF-16?")
         top = head.split(b"\n", 1)[0]
         delimiter = max(",\t;", key=lambda mark: top.count(mark.encode()))
         self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -219,10 +217,8 @@ class CsvFile:
         **more: Any,
     ) -> tuple[Any, ...]:
         """How the bytes are read; without threads, messages count the lines."""
-        chosen = None
-        if types is not None:
-            chosen = {name: types[name] for name in (self.names if only is None else only)}
-        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen, **more)
+        # Types of columns that are not there, or not asked for, are left alone.
+        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=types, **more)
         return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
 
     def _keep_digits(self, types: dict[str, Any]) -> bool:
@@ -246,7 +242,7 @@ class CsvFile:
     def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
         """The bytes, looked at while they are read; at the end what they hide is refused, said or read again."""
         with open_bytes(self.path) as stream:
-            watch = Watch(stream, self.path, len(self.names), self.parse.delimiter)
+            watch = Watch(stream, self)
             try:
                 yield pa.PythonFile(watch, mode="r")
             except ValueError as error:
@@ -300,9 +296,9 @@ def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
 class Watch(io.IOBase):
     """Bytes of a CSV file, looked at as they pass."""
 
-    def __init__(self, stream: Any, path: Path, columns: int, delimiter: str) -> None:
-        self.stream, self.where = stream, f"file '{path}'"
-        self.columns, self.delimiter = columns, delimiter.encode()
+    def __init__(self, stream: Any, file: CsvFile) -> None:
+        self.stream, self.where, self.columns = stream, file.where, len(file.names)
+        self.delimiter = file.parse.delimiter.encode()
         marks = (self.delimiter, b"\n", b'"')  # one pattern for each: a plain start is found fast
         self.patterns = [re.compile(re.escape(mark) + rb"0[0-9]") for mark in marks]
         self.zeros = False

@@ -234,9 +234,9 @@ def _validated(raw: Raw) -> dict[str, Any]:
     else:
         probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
-    fields = {role: _beside(raw, role) for role in ("weight", "count", "cluster", "id", "exposure")}
-    given = {"outcome": labels, "probability": probability, **fields}
-    rows = checks.check_lengths({names[role]: each for role, each in given.items() if each is not None})
+    fields: dict[str, Any] = {"outcome": labels, "probability": probability}
+    fields |= {role: _beside(raw, role) for role in ("weight", "count", "cluster", "id", "exposure")}
+    rows = checks.check_lengths({names[role]: each for role, each in fields.items() if each is not None})
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     columns = columns_given(extras, "'columns'", rows, f"must have as many rows as {names['outcome']}")
     zeros = 0 if fields["weight"] is None else rows - np.count_nonzero(fields["weight"])
@@ -305,7 +305,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
         checks.refuse_rows(predicted < 0.0, "must not be negative", raw.names["probability"], predicted)
     outcome = outcome if exposure is None else outcome / exposure
     units = raw.units or Units.holding(outcome, predicted)
-    return {"outcome": outcome, "probability": predicted, "classes": (0, 1), "units": units}
+    return {"outcome": outcome, "classes": (0, 1), "units": units}
 
 
 def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> dict[str, Any]:

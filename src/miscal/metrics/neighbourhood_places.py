@@ -25,16 +25,14 @@ MOST_LEVELS = 50  # of a category; the rarer ones are one level together
 ENDS = (-1e90, 1e90)  # features beyond are held there: sums of their distances stay finite
 
 
-def nearness(
-    columns: Columns, names: Sequence[str], weight: Floats | None, scale: str | None
-) -> list[Encoding]:
+def nearness(columns: Sequence[Column], weight: Floats | None, scale: str | None) -> list[Encoding]:
     """What each column contributes to nearness, learned from some rows.
 
     A missing number takes the mean; where the rows learned from miss some it is 1 away from those that are there.
     Levels are 1 apart, and those not seen away from all.
     """
     options: dict[str, Any] = {"filled": True, "standard": scale == "standard", "ends": ENDS}
-    return [Encoding.learned(columns.find(name), weight, **options) for name in names]
+    return [Encoding.learned(column, weight, **options) for column in columns]
 
 
 def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool = True) -> Floats:
@@ -113,7 +111,7 @@ def feature_map(
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
         pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
-        made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
+        made = features_of(nearness([*pooled.values()], weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
         check_lengths({"the predictions": p, "'columns'": made})

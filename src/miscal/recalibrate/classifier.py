@@ -15,7 +15,7 @@ from miscal.data.vectors import Array
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.beside import aligned
 from miscal.recalibrate.curves import PlattScaling
-from miscal.recalibrate.declared import chosen_names, columns_of
+from miscal.recalibrate.declared import chosen_columns, columns_of
 
 Params: TypeAlias = dict[str, Any]
 
@@ -149,7 +149,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if self.by is None:
             return None
         columns = columns_of(X, "RecalibratedClassifier")
-        return {name: columns[name] for name in chosen_names(columns, self.by)}
+        return {each.name: each for each in chosen_columns(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""

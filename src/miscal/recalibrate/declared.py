@@ -19,7 +19,7 @@ import numpy as np
 
 from miscal import recalibrate
 from miscal.data.checks import whole
-from miscal.data.columns import Columns, columns_given
+from miscal.data.columns import Column, Columns, columns_given
 from miscal.data.errors import check_named, nearest, refusal, refusing
 from miscal.data.vectors import Array
 from miscal.pooling.bins import given_edges
@@ -98,19 +98,18 @@ def _items(chosen: Any) -> Any:
     return [chosen] if isinstance(chosen, ONE) else chosen
 
 
-def chosen_names(columns: Columns, chosen: Any) -> list[str]:
-    """Names of the columns that were asked for; positions count from 0."""
+def chosen_columns(columns: Columns, chosen: Any) -> list[Column]:
+    """The columns that were asked for; positions count from 0."""
     known = list(columns)
     if not known:
         raise refusal("must have at least one column", where="'X'", got="it has none")
-    if chosen is None:
-        return known
     places = range(-len(known), len(known))
-    names = [known[item] if item in places else str(item) for item in _items(chosen)]
+    asked: Any = known if chosen is None else _items(chosen)
+    names = [known[item] if item in places else str(item) for item in asked]
     check_named(names, known, "'X' (by name or position)", known)
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
-    return names
+    return [columns[name] for name in names]
 
 
 # ----------------------------------------------------------------------------------------------------------- state

@@ -20,7 +20,7 @@ from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows, normalised, pairs
-from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
 from miscal.recalibrate.sample import Sample
@@ -42,8 +42,8 @@ class Design:
     def learned(cls, sample: Sample, chosen: Any, degree: int, *, raw: bool) -> "Design":
         """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
         made = []
-        for name in chosen_names(sample.columns, chosen):
-            each = Encoding.learned(sample.columns.find(name), sample.weight, standard=not raw)
+        for column in chosen_columns(sample.columns, chosen):
+            each = Encoding.learned(column, sample.weight, standard=not raw)
             known = len(each.levels) - each.missing
             if known > 0:
                 mass = np.bincount(each.read(sample.columns), sample.weight)

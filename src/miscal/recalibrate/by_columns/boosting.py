@@ -17,7 +17,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Offer, Recalibrator, as_rows
 from miscal.recalibrate.by_columns import variable_tree as cuts
-from miscal.recalibrate.declared import LARGEST, parameter, state
+from miscal.recalibrate.declared import LARGEST, chosen_columns, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
 from miscal.recalibrate.sample import Sample
@@ -223,7 +223,8 @@ class MulticalibrationBoost(cuts.CutColumns):
         """Learn how trees see columns, and look at the rows to fit on, and at others, before the first tree."""
         expected = sample.probability if self.start == "score" else np.full(sample.rows, sample.rate)
         looked = sample.family.target(expected, sample.outcome, sample.weights)
-        self._look(sample.columns, None, *looked, PRIOR)
+        columns = chosen_columns(sample.columns, None)
+        self._remember([cuts.coded(column, *looked, PRIOR) for column in columns])
         self.nodes_ = np.empty((3, 0), np.int64)
         self.cuts_ = np.empty((2, 0))
         self.ends_ = np.empty(0, np.int64)

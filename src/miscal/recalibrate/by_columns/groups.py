@@ -12,7 +12,7 @@ from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
 
@@ -96,12 +96,11 @@ class GroupWise(ByColumns):
 
     # -------------------------------------------------------------------------------------------------- to learn
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
-        self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
-        codes = self._codes(sample.columns)
-        strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
+        chosen = chosen_columns(sample.columns, self.columns)
+        self._remember([Encoding.learned(each, nominal=True) for each in chosen])
+        strength = self._chosen_strength(sample) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * self.smooth)
-        found = self._fitted(sample, codes, self.min_rows)
+        found = self._fitted(sample, self.min_rows)
         self.keys_ = list(map(list, found))
         self.maps_ = list(found.values())
 
@@ -109,8 +108,9 @@ class GroupWise(ByColumns):
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
         return np.stack([each.read(columns) for each in self._encodings()], axis=1)
 
-    def _parts(self, codes: Array) -> Iterator[tuple[Key, Array]]:
+    def _parts(self, columns: Columns) -> Iterator[tuple[Key, Array]]:
         """Each group's key and rows, parents first, and these only where they are asked for."""
+        codes = self._codes(columns)
         depth = codes.shape[1]
         for used in range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1):
             found, place, size = np.unique(codes[:, :used], axis=0, return_inverse=True, return_counts=True)
@@ -118,10 +118,10 @@ class GroupWise(ByColumns):
             parts = np.split(order, np.cumsum(size))[:-1]
             yield from zip(map(tuple, found.tolist()), parts, strict=True)
 
-    def _fitted(self, sample: Sample, codes: Array, least: int) -> Maps:
+    def _fitted(self, sample: Sample, least: int) -> Maps:
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
         made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
-        for key, rows in self._parts(codes):
+        for key, rows in self._parts(sample.columns):
             if rows.size < least:
                 continue
             part = sample.take(rows)
@@ -133,17 +133,17 @@ class GroupWise(ByColumns):
         """The map of each group by the places of its levels; a parent's key is shorter, that of all rows empty."""
         return dict(zip(map(tuple, self.keys_), self.maps_, strict=True))
 
-    def _predicted(self, maps: Maps, codes: Array, probability: Floats, columns: Columns) -> list[Predicted]:
+    def _predicted(self, maps: Maps, probability: Floats, columns: Columns) -> list[Predicted]:
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
         found = []
-        for key, rows in [((), np.arange(len(codes))), *self._parts(codes)]:
+        for key, rows in [((), np.arange(len(probability))), *self._parts(columns)]:
             one = maps.get(key)
             if one is not None:
                 mapped = one.mapped(probability[rows], columns.take(rows))
                 found.append((rows, one.n_rows_, mapped))
         return found
 
-    def _chosen_strength(self, sample: Sample, codes: Array) -> float:
+    def _chosen_strength(self, sample: Sample) -> float:
         """The strength with the smallest loss on the half that was not fitted on."""
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
@@ -151,27 +151,26 @@ class GroupWise(ByColumns):
             fitted, asked = sample.take(inside), sample.take(~inside)
             if not asked.rows or not fitted.varied:
                 return STRENGTHS[-1]
-            maps = self._fitted(fitted, codes[inside], max(1, self.min_rows // 2))
-            parts = self._predicted(maps, codes[~inside], asked.probability, asked.columns)
-            for place, strength in enumerate(STRENGTHS):
-                loss[place] += asked.weights @ asked.losses(_mixed(parts, strength))
+            maps = self._fitted(fitted, max(1, self.min_rows // 2))
+            parts = self._predicted(maps, asked.probability, asked.columns)
+            loss += [asked.weights @ asked.losses(_mixed(parts, strength)) for strength in STRENGTHS]
         best = loss.min()
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1]]
 
     # ------------------------------------------------------------------------------------------------ to predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        codes = self._codes(columns)
         if self.handle_unknown == "error":
-            for each, places in zip(self._encodings(), codes.T, strict=True):
+            for each in self._encodings():
                 column = columns.find(each.name).as_levels()
                 given = np.array([*column.levels, None], object)[column.values]
                 what, where = "must have the levels that fit had", f"'X' column '{each.name}'"
-                refuse_rows(places < 0, what, where, given, "use handle_unknown='parent'")
+                refuse_rows(each.read(columns) < 0, what, where, given, "use handle_unknown='parent'")
         maps = self._maps()
-        out = _mixed(self._predicted(maps, codes, probability, columns), self.strength_)
+        out = _mixed(self._predicted(maps, probability, columns), self.strength_)
         if self.handle_unknown == "identity":
-            unknown = np.array([key not in maps for key in map(tuple, codes.tolist())], dtype=bool)
+            keys = map(tuple, self._codes(columns).tolist())
+            unknown = np.array([key not in maps for key in keys], dtype=bool)
             out[unknown] = as_rows(probability[unknown])
         return out
 

@@ -13,7 +13,7 @@ from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, as_rows, normalised, pairs
-from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, parameter, state
+from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_columns, parameter, state
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 from miscal.recalibrate.shapes import check_bins
 
@@ -110,11 +110,11 @@ class LocalRecalibration(ByColumns):
             raise ValueError("'features_' does not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
+        chosen = chosen_columns(sample.columns, self.columns)
         if self.kernel == "group":
-            self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
+            self._remember([Encoding.learned(each, nominal=True) for each in chosen])
         else:
-            self._remember(near.nearness(sample.columns, names, sample.weight, self.scale))
+            self._remember(near.nearness(chosen, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, label = self._seen(sample.probability)
         self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight)

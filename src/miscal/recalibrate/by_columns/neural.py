@@ -18,7 +18,7 @@ from miscal.recalibrate.base import ByColumns
 from miscal.recalibrate.declared import (
     LARGEST,
     check_chosen,
-    chosen_names,
+    chosen_columns,
     label_array,
     parameter,
     state,
@@ -44,22 +44,10 @@ class Inputs:
     """
 
     def __init__(self, encodings: list[Encoding]) -> None:
-        self.encodings = encodings
         self.embedded = [each for each in encodings if each.nominal]
         self.numeric = [each for each in encodings if not each.nominal]
         self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
         self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
-
-    @classmethod
-    def learned(cls, columns: Columns, chosen: Any, nominal: Any) -> "Inputs":
-        """Look at the columns of the rows to fit on."""
-        made, embedded = [], [] if nominal is None else chosen_names(columns, nominal)
-        for name in chosen_names(columns, chosen):
-            each = Encoding.learned(columns.find(name), nominal=name in embedded, constant=LARGEST)
-            known = [level for level in each.levels if level is not None]
-            each.levels[:] = None, *known  # missing comes first, whether or not there is any
-            made.append(each)
-        return cls(made)
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """Codes (rows, categories) and numbers (rows, width)."""
@@ -160,20 +148,35 @@ class NeuralCalibration(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         network = _networks()
-        inputs = Inputs.learned(sample.columns, self.columns, self.nominal)
-        self._remember(inputs.encodings)
+        inputs = self._inputs(sample.columns)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
             network.torch.manual_seed(self.random_state)
             g = copy.deepcopy(self.module)
             if g is None:
-                g = network.FieldNetwork(inputs, int(self.embedding), tuple(map(int, self.hidden)), outputs)
+                g = network.FieldNetwork(inputs.sizes, int(self.embedding), self._layers(inputs, outputs))
             model = network.Calibration(g, knots(binary=outputs == 1), outputs)
             with network.threads(model, self.batch):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
+
+    def _inputs(self, columns: Columns) -> Inputs:
+        """Look at the columns of the rows to fit on."""
+        made, embedded = [], [] if self.nominal is None else chosen_columns(columns, self.nominal)
+        for column in chosen_columns(columns, self.columns):
+            each = Encoding.learned(column, nominal=column in embedded, constant=LARGEST)
+            known = [level for level in each.levels if level is not None]
+            each.levels[:] = None, *known  # missing comes first, whether or not there is any
+            made.append(each)
+        self._remember(made)
+        return Inputs(made)
+
+    def _layers(self, inputs: Inputs, outputs: int) -> list[tuple[int, int]]:
+        """How many numbers go into each layer, and how many come out."""
+        first = int(self.embedding) * len(inputs.sizes) + inputs.width
+        return [*pairwise([first, *map(int, self.hidden), outputs])]
 
     def _held(self, rows: int) -> Array:
         """Rows that are not trained on but watched."""
@@ -273,9 +276,7 @@ class NeuralCalibration(ByColumns):
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
         shapes += [(size, self.embedding) for size in inputs.sizes]
-        embedded = self.embedding * len(inputs.sizes)
-        widths = [embedded + inputs.width, *map(int, self.hidden), maps]
-        for before, after in pairwise(widths):
+        for before, after in self._layers(inputs, maps):
             shapes += [(after, before), (after,)]
         raw = [base64.b64decode(str(text), validate=True) for text in self.weights_]
         return [np.frombuffer(each, "<f4").reshape(shape) for each, shape in zip(raw, shapes, strict=True)]

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from miscal.data.vectors import Array
 from miscal.kernels.threads import thread_count
 
 if TYPE_CHECKING:
-    from miscal.recalibrate.by_columns.neural import Inputs, NeuralCalibration
+    from miscal.recalibrate.by_columns.neural import NeuralCalibration
 
 CHUNK = 1 << 18  # rows predicted at a time
 THREADED = 2e8  # products in a batch from which several threads help
@@ -42,11 +41,10 @@ class Rows(NamedTuple):
 class FieldNetwork(nn.Module):  # type: ignore[misc]
     """Embeddings of categories beside numbers, then layers with ReLU; the last starts at 0, so that g(x) does."""
 
-    def __init__(self, inputs: "Inputs", embedding: int, hidden: tuple[int, ...], outputs: int) -> None:
+    def __init__(self, sizes: list[int], embedding: int, layers: list[tuple[int, int]]) -> None:
         super().__init__()
-        self.tables = nn.ModuleList([nn.Embedding(size, embedding) for size in inputs.sizes])
-        widths = [embedding * len(inputs.sizes) + inputs.width, *hidden, outputs]
-        steps = [step for a, b in pairwise(widths) for step in (nn.Linear(a, b), nn.ReLU())]
+        self.tables = nn.ModuleList([nn.Embedding(size, embedding) for size in sizes])
+        steps = [step for widths in layers for step in (nn.Linear(*widths), nn.ReLU())]
         self.layers = nn.Sequential(*steps[:-1])
         with torch.no_grad():
             for table in self.tables:

@@ -15,7 +15,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Offer, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
-from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such
+from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
@@ -103,13 +103,6 @@ class CutColumns(ByColumns):
         known = range(len(self.names_) + self.more_columns)
         if not np.isin(column, known).all():
             raise ValueError("the trees cut a column that is not there")
-
-    def _look(
-        self, columns: Columns, chosen: Any, target: Floats, weight: Floats, prior: float = 0.0
-    ) -> None:
-        """Learn how trees see the columns that were asked for."""
-        names = chosen_names(columns, chosen)
-        self._remember([coded(columns.find(name), target, weight, prior) for name in names])
 
     def _numbers(self, columns: Columns) -> list[Floats]:
         """The columns as numbers that trees cut; missing ones come after the largest."""
@@ -236,7 +229,8 @@ class VariableTree(CutColumns):
         if sample.response != "binary":
             target, weights = sample.family.target(sample.probability, sample.outcome, weights)
             kind, learned_on = DecisionTreeRegressor, (target, weights)
-        self._look(sample.columns, self.columns, target, weights)
+        chosen = chosen_columns(sample.columns, self.columns)
+        self._remember([coded(column, target, weights) for column in chosen])
         numbers = self._numbers(sample.columns)
         edges, codes = codes_between(numbers)
         by_weight = self.min_leaf < 1 and learned_on[1] is not None
