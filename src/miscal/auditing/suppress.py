@@ -201,16 +201,16 @@ class Places:
     """
 
     def __init__(self, document: Plain) -> None:
-        self.sections, self.rows = document["sections"], int(document["data"]["rows"])
-        looked_at = [*self.sections.get("field", []), *self.sections.get("variable", [])]
+        sections, self.rows = document["sections"], int(document["data"]["rows"])
+        looked_at = [*sections.get("field", []), *sections.get("variable", [])]
         self.kinds = {_column(one): one["extra"].get("column_kind", "category") for one in looked_at}
-        dated = {_column(one) for one in self.sections.get(KIND, [])}
+        dated = {_column(one) for one in sections.get(KIND, [])}
         # Text and years that are read as dates are shown as periods alone.
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
         self.fields: dict[str, Column] = {}
         self.totals: dict[str, int] = {}
         self.told: list[tuple[Any, int, Told]] = []
-        scores = {one["name"].partition(", class ")[2]: f"\0{id(one)}" for one in self.sections["score"]}
+        scores = {one["name"].partition(", class ")[2]: f"\0{id(one)}" for one in sections["score"]}
         # Heads first.
         for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):
             made: Any = Conjunction.from_dict(one["condition"]).conditions or None
@@ -218,8 +218,8 @@ class Places:
                 column = scores.get(one["scope"].removeprefix("class "))
                 made = None if column is None else [replace(each, column=column) for each in made or ()]
             self.told.append((id(one), int(one["rows"]), made))
-        for kind in sorted(self.sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
-            for result in self.sections[kind]:
+        for kind in sorted(sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
+            for result in sections[kind]:
                 self.told += self._of_table(kind, result)
 
     def kept(self, below: int) -> set[Any]:
@@ -229,7 +229,9 @@ class Places:
         for one in ranged:
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
             ends[one.column] += [one.low, one.high, *map(just_below, single), *single]
-        values = {name: Column(name, "numeric", np.unique(np.array(some, float))) for name, some in ends.items()}
+        values = {
+            name: Column(name, "numeric", np.unique(np.array(some, float))) for name, some in ends.items()
+        }
         values |= self.fields
         blocks = {
             name: Blocks(len(each), self.totals.get(name, self.rows), below) for name, each in values.items()
