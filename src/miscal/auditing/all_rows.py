@@ -171,7 +171,7 @@ def measured_on_all(
     along = {group.names: next(sums) for group in groups}
     # A column may have too many levels among all rows, and be gone.
     for group in [*looked.groups, *looked.pairs]:
-        see_sums(group, along[group.names], rows)
+        see_sums(group, along[group.names])
     leave_out_shapes(looked)
     of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
     looked.further = [replace(result, method=result.method + of) for result in looked.further]
@@ -289,10 +289,10 @@ def cells_of_part(part: Part) -> RangeCells | LevelCells:
     return RangeCells(part.name, part.edges)
 
 
-def see_sums(group: Group, both: Any, rows: Rows) -> None:
+def see_sums(group: Group, both: Any) -> None:
     """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
     cells, *_, score = both[0].cells.parts
-    along = Both(*(along_of_tally(sums, rows) for sums in both))
+    along = Both(*(along_of_tally(sums, group.rows) for sums in both))
     group.along = along.map(lambda values: values.reshape(-1, score.count))
     if group.kind == "field":
         part = group.parts[0]

@@ -135,7 +135,7 @@ def audit(
     options = parts | {"cluster": cluster} | means | read_options
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(".tally"):
-        seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore})
+        seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore, "time": time})
     else:
         seen = look_at_table(data, wanted, options, memory, steps)
     columns, positive = named(options["probability"]), read_options.get("positive")
@@ -174,7 +174,7 @@ def _judged(seen: Seen, wanted: Wanted, described: Plain, steps: Steps) -> Audit
         "target": str(wanted.target), "tests": tests.total,
         "families": {name: tests.families[name].size for name in tests.names}, **seen.settings,
     }  # fmt: skip
-    document = document_of(seen, found, tests, data=described, settings=settings)
+    document = document_of(seen, found, tests, described, settings)
     document["along_score"] = curves_of(looks, found)
     results = [
         result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)
@@ -270,8 +270,9 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     seen = Seen(looks, about, [*unread, *aside], {})
     if predictions.cluster is None:
         known = [column for column, _, _ in first.columns]
-        keys = [one["where"] for one in aside if one["reason"].startswith("an identifier")]
-        known += [predictions.columns[name] for name in keys]
+        known += [
+            predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")
+        ]
         key = column_choice.suggested(first.rows.beyond, known)
         if key is not None:
             about["cluster_suggested"] = key[0]

@@ -13,7 +13,7 @@ import miscal
 from miscal.auditing.column_choice import Plain, left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
-from miscal.auditing.search.groups import Group
+from miscal.auditing.search.groups import Group, Rows
 from miscal.auditing.search.looking import Seen, left_out_list
 from miscal.auditing.search.places import Looked, Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
@@ -41,7 +41,9 @@ ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
-def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any) -> Plain:
+def document_of(
+    seen: Seen, found: Sequence[Finding], tests: Multiplicity, data: Plain, settings: Plain
+) -> Plain:
     """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
     first = seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
@@ -55,7 +57,7 @@ def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **des
         if 2 <= cells.count <= MOST_GROUPS:
             part = replace(group.parts[0], edges=getattr(cells, "edges", None), missing=cells.missing)
             names = [part.level(cell, cell) for cell in range(part.count)]
-            made["extra"]["differences"] = differences(Sums.of(shown), names, first)
+            made["extra"]["differences"] = differences(Sums.of(shown), names, first.rows)
         sections[result.kind].append(made)
     for result in first.further:
         sections.setdefault(result.kind, []).append(result.to_dict())
@@ -63,8 +65,8 @@ def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **des
         "schema": SCHEMA,
         "version": miscal.__version__,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
-        "data": {"weight": float(first.score.table["weight"].sum()), **described["data"]},
-        "settings": described["settings"],
+        "data": {"weight": float(first.score.table["weight"].sum()), **data},
+        "settings": settings,
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in seen.looks),
@@ -106,14 +108,14 @@ def _quiet(
     return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
 
 
-def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, list[Any]]:
+def differences(raw: Sums, names: Sequence[str], rows: Rows) -> dict[str, list[Any]]:
     """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
 
     Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
     is too small to be judged by an interval.
     """
-    scale = looked.rows.noise.units.scale
-    noise, off, weight = looked.rows.variance(raw) * scale**2, raw.off * scale, raw.weight
+    scale = rows.noise.units.scale
+    noise, off, weight = rows.variance(raw) * scale**2, raw.off * scale, raw.weight
     rest = weight.sum() - weight
     kept = np.flatnonzero((weight > 0) & (rest > 0))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -123,7 +125,7 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked) -> dict[str, li
     difference = gap - others
     low, high = difference - reach, difference + reach
     least = np.maximum(low, -high)
-    events = effective_events(raw) if looked.rows.noise.binary else 0.5 * weight**2 / raw.weight2
+    events = effective_events(raw) if rows.noise.binary else 0.5 * weight**2 / raw.weight2
     beyond = np.where(least > 0, "beyond noise", "")
     columns = {
         "level": np.array(names, object), "rows": raw.rows, "gap": gap, "gap_rest": others,
@@ -144,8 +146,10 @@ def _too_small(group: Group) -> list[Plain]:
         where = f"{group.parts[0].name}: {cells.size:,} of {group.count:,} levels"
         return [left_out(where, int(rows.sum()), "each has too few rows or events to be judged alone")]
     reason = "too few rows or events for any outcome to be beyond noise"
-    places = [group.words(group.box(cell)) for cell in cells.tolist()]
-    return [left_out(where, many, reason) for where, many in zip(places, rows.tolist(), strict=True)]
+    return [
+        left_out(group.words(group.box(cell)), many, reason)
+        for cell, many in zip(cells.tolist(), rows.tolist(), strict=True)
+    ]
 
 
 def score_numbers(score: Result) -> Plain:
@@ -225,9 +229,16 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     noise = looked.rows.noise
-    made = _certain_notes(looked, level) if noise.binary else []
+    made = []
+    if noise.binary:
+        made = _certain_notes(looked, level)
+        if looked.score.extra["slope"]["interval"][1] < 0.0:  # most often a column of the other class
+            made.append(
+                "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of "
+                "the other class, or is the event the other label?"
+            )
     # The row that makes most of the noise of the whole table, where one does: an amount of a million.
-    if not noise.binary:
+    else:
         weight, *means = looked.rows.largest([looked.whole])[0]
         if (weight * np.diff(means)[0]) ** 2 > ONE_ROW * looked.whole.raw.residual2[0]:
             said, was = (number(noise.units.back(mean)) for mean in means)
@@ -235,13 +246,6 @@ def notes_of(looked: Looked, level: float) -> list[str]:
                 f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no "
                 "place that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."
             )
-    if (
-        noise.binary and looked.score.extra["slope"]["interval"][1] < 0.0
-    ):  # most often a column of the other class
-        made.append(
-            "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the "
-            "other class, or is the event the other label?"
-        )
     for column, result, _ in looked.columns:
         rows = result.table["rows"]
         filled = rows > 0

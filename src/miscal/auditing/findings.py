@@ -259,15 +259,17 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
         return ()
 
 
-READERS["tuple[dict[str, Any], ...]"] = _conditions
+def _finding(value: object) -> Finding:
+    return Finding.from_dict(mapping(value))
 
 
-READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
-READERS["tuple[Finding, ...]"] = lambda value: tuple(map(READERS["Finding"], items(value)))
-READERS["list[Finding]"] = lambda value: [one for one in READERS["tuple[Finding, ...]"](value) if one.real]
-READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(
-    read_record(ScoreRange, item) for item in items(value)
-)
+READERS |= {
+    "tuple[dict[str, Any], ...]": _conditions,
+    "Finding": _finding,
+    "tuple[Finding, ...]": lambda value: tuple(map(_finding, items(value))),
+    "list[Finding]": lambda value: [one for one in map(_finding, items(value)) if one.real],
+    "tuple[ScoreRange, ...]": lambda value: tuple(read_record(ScoreRange, item) for item in items(value)),
+}
 
 
 def known(finding: Finding, earlier: Iterable[Finding], rows: tuple[float, float]) -> bool:

@@ -255,9 +255,5 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     made["verdict"] = np.select(list(cases.values()), list(cases), "better").tolist()
     past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
     steps = {**made, **past}.items()
-    return Table(
-        {
-            **made,
-            "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)],
-        }
-    )
+    made["words"] = [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]
+    return Table(made)

@@ -154,6 +154,7 @@ def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[Plain]:
     settings = before.document["settings"]
+    tests = max(settings["tests"], 1)
 
     @cache
     def compared(in_which: Predictions, scope: str) -> Rows:
@@ -161,8 +162,16 @@ def _places(
         return Rows(own, own, choose_null(own, "bernoulli"))
 
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> Plain:
+        """Gap, interval and p-value of the rows of a finding, as the audit would give them."""
         inside = np.flatnonzero(rows_of(finding, found_in))
-        return _judged(compared(judged, finding.scope), inside, settings)
+        rows = compared(judged, finding.scope)
+        rows = replace(rows, spread=cluster_spread(rows.raw.take(inside)))
+        sums = sums_of(rows.raw, inside)
+        p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * tests)
+        ends = rows.gap_intervals(sums, tests, settings["level"])
+        interval = [float(end[0]) * rows.raw.units.scale for end in ends]
+        told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
+        return {**told, "p_value": p_value, "interval": interval}
 
     early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
     found = []
@@ -193,18 +202,6 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     if abs(after) <= (1.0 - CLEAR) * abs(before) or (whole and not still):
         return "smaller"
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
-
-
-def _judged(rows: Rows, inside: np.ndarray, settings: Plain) -> Plain:
-    """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
-    compared, tests = rows.raw, max(settings["tests"], 1)
-    rows = replace(rows, spread=cluster_spread(compared.take(inside)))
-    sums = sums_of(compared, inside)
-    p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * tests)
-    ends = rows.gap_intervals(sums, tests, settings["level"])
-    interval = [float(end[0]) * compared.units.scale for end in ends]
-    told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
-    return {**told, "p_value": p_value, "interval": interval}
 
 
 NEW = "recalibrated"
@@ -275,8 +272,10 @@ def repair_table(
     half = _halves(table.num_rows, whole, rows, random_state)
     fitted, unseen = (whole.take(np.flatnonzero(half[rows] == part)) for part in (0, 1))
     if fitted.count is not None:  # so many trials of one row are its weight
-        beside: Any = {"cluster": fitted.cluster, "columns": fitted.columns}
-        fitted = Predictions(fitted.outcome, fitted.probability, weight=row_weight(fitted), **beside)
+        weight = row_weight(fitted)
+        fitted = Predictions(
+            fitted.outcome, fitted.probability, weight=weight, cluster=fitted.cluster, columns=fitted.columns
+        )
     choice = Choose(by=audited, allowed=usable, candidates=candidates, random_state=random_state)
     chosen = choice.chosen(fitted, progress)
     record = repair(

@@ -1,7 +1,7 @@
 """Small cells kept out of everything that is written, and no sum or difference that gives one away."""
 
 import copy
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise, product
@@ -128,8 +128,8 @@ def suppressed(document: Plain, below: int) -> Plain:
     kept = Places(made).kept(below)
     made["findings"] = _findings(made["findings"], kept)
     for kind, results in made["sections"].items():
-        for number, result in enumerate(results):
-            _hide(result, kind, number, kept)
+        for result in results:
+            _hide(result, kind, kept)
     for entry in made["too_small"]:
         if entry["rows"] != made["data"].get("rows"):
             entry["rows"] = None
@@ -178,10 +178,10 @@ def _comparison(made: Plain, below: int) -> Plain:
     return {**compared, **places, "table": shown}
 
 
-def _hide(result: Plain, kind: str, number: int, kept: set[Any]) -> None:
+def _hide(result: Plain, kind: str, kept: set[Any]) -> None:
     """Take the numbers of hidden cells out of a result."""
     table, extra = result["table"], result["extra"]
-    hidden = np.array([(kind, number, cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
+    hidden = np.array([(id(result), cell) not in kept for cell in range(len(table.get("rows", [])))], bool)
     for name in (*FINER, *(PICKED if hidden.any() else ())):
         extra.pop(name, None)
     for name, values in table.items():
@@ -201,38 +201,36 @@ class Places:
     """
 
     def __init__(self, document: Plain) -> None:
-        self.sections, self.rows = document["sections"], int(document["data"]["rows"])
-        looked_at = [*self.sections.get("field", []), *self.sections.get("variable", [])]
+        sections, self.rows = document["sections"], int(document["data"]["rows"])
+        looked_at = [*sections.get("field", []), *sections.get("variable", [])]
         self.kinds = {_column(one): one["extra"].get("column_kind", "category") for one in looked_at}
-        dated = {_column(one) for one in self.sections.get(KIND, [])}
+        dated = {_column(one) for one in sections.get(KIND, [])}
         # Text and years that are read as dates are shown as periods alone.
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
         self.fields: dict[str, Column] = {}
         self.totals: dict[str, int] = {}
         self.told: list[tuple[Any, int, Told]] = []
-        names = [result["name"].partition(", class ")[2] for result in self.sections["score"]]
+        scores = {one["name"].partition(", class ")[2]: f"\0{id(one)}" for one in sections["score"]}
         # Heads first.
         for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):
             made: Any = Conjunction.from_dict(one["condition"]).conditions or None
             if one["kind"] == "score":  # of the whole table, or of one class
-                scope = one["scope"].removeprefix("class ")
-                column = f"\0score{names.index(scope)}" if scope in names else None
+                column = scores.get(one["scope"].removeprefix("class "))
                 made = None if column is None else [replace(each, column=column) for each in made or ()]
             self.told.append((id(one), int(one["rows"]), made))
-        for kind in sorted(self.sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
-            for number, result in enumerate(self.sections[kind]):
-                self.told += self._of_table(kind, number, result)
+        for kind in sorted(sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
+            for result in sections[kind]:
+                self.told += self._of_table(kind, result)
 
     def kept(self, below: int) -> set[Any]:
-        """What may be shown: findings by their identity, cells by the kind and the number of their table."""
+        """What may be shown: findings by their identity, cells by that of their table and their number."""
         ranged = [one for *_, told in self.told if isinstance(told, Sequence) for one in told]
-        ends = {one.column: {LARGEST} for one in ranged}
+        ends: dict[str, list[Any]] = defaultdict(lambda: [LARGEST, None])
         for one in ranged:
-            ends[one.column].update(end for end in (one.low, one.high) if end is not None)
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
-            ends[one.column].update(end for value in single for end in (just_below(value), value))
+            ends[one.column] += [one.low, one.high, *map(just_below, single), *single]
         values = {
-            name: Column(name, "numeric", np.array([*sorted(some), np.nan])) for name, some in ends.items()
+            name: Column(name, "numeric", np.unique(np.array(some, float))) for name, some in ends.items()
         }
         values |= self.fields
         blocks = {
@@ -254,14 +252,14 @@ class Places:
         places.sort(key=lambda told: len(told[2]) > 1)  # single columns first
         return {key for key, rows, place in places if shown.show(place, rows)}
 
-    def _of_table(self, kind: str, number: int, result: Plain) -> list[tuple[Any, int, Told]]:
+    def _of_table(self, kind: str, result: Plain) -> list[tuple[Any, int, Told]]:
         """Each cell with its rows and conditions, the largest first; the ranges of a column have no end."""
         table, column = result["table"], _column(result)
         rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
         labels = [str(label) for label in table.get("label", range(rows.size))]
         known = [label for label in labels if label != MISSING]
         if kind not in ("field", "variable", KIND) or (kind == KIND and column in self.silent):
-            column = f"\0{kind}{number}"
+            column = f"\0{id(result)}"
             self.totals[column] = int(rows.sum())
         if kind == "subpopulation":
             made: list[Told] = [self._of_words(label) for label in labels]
@@ -278,7 +276,7 @@ class Places:
             made = [[Condition(column, low=low, high=high)] for low, high in pairwise(ends)]
         made += [[Condition(column, levels=(), missing=True)]] * (len(labels) - len(made))
         first = range(rows.size) if kind == "subpopulation" else np.argsort(-rows, kind="stable").tolist()
-        return [((kind, number, cell), int(rows[cell]), made[cell]) for cell in first]
+        return [((id(result), cell), int(rows[cell]), made[cell]) for cell in first]
 
     def _of_words(self, label: str) -> Told:
         try:

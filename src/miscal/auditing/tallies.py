@@ -40,7 +40,7 @@ SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 def look_at_tally(path: Path, wanted: Wanted, options: Plain) -> Seen:
     """Look at a file of sums."""
     summary = Summary.load(path)
-    _check(summary, path.name, {**options, "time": wanted.time})
+    _check(summary, path.name, options)
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights)
