@@ -149,10 +149,10 @@ def measured_on_all(
     compared = sampled.raw
     scale = every.gathered.rows / max(compared.rows, 1)
     cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
-    places = [place for _, found in looked.searched.values() for place in found]
+    conjunctions = [place.conjunction for _, found in looked.searched.values() for place in found]
     chosen = [
         *(CrossedCells(tuple(map(cells_of_part, group.parts))) for group in looked.pairs),
-        ConditionCells(tuple(place.conjunction for place in places)),
+        *([ConditionCells(tuple(conjunctions))] if conjunctions else []),
         *(score_cells(group, sampled.grid, scale) for group in groups),
         *further,
     ]
@@ -167,7 +167,8 @@ def measured_on_all(
     rows = looked.rows = replace(sampled, noise=noise, scale=scale, lookup=lookup)
     look_at_sums(looked, summary, random_state)
     looked.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
-    looked.searched = _searched(looked, *map(Sums.of, next(sums)))
+    if conjunctions:
+        looked.searched = _searched(looked, *map(Sums.of, next(sums)))
     along = {group.names: next(sums) for group in groups}
     # A column may have too many levels among all rows, and be gone.
     for group in [*looked.groups, *looked.pairs]:
