@@ -95,15 +95,14 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
 
 def shapes_of(group: Group) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
-    held, places = group.shapes or (Family(), [])
-    if group.shapes is not None or (group.rows.sample and group.along is None):
-        return held, places
-    places += SHAPE.add_boxes(held, group)
-    tested = [*held.others, *(place.p_value for place in held.places)]
-    group.suspect = min(tested, default=1.0)
-    places += SHAPE.add_cells(held, group)
-    group.shapes = held, places
-    return held, places
+    known = group.along is not None or not group.rows.sample
+    if group.shapes is None and known:
+        held = Family()
+        places = SHAPE.add_boxes(held, group)
+        tested = [*held.others, *(place.p_value for place in held.places)]
+        group.suspect = min(tested, default=1.0)
+        group.shapes = held, places + SHAPE.add_cells(held, group)
+    return group.shapes or (Family(), [])
 
 
 def _cells(group: Group) -> tuple[np.ndarray, Floats]:
