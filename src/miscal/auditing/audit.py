@@ -186,7 +186,7 @@ def _carriers(every: list[Looked]) -> Plain:
     """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
     made: Plain = {}
     for looked in every:
-        suffix = f" (class {looked.name})" if looked.name else ""
+        suffix = f" ({looked.scope})" if looked.scope else ""
         clustered = looked.rows.raw.cluster is not None
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
         for column, result, _ in looked.columns:
@@ -311,7 +311,7 @@ def _looked(
     # And none is named: each class as well.
     several = predictions.n_classes > 2 and wanted.target in ("auto", "top")
     classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
-    targets = [(wanted.target, ""), *((k, str(predictions.classes[k])) for k in classes)]
+    targets = [(wanted.target, ""), *((k, f"class {predictions.classes[k]}") for k in classes)]
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
     looks = [look(predictions, columns, target, wanted, parts, steps, judged=judged) for target in targets]

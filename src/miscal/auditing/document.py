@@ -49,7 +49,7 @@ def document_of(
     guilty = {name for finding in flat(found) for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
     for looked in seen.looks:
-        named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
+        named = {"name": f"Calibration by score, {looked.scope}"} if looked.scope else {}
         sections["score"].append(looked.score.to_dict() | named)
     for _, result, group in first.columns:
         made, shown = result.to_dict(), result.extra["tally"]

@@ -114,7 +114,7 @@ class Summary:
         digest = hashlib.blake2b(self.rule.encode(), digest_size=16)
         for tally in self._tallies().values():
             digest.update(fingerprint(tally.cells).encode())
-            for values in (tally.counts, tally.limbs, tally.sums):
+            for values in tally.arrays("").values():
                 digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
         return digest.hexdigest()
 

@@ -21,7 +21,7 @@ from miscal.kernels.sums import on_grid
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
-from miscal.pooling.bins import Bins, edges_for, given_edges, warn_of_merged
+from miscal.pooling.bins import Bins, edges_for, given_edges, numbered, warn_of_merged
 from miscal.pooling.cells import BinPooling, LevelPooling, Numbered, Ranges
 from miscal.pooling.columns import field_pooling
 
@@ -54,11 +54,6 @@ def score_bins(
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), equal_width)
-
-
-def numbered(bins: Bins) -> bool:
-    """Whether bins are given by their number, and not by their edges."""
-    return isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
 
 
 def span_of(values: Array) -> tuple[float, float]:

@@ -27,9 +27,9 @@ from miscal.metrics.pooled import (
     walk_summary,
     worst_cell,
 )
-from miscal.metrics.score_errors import numbered, quick_bins, tally_error
+from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import Bins, uniform_edges
+from miscal.pooling.bins import Bins, numbered, uniform_edges
 from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
@@ -92,7 +92,7 @@ def _pooling(
     span: tuple[float, float] | None = None,
 ) -> Pooling:
     if span is not None and strategy == "uniform" and numbered(bins) and not each.nominal:
-        bins = uniform_edges(int(bins), float(span[0]), float(span[1]))  # type: ignore[arg-type]
+        bins = uniform_edges(int(bins), float(span[0]), float(span[1]))
     return range_pooling(each, bins, strategy, weight=pair.weight, count=pair.count, separate_common=False)
 
 

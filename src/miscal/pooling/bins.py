@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -16,6 +17,11 @@ Weight = Array | None
 EMPTY = np.empty(0, np.int64)
 MANY = 200  # edges, from which on halving beats counting
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
+
+
+def numbered(bins: Bins) -> TypeGuard[int]:
+    """Whether bins are given by their number, and not by their edges."""
+    return isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
 
 
 def uniform_edges(bins: int, low: float, high: float) -> Array:
@@ -84,7 +90,7 @@ def edges_for(
     apart: bool = False,
 ) -> Array:
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
-    if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
+    if not numbered(bins):
         return given_edges(bins)
     number = int(bins)
     if number < 1:

@@ -19,7 +19,7 @@ from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
-from miscal.pooling.bins import Bins, Weight, edges_for, quantile_edges
+from miscal.pooling.bins import Bins, Weight, edges_for, numbered, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
 
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
@@ -51,7 +51,7 @@ def range_pooling(
     weight, count = (each[~missing] if some and each is not None else each for each in (weight, count))
     known = values[~missing] if some else values
     low, high = known.min() + 0.0, known.max()
-    number = int(bins) if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) else 0
+    number = int(bins) if numbered(bins) else 0
     below = np.nextafter(low, -np.inf)
     if number < 1 or strategy != "quantile":
         edges = edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -70,11 +70,10 @@ class Condition:
         """Truth value at each row."""
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
-            names = list(map(str, column.levels))
-            return np.append(self.slots(names), self.missing)[column.values]
+            return np.append(self.slots(map(str, column.levels)), self.missing)[column.values]
         return self.numbers(column.values)
 
-    def slots(self, names: Sequence[str]) -> np.ndarray:
+    def slots(self, names: Iterable[str]) -> np.ndarray:
         """Which of some levels of a nominal column belong."""
         only = self.levels is not None
         some = (self.levels if only else self.excluded) or ()

@@ -37,14 +37,12 @@ class Explainer:
         self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
         self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
-        self.left = 0  # places still off when the list was stopped
         # What others share with a place; the last is kept: what is chosen is put right next.
         self.overlap = lru_cache(1)(partial(Overlap, self.rows))
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
         self.critical = adjusted_z(self.tests.total, self.tests.level)
         # What is left of the error of each cell, where stretches are searched.
-        searched = [group for group in looked.groups if group.ordered and beyond]
-        self.off = {group: group.beyond.off for group in searched}
+        self.off = {group: group.beyond.off for group in looked.groups if group.ordered and beyond}
         for place in self.open:
             self._measure(place)
 
@@ -85,7 +83,7 @@ class Explainer:
             kinds = {one.group.names for one in (*taken, place)}
             too_many = len(taken) >= MOST or len(kinds) > MOST_KINDS
             if too_many or (taken and self._bound(place) < LEAST * taken[0].certain):
-                self.left = len(candidates)
+                self.looked.left += len(candidates)
                 return taken
             taken.append(self.taken(place))
 
@@ -262,10 +260,8 @@ def findings_of(looked: Looked) -> Ordered:
     others = [place for place in real if place.key not in listed]
     general = Explainer(looked, [*whole, *others], beyond=False)
     for one in taken:
-        off = one.raw.off
-        if one.along is not None:  # its average alone where only that is beyond noise
-            own = one.along[0]
-            off = own.off if one.shape else own.weight * (one.off / one.size)
+        # Its average alone where only that is beyond noise.
+        off = one.along[0].off if one.along and one.shape else one.raw.off
         one.explains += [place for place in general.put_right(one, off) if place not in whole]
     for place in whole:
         if place in general.open:
@@ -274,7 +270,6 @@ def findings_of(looked: Looked) -> Ordered:
                 taken[-1].explains += general.open
                 general.open = []
     taken += general.run()
-    looked.left = specific.left + general.left
     ordered = [(place.certain, _head(looked, place)) for place in taken]
     _add_extremes(looked, taken, ordered)
     # Places that one row decides and that no finding may explain: of no column of one, and not most of the table.

@@ -68,17 +68,13 @@ def extreme_places(looked: Looked) -> list[Place]:
     made = []
     for end in (ZERO, ONE):  # one row that went the other way contradicts them, unless scores were rounded
         size, rare, *_ = _rare(tested, end)
+        if not size:
+            continue
         chance = 0.0 if rare > 0 else 1.0
-        if size and half:
-            numbers = _by_cluster(raw, end, half) or (
-                size,
-                rare,
-                half * size,
-                half * (1.0 - half) * size,
-            )
-            chance = _tail(*numbers)
-        if size:
-            made.append(_place(looked, end, chance, 1))
+        if half:
+            expected = half * size
+            chance = _tail(*_by_cluster(raw, end, half) or (size, rare, expected, expected * (1.0 - half)))
+        made.append(_place(looked, end, chance, 1))
     if not looked.rows.noise.outcome_weights and (looked.all is None or raw.weight is None):
         for upper in (False, True):  # of nested ends the one that is hardest to explain
             ends = _ends(tested, upper=upper)
@@ -154,7 +150,7 @@ def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:
     raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
     level = _said(end)
     names = () if looked.column is None else (looked.column,)
-    words = f"rows said {level}" + (f" (class {looked.name})" if looked.name else "")
+    words = f"rows said {level}" + (f" ({looked.scope})" if looked.scope else "")
     inside = end.condition.numbers(looked.rows.raw.predicted)
     condition = Conjunction((replace(end.condition, column=looked.column or SCORE),))
     own = Own("score", inside, words, names, (level,), condition, "MC102")

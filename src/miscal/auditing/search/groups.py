@@ -386,7 +386,7 @@ def crossed_codes(parts: Sequence[Part], rows: Array | slice = EVERY) -> Array:
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:
     """Tally the cells of a column, or of columns crossed."""
     count = math.prod(part.count for part in parts)
-    pooling = LevelPooling(crossed_codes(parts), Numbered(count + any(part.some for part in parts)))
+    pooling = LevelPooling(crossed_codes(parts), Numbered(count + 1))
     raw, beyond = (
         Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond)
     )

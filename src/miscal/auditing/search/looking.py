@@ -77,11 +77,11 @@ def look(
     predictions: Predictions, columns: Sequence[Column], named: tuple[str | int, str], wanted: Wanted,
     parts: dict[str, Part], say: Say, *, judged: bool = True,
 ) -> Looked:  # fmt: skip
-    """Score and columns of one target, with its name; `parts` keeps how columns are cut from one to the next.
+    """Score and columns of one target, with its scope; `parts` keeps how columns are cut from one to the next.
 
     judged : whether anything is tested; a sample whose columns are not crossed only says how they are cut
     """
-    target, name = named
+    target, scope = named
     compared = pair(predictions, target)
     options: Any = {"target": target, "random_state": wanted.random_state}
     say("score")
@@ -93,7 +93,7 @@ def look(
     rows = Rows(compared, replace(compared, predicted=mended), *noise, grid=score_grid(compared))
     give_back(compared.rows)
     said = wanted.score if compared.target == "positive" else None
-    looked = Looked(target, name, rows, score, fine_sums(compared), said)
+    looked = Looked(target, scope, rows, score, fine_sums(compared), said)
     chosen = curve_rows(compared.rows, wanted.random_state)
     for column in columns:
         own = column.name
@@ -183,12 +183,10 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", kuiper["p_value"]
     along = whole_along(rows, looked.groups, looked.score.extra["tally"])
     every = np.arange(rows.raw.rows)
-    raw, beyond = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
-    own = Own(
-        "score", np.ones(every.size, bool), f"class {looked.name}" if looked.name else "the whole table"
-    )
+    sums = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
+    own = Own("score", np.ones(every.size, bool), looked.scope or "the whole table")
     bound = p_value <= kuiper.get("least", 0.0)
-    looked.whole = Place(own, (), p_value, family, raw, beyond, along=along, bound=bound)
+    looked.whole = Place(own, (), p_value, family, *sums, along=along, bound=bound)
     chance = float(np.fmin(tested(along.raw, rows).p_value, 1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family="columns")
     looked.extremes = extreme_places(looked)

@@ -140,7 +140,7 @@ def box_place(group: Group, box: Box, searched: int) -> Place:
 class Looked:
     """What was seen for one target.
 
-    name : the class, where there are several targets;  columns : each with its result and group
+    scope : the class in words, where there are several targets;  columns : each with its result and group
     score, columns : without results where nothing was judged yet
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
@@ -154,7 +154,7 @@ class Looked:
     """
 
     target: str | int
-    name: str
+    scope: str
     rows: Rows
     score: Any
     scores: Sums
@@ -256,7 +256,7 @@ class Multiplicity:
 
         Of the stretches searched most are much the same rows, as many as their root are not.
         """
-        return max(self.severity(place) / math.sqrt(place.searched), 1.0)
+        return self.tried(place) * math.sqrt(place.searched)
 
     def bonferroni(self, place: Place) -> float:
         """Adjust the p-value of one more place of its family."""
@@ -394,7 +394,7 @@ class Overlap:
         self.rows, self.place = rows, place
         self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
         self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
-        self.last: tuple[Group, Array] | None = None
+        self.last: dict[Group, Array] = {}
         self.known: dict[Place, Array] = {}
 
     def know(self, places: Sequence[Place]) -> None:
@@ -404,8 +404,8 @@ class Overlap:
 
     def cells(self, group: Group) -> Array:
         """Shared weight of every cell of a group and of the score."""
-        if self.last is not None and self.last[0] is group:
-            return self.last[1]
+        if group in self.last:
+            return self.last[group]
         own, weight = self.place, group.raw.weight
         if self.rows.here:
             codes = crossed_codes(group.parts, self.members)
@@ -420,7 +420,7 @@ class Overlap:
             shared = (weight * inside.ravel())[:, None]
         else:
             shared = (weight * own.size / max(weight.sum(), 1e-300))[:, None]
-        self.last = group, shared
+        self.last = {group: shared}
         return shared
 
     def weight(self, place: Place) -> Array:

@@ -312,12 +312,10 @@ def _mapped(predictions: Predictions, names: list[str], result: Result) -> Resul
     across, up = np.clip(values[:, known], low[:, None], high[:, None])
     gap, error = np.nan_to_num(local.gap[known]), local.error[known]
 
-    def summed(weights: np.ndarray | None) -> np.ndarray:
-        return np.asarray(np.histogram2d(up, across, bins=[y, x], weights=weights)[0])
-
-    rows = summed(None)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean, size = summed(gap) / rows, summed(np.nan_to_num(gap / error)) / rows
+        weights = None, gap, np.nan_to_num(gap / error)
+        rows, *sums = (np.histogram2d(up, across, bins=[y, x], weights=each)[0] for each in weights)
+        mean, size = sums / rows
     grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
     return replace(
         result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}}

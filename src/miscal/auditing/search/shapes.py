@@ -8,8 +8,7 @@ Does one row decide a place? An amount of a million can put any place beyond noi
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import groupby
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -27,7 +26,7 @@ from miscal.auditing.search.groups import (
     furthest,
     noise_left,
 )
-from miscal.auditing.search.places import Family, Looked, Place, Reading, mean_chance, plain_chance
+from miscal.auditing.search.places import Family, Looked, Own, Place, Reading, mean_chance, plain_chance
 from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
@@ -96,15 +95,14 @@ def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
 
 def shapes_of(group: Group) -> tuple[Family, list[Place]]:
     """The tests of a group along the score, and their places; also notes how suspect it is."""
-    held, places = group.shapes or (Family(), [])
-    if group.shapes is not None or (group.rows.sample and group.along is None):
-        return held, places
-    places += SHAPE.add_boxes(held, group)
-    tested = [*held.others, *(place.p_value for place in held.places)]
-    group.suspect = min(tested, default=1.0)
-    places += SHAPE.add_cells(held, group)
-    group.shapes = held, places
-    return held, places
+    known = group.along is not None or not group.rows.sample
+    if group.shapes is None and known:
+        held = Family()
+        places = SHAPE.add_boxes(held, group)
+        tested = [*held.others, *(place.p_value for place in held.places)]
+        group.suspect = min(tested, default=1.0)
+        group.shapes = held, places + SHAPE.add_cells(held, group)
+    return group.shapes or (Family(), [])
 
 
 def _cells(group: Group) -> tuple[np.ndarray, Floats]:
@@ -142,18 +140,18 @@ SHAPE = Reading(_cells, _boxes, _of_place)
 
 def see_along(places: Sequence[Place], rows: Rows) -> None:
     """Give places their sums along the score, one look at the rows for all places of a group."""
-    for group, own in groupby(sorted(places, key=lambda one: id(one.group)), key=lambda one: one.group):
+    known = lru_cache(1)(alongs)
+    for place in sorted(places, key=lambda one: id(one.group)):
+        group = place.group
         if rows.sample and getattr(group, "along", None) is None:
             continue  # sums of all rows are not told from a sample of them
-        both = alongs(group) if isinstance(group, Group) else None
-        for place in own:
-            if both is None:
-                place.along = along_of(rows, group.inside, 2).map(itemgetter(1))
-            elif group.seen is None:
-                place.along = both.map(partial(group.summed, box=place.box))
-            else:  # a level: one with too few rows is known by its average alone
-                at = np.flatnonzero(group.seen == place.box[0][0])
-                place.along = both.map(itemgetter(at[0])) if at.size else None
+        if isinstance(group, Own):
+            place.along = along_of(rows, group.inside, 2).map(itemgetter(1))
+        elif group.seen is None:
+            place.along = known(group).map(partial(group.summed, box=place.box))
+        else:  # a level: one with too few rows is known by its average alone
+            at = np.flatnonzero(group.seen == place.box[0][0])
+            place.along = known(group).map(itemgetter(at[0])) if at.size else None
 
 
 def mark_tests(looked: Looked, place: Place) -> None:

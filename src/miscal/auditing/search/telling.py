@@ -6,13 +6,14 @@ The rows of each finding along the score show a reader which of its scores are o
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange, flat
 from miscal.auditing.search.groups import Rows, cluster_sums, residuals
-from miscal.auditing.search.places import Looked, Multiplicity, Own, Place
+from miscal.auditing.search.places import Looked, Multiplicity, Place
 from miscal.auditing.search.shapes import along_of_tally
 from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
@@ -31,26 +32,26 @@ def findings(looked: Looked, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
     tests = looked.tests
     gaps = np.array([place.off / place.size for place in places])
-    real = np.flatnonzero([_real(tests, place) for place in places])
-    if real.size:  # less the luck of having been picked
-        picked = [places[i] for i in real.tolist()]
+    real = [bool(place.adjusted <= tests.level and not place.deciding) for place in places]
+    picked = list(compress(places, real))
+    if picked:  # less the luck of having been picked
         numbers = np.array([tests.severity(place) for place in picked])
         gaps[real] = shrunken_gap(gaps[real], *luck(looked.rows, picked, numbers, tests.level))
-    return [_finding(looked, place, size) for place, size in zip(places, gaps.tolist(), strict=True)]
+    every = zip(places, real, gaps.tolist(), strict=True)
+    return [_finding(looked, *each) for each in every]
 
 
-def _finding(looked: Looked, place: Place, shrunken: float) -> Finding:
+def _finding(looked: Looked, place: Place, real: bool, shrunken: float) -> Finding:
     rows, group = looked.rows, place.group
     told, units = rows.told(place.raw), rows.noise.units
-    own_class = f" (class {looked.name})" if looked.name and group.kind != "score" else ""
-    real = _real(looked.tests, place)
+    own_class = f" ({looked.scope})" if looked.scope and group.kind != "score" else ""
     form, ranges = form_and_ranges(place, looked)
-    searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
+    searched = group.kind == "neighbourhood" or getattr(group, "condition", None) is not None
     return Finding(
         code=getattr(group, "code", None) or CODES[group.kind],
         kind=group.kind,
         where=group.words(place.box) + own_class,
-        scope=f"class {looked.name}" if looked.name else "",
+        scope=looked.scope,
         columns=group.names,
         levels=group.levels(place.box),
         **told,
@@ -79,10 +80,6 @@ def _interval(rows: Rows, tests: Multiplicity, place: Place) -> tuple[float, flo
         reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1])
         low, high = (place.off - reach) / place.size, (place.off + reach) / place.size
     return low * rows.noise.units.scale, high * rows.noise.units.scale
-
-
-def _real(tests: Multiplicity, place: Place) -> bool:
-    return bool(place.adjusted <= tests.level) and not place.deciding
 
 
 def luck(rows: Rows, places: Sequence[Place], numbers: Floats, level: float) -> tuple[Floats, Floats]:
@@ -171,7 +168,7 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
     Intervals and p-values hold for all bins of one curve at once. Where the rows are a sample, so are the curves; where
     there are none, as with a tally, there is no curve.
     """
-    named = {f"class {looked.name}" if looked.name else "": looked for looked in looks}
+    named = {looked.scope: looked for looked in looks}
     columns = Columns({column.name: column for column, _, _ in looks[0].columns})
     made = []
     for finding in [one for one in flat(found) if one.real][:MOST]:
