@@ -321,7 +321,7 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
     >>> bool(np.abs(beyond_score(Pair(score, happened)).mean() - 0.2) < 0.01)
     True
     """
-    weights = np.ones(pair.rows) if pair.first is None else pair.first
+    weights, _ = pair.weights
     fold = fold_of_rows(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
     answer = pair.predicted.copy()
     levels, places = np.unique(pair.predicted, return_inverse=True)
@@ -339,9 +339,9 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
 def rates_as_happened(pair: Pair) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(pair.predicted, return_inverse=True)
-    first = np.ones(pair.rows) if pair.first is None else pair.first
+    first, second = pair.weights
     mass = np.bincount(places, first, levels.size)
-    size = mass if pair.second is None or pair.weight is None else mass**2 / np.bincount(places, pair.second)
+    size = mass if pair.weight is None else mass**2 / np.bincount(places, second)
     rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))
     step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
     trials = np.bincount(step, size)[step]

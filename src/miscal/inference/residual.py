@@ -258,10 +258,9 @@ def by_kept_outcomes(sums: Sums) -> Noise:
 
 def _sums_of_rows(pair: Pair) -> Sums:
     """Every row as a cell."""
-    one = np.ones(pair.rows)
-    first, second = (one if each is None else each for each in (pair.first, pair.second))
+    first, second = pair.weights
     residual2 = second * (pair.observed - pair.predicted) ** 2
-    trials = one if pair.count is None else pair.count.astype(np.float64)
+    trials = pair.repeats().astype(np.float64)
     return Sums(trials, first, second, first * pair.predicted, first * pair.observed, residual2, residual2)
 
 

@@ -72,10 +72,6 @@ class CellRows(Pair):
         """Give the cell of each row."""
         return np.repeat(np.arange(self.cells), np.diff(self.offsets))
 
-    def repeats(self) -> Integers:
-        """Give how many trials each row stands for."""
-        return np.ones(self.rows, dtype=np.int64) if self.count is None else self.count
-
     def rarer_events(self) -> Floats:
         """Give the outcomes of the rarer side that happened in each cell."""
         codes, times = self.codes(), self.repeats().astype(np.float64)
@@ -184,7 +180,7 @@ class Spread:
     def of(cls, pair: Pair) -> Spread:
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
         predicted, residual = pair.predicted, pair.observed - pair.predicted
-        first, second = (np.ones(pair.rows) if each is None else each for each in (pair.first, pair.second))
+        first, second = pair.weights
         squares = second * residual**2
         if pair.cluster is not None:
             order = np.lexsort((predicted, pair.cluster))

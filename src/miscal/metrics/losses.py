@@ -354,7 +354,7 @@ def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
 
 def ratio_of(pair: Pair) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
-    weight = 1.0 if pair.first is None else pair.first
+    weight, _ = pair.weights
     predicted, observed = (float(np.sum(each * weight)) for each in (pair.predicted, pair.observed))
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)

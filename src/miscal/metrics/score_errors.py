@@ -298,8 +298,6 @@ def smooth_error(pair: Pair) -> float:
         mass = residual_mass(pair, steps)
         value = float(np.abs(mass).sum())  # no bandwidth makes it more
         # A kernel narrower than the finest grid's step smooths nothing.
-        if value * FINEST < 1.0 and steps >= FINEST:
-            return value
         value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
         if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:
             return value
