@@ -98,6 +98,11 @@ class Pair:
             return np.ones(self.rows), np.ones(self.rows)
         return self.first, self.second
 
+    @property
+    def sampling(self) -> Array:
+        """Sampling weight of each row, ones where there is none."""
+        return np.ones(self.rows) if self.weight is None else self.weight
+
     def repeats(self) -> Array:
         """How many trials each row stands for."""
         return np.ones(self.rows, np.int64) if self.count is None else self.count

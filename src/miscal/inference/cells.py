@@ -161,11 +161,10 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
     method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
     p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
-        weights = np.ones(rows.rows) if rows.weight is None else rows.weight
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
         size = np.maximum(np.diff(rows.offsets)[small], 1)
         most = np.minimum(np.maximum(ROW_DRAWS // size, 99), draws)
-        sorted_rows = rows.offsets, weights, np.zeros(rows.rows), rows.predicted, rows.repeats()
+        sorted_rows = rows.offsets, rows.sampling, np.zeros(rows.rows), rows.predicted, rows.repeats()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
         below, above, made = simulated(sorted_rows, observed + slack, observed - slack, small, most, how.seed)
         p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

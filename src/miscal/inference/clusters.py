@@ -120,7 +120,7 @@ class ClusterDraws:
     def of(cls, rows: Pair, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS) -> "ClusterDraws":
         """Draws of rows, and of their cells."""
         assert rows.cluster is not None
-        weight = np.ones(rows.rows) if rows.weight is None else rows.weight
+        weight = rows.sampling
         threshold = special.ndtri(rows.predicted)
         latent = Latent.of(rows.cluster, rows.predicted, rows.observed, weight, threshold, seed)
         return cls(threshold.astype(np.float32), rows.predicted, weight, latent, mean, offsets)

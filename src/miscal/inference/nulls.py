@@ -139,8 +139,7 @@ def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws
 
 def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
     """Draws of every row's outcome."""
-    weight, repeats, codes = rows.weight, rows.repeats(), rows.codes()
-    weight = np.ones(rows.rows) if weight is None else weight
+    weight, repeats, codes = rows.sampling, rows.repeats(), rows.codes()
     # By content: the order of the table moves no draw.
     order = np.lexsort((repeats, weight, rows.predicted, codes))
     order = np.repeat(order, repeats[order])
@@ -251,7 +250,7 @@ class Steps:
     @classmethod
     def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
         """The rows of a pair; weights are divided by `scale`."""
-        weight = (np.ones(pair.rows) if pair.weight is None else pair.weight) / scale
+        weight = pair.sampling / scale
         if not flips:
             event, none = (1.0 - pair.predicted) * weight, -pair.predicted * weight
             return cls(event, none, pair.predicted, pair.count, None, seed)

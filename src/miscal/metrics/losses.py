@@ -186,7 +186,7 @@ def abstention_reward(
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     answers = pair.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
-    return -float(np.sum(cost_of_row if pair.first is None else cost_of_row * pair.first))
+    return -float(np.sum(cost_of_row * pair.weights[0]))
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.

@@ -210,8 +210,10 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.
     """
     compared, predicted = problem.pair, problem.pair.predicted
-    own = (np.ones(compared.rows) if compared.weight is None else compared.weight) / problem.scale
-    noise = compared.repeats() * (problem.residual**2 if chosen.null == "residual" else predicted * (1.0 - predicted))
+    own = compared.sampling / problem.scale
+    noise = compared.repeats() * (
+        problem.residual**2 if chosen.null == "residual" else predicted * (1.0 - predicted)
+    )
     mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)
     squares = squared.sums(noise * own**2)[0, 0]
