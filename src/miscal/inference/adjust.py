@@ -187,11 +187,11 @@ def cell_gap_intervals(
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    residual = pair.observed - expected
+    residual, (first, second) = pair.observed - expected, pair.weights
     if pair.cluster is None:
-        noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
+        noise = float(np.sum(residual * residual * second))
         return adjusted_z(1) * math.sqrt(noise)
-    residual = residual * (1.0 if pair.first is None else pair.first)
+    residual = residual * first
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     freedom = max(own.size - 1.0, 1.0)

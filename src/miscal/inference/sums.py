@@ -80,8 +80,7 @@ class CellRows(Pair):
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        residual = self.observed - self.predicted
-        return np.asarray(residual if self.weight is None else residual * self.weight)
+        return np.asarray((self.observed - self.predicted) * self.sampling)
 
 
 @dataclass(frozen=True)

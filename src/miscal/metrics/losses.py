@@ -342,8 +342,7 @@ def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
         return bread
     logit = special.logit(pair.predicted)
     off = pair.observed - special.expit(theta[0] + theta[1] * logit)
-    if pair.first is not None:
-        off = off * pair.first
+    off = off * pair.weights[0]
     score = np.stack([off, off * logit][:free])
     if pair.cluster is not None:
         score = np.stack([np.bincount(pair.cluster, each) for each in score])
