@@ -214,11 +214,8 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
 
 def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[dict[str, Any]]:
     """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
-    rows, units, kept = (
-        ordered(looked.rows.raw),
-        looked.rows.noise.units,
-        [(FULL, np.ones(predictions.rows, bool))],
-    )
+    rows, units = ordered(looked.rows.raw), looked.rows.noise.units
+    kept = [(FULL, np.ones(predictions.rows, bool))]
     for one in result.extra["definitions"].every[:LOOKED_AT]:
         if not one.conditions or len(kept) > DRAWN:
             continue
