@@ -91,6 +91,22 @@ class Pair:
             return self.first
         return locked(self.weight * self.first)
 
+    @property
+    def weights(self) -> tuple[Array, Array]:
+        """`first` and `second`, ones where every row counts once."""
+        if self.first is None or self.second is None:
+            return np.ones(self.rows), np.ones(self.rows)
+        return self.first, self.second
+
+    @property
+    def sampling(self) -> Array:
+        """Sampling weight of each row, ones where there is none."""
+        return np.ones(self.rows) if self.weight is None else self.weight
+
+    def repeats(self) -> Array:
+        """How many trials each row stands for."""
+        return np.ones(self.rows, np.int64) if self.count is None else self.count
+
     def take(self, rows: Array | slice) -> Self:
         """The pair of some rows (indices, a mask or a slice)."""
         kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
@@ -141,7 +157,7 @@ def checked_events(p: Predictions, what: str) -> Predictions:
 
 def outcome_pair(p: Predictions) -> Pair:
     """Weights, counts and clusters of the rows, with the outcomes themselves as what is compared."""
-    return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster, target="ranks")
+    return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster)
 
 
 def _target(target: str | int, predictions: Predictions) -> str | int:

@@ -108,7 +108,7 @@ def test_generated_are_what_their_masks_say(rng):
     s, r = tied_batch(rng, n, 60)
     columns = {"age": rng.integers(20, 60, n), "state": rng.choice(["CA", "NV", "TX", "NY"], n)}
     rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(Columns(columns), ["age", "state"], n, least=10)
+    asked = Asked(Columns(columns), ["age", "state"], n, None, None, 10, 0.0, 0)
     found = asked.search(rows, 60)
     every = np.arange(len(found.stats))
     masks = np.zeros((every.size, n), bool)
@@ -152,7 +152,7 @@ def test_every_reachable_subpopulation_is_reached(rng):
     s, r = tied_batch(rng, n)
     columns = {"a": rng.integers(0, 5, n), "b": rng.random(n).round(1)}
     rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(Columns(columns), ["a", "b"], n, least=8)
+    asked = Asked(Columns(columns), ["a", "b"], n, None, None, 8, 0.0, 0)
     found = asked.search(rows, 10_000)
     ours = {frozenset(rows.order[found.members(k)].tolist()) for k in range(1, len(found.stats))}
     expected = naive_paths(columns, 8)

@@ -152,7 +152,7 @@ def test_bonferroni_is_near_the_simulation(rng):
     from miscal.inference.maxima import scaled_errors
     from miscal.metrics.subpopulation_errors import Asked
 
-    found = Asked(p.columns, list(p.columns), p.rows, least=10, information=5.0).search(rows, 300)
+    found = Asked(p.columns, list(p.columns), p.rows, None, None, 10, 5.0, 0).search(rows, 300)
     values = scaled_errors(found.stats)
     noise = bonferroni_noise(found.stats, values)
     unit = result.extra["deviation"]

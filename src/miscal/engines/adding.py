@@ -251,7 +251,7 @@ class LargestState:
     def add(self, chunk: Chunk) -> None:
         batch = self.roles.open(chunk)
         pair = batch.pair
-        weight = np.ones(pair.rows) if pair.first is None else pair.first
+        weight, _ = pair.weights
         rows = np.stack([weight, pair.predicted, pair.observed], axis=1)
         values = pair.units.back(rows[:, 1:])
         largest = np.zeros_like(self.rows)

@@ -74,8 +74,7 @@ def ordered(pair: Pair) -> Ordered:
     np.negative(signed, out=signed, where=pair.observed[order] == 0)
     if pair.first is None or pair.second is None:
         return Ordered(order, signed, NOTHING, NOTHING, NOTHING, NOTHING)
-    largest = np.ones(order.size) if pair.weight is None else pair.weight[order]
-    first, second = pair.first[order], pair.second[order]
+    first, second, largest = (values[order] for values in (pair.first, pair.second, pair.sampling))
     return Ordered(order, signed, NOTHING, first, second, largest)
 
 

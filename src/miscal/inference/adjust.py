@@ -12,7 +12,7 @@ from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, student_reach
-from miscal.inference.sums import Floats, Integers, Judging, Sums, first_of, second_of, unwarned
+from miscal.inference.sums import Floats, Integers, Judging, Sums, unwarned
 from miscal.pairs import Pair
 
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
@@ -189,10 +189,10 @@ def cell_gap_intervals(
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    residual = pair.observed - expected
+    residual, (first, second) = pair.observed - expected, pair.weights
     if pair.cluster is None:
-        return adjusted_z(1) * math.sqrt(np.sum(residual * residual * second_of(pair)))
-    residual = residual * first_of(pair)
+        return adjusted_z(1) * math.sqrt(np.sum(residual * residual * second))
+    residual = residual * first
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     freedom = max(own.size - 1.0, 1.0)

@@ -23,10 +23,7 @@ from miscal.inference.sums import (
     Judging,
     Sums,
     effective_events_of,
-    first_of,
-    second_of,
     unwarned,
-    weight_of,
 )
 from miscal.pairs import Pair
 
@@ -436,7 +433,7 @@ def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAW
     """
     steps, words = steps_of(rows, how, draws)
     every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
-    walk = rows.codes().astype(float), every, 1.0 / weight_of(rows).sum(keepdims=True)
+    walk = rows.codes().astype(float), every, 1.0 / rows.sampling.sum(keepdims=True)
     block = 64 if words == ClusterDraws.words else 50  # whole chunks of draws by cluster
     return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)
 
@@ -489,8 +486,8 @@ def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:
     predicted = pair.predicted
     spread = (pair.observed - predicted) ** 2 if null == "residual" else predicted * (1.0 - predicted)
     node = np.rint(predicted * steps).astype(np.int64)
-    variance = np.bincount(node, spread * second_of(pair), steps + 1)
-    return np.sqrt(variance) / max(float(first_of(pair).sum()), 1e-300)
+    variance = np.bincount(node, spread * pair.weights[1], steps + 1)
+    return np.sqrt(variance) / max(float(pair.weights[0].sum()), 1e-300)
 
 
 def spectrum_of(residual: np.ndarray) -> np.ndarray:

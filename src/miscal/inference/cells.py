@@ -23,7 +23,6 @@ from miscal.inference.sums import (
     Sums,
     effective_events,
     unwarned,
-    weight_of,
 )
 from miscal.kernels.simulate import exact_tails
 
@@ -168,7 +167,7 @@ def cell_p_values(sums: Sums, how: Judging, draws: int = CELL_DRAWS) -> CellPVal
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
         size = np.maximum(np.diff(rows.offsets)[small], 1)
         most = np.clip(ROW_DRAWS // size, 99, draws)
-        values = weight_of(rows), np.zeros(rows.rows), rows.predicted, rows.repeats()
+        values = rows.sampling, np.zeros(rows.rows), rows.predicted, rows.repeats()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
         ends = observed + slack, observed - slack
         below, above, made = simulated((rows.offsets, *values), *ends, small, most, how.seed)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
-from miscal.inference.sums import Floats, Integers, weight_of
+from miscal.inference.sums import Floats, Integers
 from miscal.pairs import Pair
 
 LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
@@ -120,7 +120,7 @@ class ClusterDraws:
     def of(cls, rows: Pair, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS) -> "ClusterDraws":
         """Draws of rows, and of their cells."""
         assert rows.cluster is not None
-        weight, threshold = weight_of(rows), special.ndtri(rows.predicted)
+        weight, threshold = rows.sampling, special.ndtri(rows.predicted)
         latent = Latent.of(rows.cluster, (rows.predicted, rows.observed, weight), threshold, seed)
         return cls(threshold.astype(np.float32), rows.predicted, weight, latent, mean, offsets)
 

@@ -21,9 +21,7 @@ from miscal.inference.sums import (
     Judging,
     Sums,
     effective_events,
-    first_of,
     unwarned,
-    weight_of,
 )
 from miscal.kernels import order, simulate
 from miscal.kernels.subpopulation import simulated_maxima
@@ -143,7 +141,7 @@ def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws
 
 def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
     """Draws of every row's outcome."""
-    weight, repeats, codes = weight_of(rows), rows.repeats(), rows.codes()
+    weight, repeats, codes = rows.sampling, rows.repeats(), rows.codes()
     # By content: the order of the table moves no draw.
     order = np.lexsort((repeats, weight, rows.predicted, codes))
     order = np.repeat(order, repeats[order])
@@ -255,7 +253,7 @@ class Steps:
     @classmethod
     def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
         """The rows of a pair; weights are divided by `scale`."""
-        weight, predicted, trials = weight_of(pair) / scale, pair.predicted, pair.count
+        weight, predicted, trials = pair.sampling / scale, pair.predicted, pair.count
         if not flips:
             return cls((1.0 - predicted) * weight, -predicted * weight, predicted, trials, None, seed)
         residual, unit = weight * (pair.observed - predicted), pair.cluster
@@ -327,7 +325,7 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
     >>> bool(np.abs(beyond_score(Pair(score, happened)).mean() - 0.2) < 0.01)
     True
     """
-    weight = first_of(pair)
+    weight = pair.weights[0]
     happened = weight * pair.observed
     fold = fold_of_rows(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
     answer = pair.predicted.copy()
@@ -346,7 +344,7 @@ def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0)
 def rates_as_happened(pair: Pair) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(pair.predicted, return_inverse=True)
-    first = first_of(pair)
+    first = pair.weights[0]
     mass = np.bincount(places, first)
     size = mass if pair.weight is None else mass**2 / np.bincount(places, pair.second)
     rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))

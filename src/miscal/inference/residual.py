@@ -23,9 +23,7 @@ from miscal.inference.sums import (
     Spread,
     Sums,
     effective_events,
-    first_of,
     run_starts,
-    second_of,
     unwarned,
 )
 from miscal.kernels.simulate import simulated_tails
@@ -259,7 +257,7 @@ def by_kept_outcomes(sums: Sums) -> Noise:
 
 def _sums_of_rows(pair: Pair) -> Sums:
     """Every row as a cell."""
-    first, second = first_of(pair), second_of(pair)
+    first, second = pair.weights
     residual2 = second * (pair.observed - pair.predicted) ** 2
     trials = np.ones(pair.rows) if pair.count is None else pair.count.astype(float)
     return Sums(trials, first, second, first * pair.predicted, first * pair.observed, residual2, residual2)

@@ -35,21 +35,6 @@ def run_starts(*keys: np.ndarray) -> Bools:
     return new
 
 
-def weight_of(pair: Pair) -> np.ndarray:
-    """Sampling weight of each row, 1 where none is given."""
-    return np.ones(pair.rows) if pair.weight is None else pair.weight
-
-
-def first_of(pair: Pair) -> np.ndarray:
-    """Weight of each row in means, 1 where every row counts once."""
-    return np.ones(pair.rows) if pair.first is None else pair.first
-
-
-def second_of(pair: Pair) -> np.ndarray:
-    """Weight of each row in variances, 1 where every row counts once."""
-    return np.ones(pair.rows) if pair.second is None else pair.second
-
-
 @dataclass(frozen=True)
 class Sums:
     """Sums per cell, an array each: rows, Σw, Σw², Σw·p, Σw·y, Σw²p(1-p), Σw²(y-p)²; a Tally has the same."""
@@ -107,10 +92,6 @@ class CellRows(Pair):
         """Give the cell of each row."""
         return np.repeat(np.arange(self.cells), np.diff(self.offsets))
 
-    def repeats(self) -> Integers:
-        """Give how many trials each row stands for."""
-        return np.ones(self.rows, np.int64) if self.count is None else self.count
-
     def rarer_events(self) -> Floats:
         """Give the outcomes of the rarer side that happened in each cell."""
         codes, times = self.codes(), self.repeats().astype(np.float64)
@@ -119,7 +100,7 @@ class CellRows(Pair):
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        return np.asarray((self.observed - self.predicted) * weight_of(self))
+        return np.asarray((self.observed - self.predicted) * self.sampling)
 
 
 @dataclass(frozen=True)
@@ -188,7 +169,7 @@ def effective_events(sums: Sums) -> Floats:
 def effective_events_of(pair: Pair) -> float:
     """Give what `effective_events` gives, of all rows together; of outcomes that are no events, rows as informative."""
     mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows and pair.binary else 0.5
-    size = float(first_of(pair).sum()) ** 2 / max(float(second_of(pair).sum()), 1e-300)
+    size = float(pair.weights[0].sum()) ** 2 / max(float(pair.weights[1].sum()), 1e-300)
     return min(mean, 1.0 - mean) * size
 
 
@@ -216,7 +197,7 @@ class Spread:
     def of(cls, pair: Pair) -> Spread:
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
         predicted, residual = pair.predicted, pair.observed - pair.predicted
-        first, second = first_of(pair), second_of(pair)
+        first, second = pair.weights
         squares = second * residual**2
         if pair.cluster is not None:
             order = np.lexsort((predicted, pair.cluster))

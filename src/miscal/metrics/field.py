@@ -236,7 +236,6 @@ def field_result(
     field, weight, units = settings["column"], found.sums.weight, found.noise.units
     shrunken, spreads = _shrunken(found, levels, apart)
     shrunken = shrunken * units.scale
-    sizes = np.where(weight > 0, np.abs(shrunken[0]), 0.0)
     summary = found.summary
     share = min(1.0, summary.noise_floor / summary.value) if summary.value > 0 else math.nan
     extra: dict[str, Any] = {
@@ -244,7 +243,7 @@ def field_result(
         "worst": worst_cell(found),
         "column": field,
         "noise_share": share,
-        "shrunken_value": sizes @ weight / weight.sum(),
+        "shrunken_value": float(aggregate(shrunken[0], weight)),
         "spread": list(spreads),
     }
     differences = [np.full(weight.size, np.nan)] * 3

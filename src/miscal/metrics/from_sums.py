@@ -57,7 +57,7 @@ def recalibrated_scores(grid: Tally) -> Array:
     return np.ascontiguousarray(np.interp(np.arange(grid.counts.size), filled, rates))
 
 
-def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
+def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int) -> Result:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(bins.cells.count, target)
@@ -87,8 +87,8 @@ def variable_from_sums(
     noise: Noise,
     *,
     target: str,
-    random_state: int = 0,
-    extra: Mapping[str, Any] | None = None,
+    random_state: int,
+    extra: Mapping[str, Any],
 ) -> Result:
     """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
     found = pooled_of(bins, noise, random_state=random_state)
@@ -98,7 +98,7 @@ def variable_from_sums(
     return variable_result(found, [name], settings, extra, along, tested)
 
 
-def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
+def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int) -> Result:
     """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
     cells: Any = levels.cells
     found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(cells.count), levels=True)
@@ -126,7 +126,7 @@ def grid_means(grid: Tally, noise: Noise) -> Pair:
     return made
 
 
-def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary] | None:
+def walked(grid: Tally, noise: Noise, random_state: int) -> tuple[Walk, NullSummary] | None:
     """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells: Any = grid.cells
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])

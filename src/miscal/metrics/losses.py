@@ -186,7 +186,7 @@ def abstention_reward(
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     answers = pair.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
-    return -float(np.sum(cost_of_row if pair.first is None else cost_of_row * pair.first))
+    return -float(np.sum(cost_of_row * pair.weights[0]))
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.
@@ -342,8 +342,7 @@ def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
         return bread
     logit = special.logit(pair.predicted)
     off = pair.observed - special.expit(theta[0] + theta[1] * logit)
-    if pair.first is not None:
-        off = off * pair.first
+    off = off * pair.weights[0]
     score = np.stack([off, off * logit][:free])
     if pair.cluster is not None:
         score = np.stack([np.bincount(pair.cluster, each) for each in score])
@@ -354,7 +353,7 @@ def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
 
 def ratio_of(pair: Pair) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
-    weight = 1.0 if pair.first is None else pair.first
+    weight, _ = pair.weights
     predicted, observed = (float(np.sum(each * weight)) for each in (pair.predicted, pair.observed))
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)

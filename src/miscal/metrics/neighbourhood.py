@@ -210,25 +210,23 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.
     """
     compared, predicted = problem.pair, problem.pair.predicted
-    own = (np.ones(compared.rows) if compared.weight is None else compared.weight) / problem.scale
-    times = 1.0 if compared.count is None else compared.count
-    noise = times * (problem.residual**2 if chosen.null == "residual" else predicted * (1.0 - predicted))
+    own = compared.sampling / problem.scale
+    noise = compared.repeats() * (
+        problem.residual**2 if chosen.null == "residual" else predicted * (1.0 - predicted)
+    )
     mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)
-    squares = squared.sums((noise * own**2,))[0, :, 0]
+    squares = squared.sums(noise * own**2)[0, 0]
     usual = stretch = None
     if chosen.spread is not None:
-        first, second = (
-            np.ones(compared.rows) if each is None else each for each in (compared.first, compared.second)
-        )
-        usual = chosen.spread.at(compared.predicted, first, second) / problem.scale**2
-        usual = np.maximum(squares, squared.sums((usual,))[0, :, 0])
+        usual = chosen.spread.at(compared.predicted, *compared.weights) / problem.scale**2
+        usual = np.maximum(squares, squared.sums(usual)[0, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
-    fourth, masses = noise * own**4, squares
+    masses = squares
     if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
-        even = 0.25 * own**2
-        fourth, masses = 4.0 * even**2, squared.sums((even,))[0, :, 0]
-    powers = _squared(squared).sums((fourth,))[0, :, 0]
+        noise = 0.25
+        masses = squared.sums(noise * own**2)[0, 0]
+    powers = _squared(squared).sums(noise * own**4)[0, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)

@@ -124,13 +124,12 @@ class Neighbourhoods:
     @cached_property
     def weight(self) -> Array:
         """Weight of each row, of mean 1 so that no scale of weights matters."""
-        first = self.pair.first
-        return np.ones(self.pair.rows) if first is None else first / self.scale
+        return self.pair.weights[0] / self.scale
 
     @cached_property
     def scale(self) -> float:
         """The mean weight of a row."""
-        return 1.0 if self.pair.first is None else float(self.pair.first.mean())
+        return float(self.pair.weights[0].mean())
 
     @cached_property
     def residual(self) -> Array:
@@ -139,7 +138,7 @@ class Neighbourhoods:
 
     def gaps(self) -> Array:
         """Kernel-weighted sums of the weight and of the residual around each query, (2, bandwidths, queries)."""
-        return np.moveaxis(self.sums((self.weight, self.weight * self.residual)), -1, 0)
+        return self.sums(self.weight, self.weight * self.residual)
 
     def weights(self, centres: Array, rows: Array) -> Array:
         """Weights of some rows around others by the kernel alone, (centres, rows)."""
@@ -152,13 +151,14 @@ class Neighbourhoods:
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(-cdist(around, points, KERNELS[self.kernel]) * scale))
 
-    def sums(self, columns: Sequence[Array]) -> Array:
-        """Kernel-weighted sums of columns around each query, (bandwidths, queries, columns)."""
+    def sums(self, *columns: Array) -> Array:
+        """Kernel-weighted sums of columns around each query, (columns, bandwidths, queries)."""
         rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
         with refusing("must give a weight of 0 or more for each pair", where="'kernel'"):
-            return local_sums(
+            made = local_sums(
                 *rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device
             )
+        return np.moveaxis(made, -1, 0)
 
 
 def local_calibration_error(

@@ -210,13 +210,13 @@ def _row(
     problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array
 ) -> dict[str, Any]:
     pair = problem.pair.take(inside)
-    first, second = (1.0 if each is None else each for each in (pair.first, pair.second))
+    first, second = pair.weights
     share, own = weights * first, weights**2 * second
     mass, expected = share.sum(), beyond[inside]
     off, left = pair.predicted - pair.observed, expected - pair.observed
     variance = own @ (expected * (1.0 - expected) if pair.binary else left**2)
     return {
-        "rows": near.sum() if pair.count is None else pair.count[near].sum(),
+        "rows": pair.repeats()[near].sum(),
         "effective_rows": mass**2 / own.sum(),
         "predicted": share @ pair.predicted / mass,
         "observed": share @ pair.observed / mass,

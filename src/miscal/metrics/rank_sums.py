@@ -216,7 +216,7 @@ def ranked(
         low, high = (number("range", end, -np.inf) for end in range)
     weight, count = predictions.weight, predictions.count
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
-    return replace(bare, edges=edges, values=values if given else NO_VALUES)
+    return replace(bare, edges=edges, values=values)
 
 
 def row_variations(rows: Ranked) -> Array:

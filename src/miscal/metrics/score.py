@@ -112,7 +112,6 @@ def _extras(
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
     deviation = kuiper.noise_floor / RANGE_MEAN
     deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
-    curve = cumulative_curve(scores, weight, events, variance, deviation)
     return made | {
         "predicted": units.back(np.average(compared.predicted, weights=compared.first)),
         "observed": units.back(events.sum() / weight.sum()),
@@ -124,15 +123,8 @@ def _extras(
         },
         "axis": "logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
         "histogram": _histogram(compared),
-        "cumulative": in_units(curve, units),
+        "cumulative": cumulative_curve(scores, weight, events, variance, units, deviation),
     }
-
-
-def in_units(curve: dict[str, Array], units: Units) -> dict[str, list[float]]:
-    """Running totals and the scores they are at, in units, as plain lists."""
-    made = curve | {"score": units.back(curve["score"])}
-    made |= {name: curve[name] * units.scale for name in ("y", "band")}
-    return {name: values.tolist() for name, values in made.items()}
 
 
 def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> dict[str, Any]:
@@ -170,7 +162,7 @@ def _certain(compared: Pair) -> dict[str, int]:
 
     Of aggregated rows the trials are counted.
     """
-    times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
+    times = compared.repeats()
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
     made = {
         "zero": zero,
@@ -194,10 +186,11 @@ def cumulative_curve(
     weight: Array,
     events: Array,
     variance: Array,
+    units: Units,
     deviation: float | None = None,
     points: int = POINTS,
-) -> dict[str, Array]:
-    """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties.
+) -> dict[str, list[float]]:
+    """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties, in units.
 
     score, weight, events, variance : of rows, or of rows taken together, in the order of the score
     deviation : of the end of the walk, where it is not as wide as the variances say
@@ -206,7 +199,7 @@ def cumulative_curve(
     half-width of a pointwise band. The extremes are among the points.
     """
     if score.size == 0:
-        return dict.fromkeys(("x", "y", "score", "band"), np.zeros(1))
+        return {"x": [0.0], "y": [0.0], "score": units.back(np.zeros(1)).tolist(), "band": [0.0]}
     running = np.cumsum(weight * score - events)
     ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
@@ -215,9 +208,11 @@ def cumulative_curve(
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
     total, widest = share[-1], spread[-1]
     end = widest / total if deviation is None else deviation
-    return {
+    band = 1.96 * end * spread[some] / max(widest, 1e-300)
+    curve = {
         "x": np.append(0.0, share[some] / total),
-        "y": np.append(0.0, running[some] / total),
-        "score": np.append(score[0], score[some]),
-        "band": np.append(0.0, 1.96 * end * spread[some] / max(widest, 1e-300)),
+        "y": np.append(0.0, running[some] / total * units.scale),
+        "score": units.back(np.append(score[0], score[some])),
+        "band": np.append(0.0, band * units.scale),
     }
+    return {name: values.tolist() for name, values in curve.items()}

@@ -214,8 +214,7 @@ def groupwise_maximum_calibration_error(
     ... )
     0.15
     """
-    given = Given(y_true, y_prob, sample_weight)
-    gaps, _ = _group_gaps(given, groups, bins, strategy, min_count, target)
+    gaps, _ = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
     return float(np.fmax.reduce(np.abs(gaps), axis=None, initial=np.nan))
 
 
@@ -243,8 +242,9 @@ def groupwise_expected_calibration_error(
     ... )
     0.15
     """
-    given = Given(y_true, y_prob, sample_weight)
-    gaps, weight = _group_gaps(given, groups, bins, strategy, min_count, target)
+    gaps, weight = _group_gaps(
+        Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target
+    )
     with np.errstate(invalid="ignore"):  # of groups without a row
         errors = aggregate(gaps, np.where(np.isfinite(gaps), weight, 0.0))
     return float(np.nanmean(errors)) if np.isfinite(errors).any() else math.nan
@@ -293,8 +293,6 @@ def smooth_error(pair: Pair) -> float:
         mass = residual_mass(pair, steps)
         value = float(np.abs(mass).sum())  # no bandwidth makes it more
         # A kernel narrower than the finest grid's step smooths nothing.
-        if value * FINEST < 1.0 and steps >= FINEST:
-            return value
         value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
         if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:
             return value
@@ -340,12 +338,10 @@ def mean_kernel_calibration_error(
     """
     number("bandwidth", bandwidth, 0.0, above=True)
     pair = Given(y_true, y_prob, sample_weight).pair(target)
-    residual = pair.predicted - pair.observed
-    if pair.first is not None:
-        residual *= pair.first
-    total = pair.rows if pair.first is None else float(pair.first.sum())
+    weight, _ = pair.weights
+    residual = (pair.predicted - pair.observed) * weight
     energy = laplacian_energy(pair.predicted, residual, float(bandwidth))
-    return math.sqrt(max(energy, 0.0)) / total
+    return math.sqrt(max(energy, 0.0)) / float(weight.sum())
 
 
 def kuiper_calibration_error(

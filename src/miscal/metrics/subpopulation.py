@@ -17,7 +17,7 @@ from miscal.inference.aggregates import RANGE_MEAN
 from miscal.inference.residual import choose_null
 from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.score import POINTS, cumulative_curve, in_units
+from miscal.metrics.score import POINTS, cumulative_curve
 from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, emphasised, warn_of_infinite
 from miscal.pairs import pair
@@ -297,8 +297,8 @@ class Worst:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
         curves = []
         for k in np.append(0, worst[worst != 0])[: max(worst.size, 1)]:
-            curve = subpopulation_curve(self.rows, self.found.members(k))
-            curves.append({"label": self.found.define(k).name, **in_units(curve, self.units)})
+            curve = subpopulation_curve(self.rows, self.found.members(k), self.units)
+            curves.append({"label": self.found.define(k).name, **curve})
         return curves
 
 
@@ -320,7 +320,9 @@ def _means(stats: Array) -> dict[str, Array]:
     }
 
 
-def subpopulation_curve(rows: Ordered, members: Array, points: int = POINTS) -> dict[str, Array]:
+def subpopulation_curve(
+    rows: Ordered, members: Array, units: Units, points: int = POINTS
+) -> dict[str, list[float]]:
     """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
     score, one = np.abs(signed), np.ones(signed.size)
@@ -331,4 +333,4 @@ def subpopulation_curve(rows: Ordered, members: Array, points: int = POINTS) -> 
     else:
         happened = ~np.signbit(signed)
         variance = second * score * (1.0 - score)
-    return cumulative_curve(score, weight, weight * happened, variance, points=points)
+    return cumulative_curve(score, weight, weight * happened, variance, units, points=points)

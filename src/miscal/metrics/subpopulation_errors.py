@@ -47,11 +47,11 @@ class Asked:
     columns: Columns | None
     names: list[str]
     given: int
-    kept: Array | None = None
-    nominal: Any = None
-    least: int = 10
-    information: float = 0.0
-    random_state: Any = 0
+    kept: Array | None
+    nominal: Any
+    least: int
+    information: float
+    random_state: Any
 
     def search(self, rows: Ordered, subpopulations: Any) -> Search:
         """Find or take the subpopulations and walk over each."""

@@ -188,11 +188,11 @@ def variable_result(
 def density_of(values: Array, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
-    weight, values = None if compared.first is None else compared.first[known], values[known]
+    weight, values = compared.weights[0][known], values[known]
     with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
         low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
-        return {"edges": [low, high], "rows": [float(values.size if weight is None else weight.sum())]}
+        return {"edges": [low, high], "rows": [float(weight.sum())]}
     # A bar a value: wider bars would hold now one value, now two.
     one_each = integer and high - low < 2 * BARS
     bars: Any = np.arange(low - 0.5, high + 1.0) if one_each else BARS

@@ -249,7 +249,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Arr
     if p.cluster is None or not clustered:
         return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
     each = ranks.ranked_rows(rows, 0, p.rows)
-    own = np.ones(p.rows) if p.weight is None else p.weight
+    own = outcome_pair(p).sampling
     place = np.searchsorted(filled, each.place)
     return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 

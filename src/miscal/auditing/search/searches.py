@@ -23,7 +23,6 @@ from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
 from miscal.metrics.neighbourhood import by_neighbourhood
-from miscal.metrics.score import in_units
 from miscal.metrics.subpopulation import by_subpopulation, subpopulation_curve
 from miscal.pooling.condition import FULL
 from miscal.pooling.subpopulations import Conjunctions
@@ -215,7 +214,8 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
 
 def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[dict[str, Any]]:
     """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
-    rows, kept = ordered(looked.rows.raw), [(FULL, np.ones(predictions.rows, bool))]
+    rows, units = ordered(looked.rows.raw), looked.rows.noise.units
+    kept = [(FULL, np.ones(predictions.rows, bool))]
     for one in result.extra["definitions"].every[:LOOKED_AT]:
         if not one.conditions or len(kept) > DRAWN:
             continue
@@ -224,8 +224,8 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
             kept.append((one.name, own))
     made = []
     for name, own in kept:
-        curve = subpopulation_curve(rows, np.flatnonzero(own[rows.order]), POINTS)
-        made.append({"label": name, **in_units(curve, looked.rows.noise.units)})
+        curve = subpopulation_curve(rows, np.flatnonzero(own[rows.order]), units, POINTS)
+        made.append({"label": name, **curve})
     return made
 
 

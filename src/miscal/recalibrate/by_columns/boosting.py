@@ -77,7 +77,7 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) 
     for tree in grown["tree_info"]:
         table: list[list[float]] = []
         _append(table, tree["tree_structure"])
-        parts = np.array(table).T
+        parts = np.ascontiguousarray(np.array(table).T)
         yield parts[:3].astype(np.int64), parts[3:]
 
 
