@@ -490,5 +490,5 @@ class ByColumns(Recalibrator):
         kept = ENCODED.keys() & set(self.all_fields()) - {"levels_"}
         columns = {ENCODED[name]: getattr(self, name).tolist() for name in kept} | {"levels": self.levels_}
         rows = zip(*columns.values(), strict=True)
-        each = ({"nominal": True} | dict(zip(columns, row, strict=True)) | more for row in rows)
-        return [Encoding(**fields) for fields in each]
+        named = [{"nominal": True} | dict(zip(columns, row, strict=True)) | more for row in rows]
+        return [Encoding(**each | {"name": str(each["name"])}) for each in named]

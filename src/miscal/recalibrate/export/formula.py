@@ -444,7 +444,8 @@ _formulas: WeakKeyDictionary[Recalibrator, Any] = WeakKeyDictionary()
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
     formula, mean = formula_of(recalibrator), recalibrator.is_mean()
-    one, checked = isinstance(y_prob, (int, float)), [y_prob]
+    one = isinstance(y_prob, (int, float))
+    checked: Any = [y_prob]
     if mean or not one or not LEAST_SCORE <= y_prob <= 1.0:
         checked = recalibrator.checked([y_prob if one else list(y_prob)])
     if formula is not None and (x is not None or not recalibrator.uses_columns):
