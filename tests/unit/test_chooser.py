@@ -26,6 +26,7 @@ from miscal.recalibrate import (
     VectorScaling,
     choose,
 )
+from miscal.recalibrate.base import Offer
 from miscal.recalibrate.choosing import candidates_for
 
 FEW = [PlattScaling(), BetaCalibration()]
@@ -69,8 +70,8 @@ def test_weights_that_a_classifier_does_not_take_are_dropped_aloud() -> None:
 
 
 def test_vector_scaling_is_a_candidate_for_several_classes() -> None:
-    assert "VectorScaling" in candidates_for(4, {})
-    assert "VectorScaling" not in candidates_for(2, {})
+    assert "VectorScaling" in candidates_for(Offer(4, {}, "binary"))
+    assert "VectorScaling" not in candidates_for(Offer(2, {}, "binary"))
 
 
 def confused(rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from miscal import recalibrate
 from miscal.data.checks import number, whole
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Floats
@@ -131,9 +131,9 @@ def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[st
     return known if names is None else list(names)
 
 
-def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+def _candidates(given: Any, offer: Offer) -> dict[str, Recalibrator]:
     if isinstance(given, str) and given == "auto":
-        given = candidates_for(rows.n_classes, columns, rows.response)
+        given = candidates_for(offer)
     elif isinstance(given, Sequence):
         names = [type(each).__name__ for each in given]
         if len(set(names)) < len(names):
@@ -146,14 +146,11 @@ def _candidates(given: Any, rows: Predictions, columns: Mapping[str, Column]) ->
     return alone | dict(given) | alone  # the first of all, and our own
 
 
-def candidates_for(
-    n_classes: int, columns: Mapping[str, Column], response: str = "binary"
-) -> dict[str, Recalibrator]:
+def candidates_for(offer: Offer) -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
-    offer = Offer(n_classes, columns, response)
     for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
-        if response in kind.responses:
+        if offer.response in kind.responses:
             found |= kind._candidates(offer)  # noqa: SLF001  # its registration
     return found
 
@@ -209,7 +206,7 @@ def _by_columns(each: Judged) -> float:
 
 def _nothing(judged: list[Judged], rows: Predictions) -> str:
     what = f"{FAMILIES[rows.response].loss} on unseen rows"
-    finite = [each for each in judged if each.loss is not None and np.isfinite(each.loss).all()]
+    finite = [each for each in judged if math.isfinite(each.change[0])]
     if not finite:
         return f"No candidate has a finite {what}, so the predictions are left alone."
     best = min(finite, key=lambda each: mean_of(each.loss, rows))
@@ -286,7 +283,8 @@ class Choose(Recalibrator):
         audited = _named(rows.columns, self.by, "'by'")
         allowed = _named(rows.columns, self.allowed, "'allowed'")
         offered = Columns({name: rows.columns[name] for name in allowed})
-        sample, named = Sample.of(rows, offered), _candidates(self.candidates, rows, offered)
+        sample = Sample.of(rows, offered)
+        named = _candidates(self.candidates, Offer(rows.n_classes, offered, rows.response))
         reason = _too_few(rows)
         if reason:
             alone = Identity().quietly_fitted_on(sample)

@@ -122,13 +122,15 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
-        given = {name: value for name, value in params.items() if name != "groups"}
-        if sample_weight is not None and validation.has_fit_parameter(self.estimator, "sample_weight"):
-            given["sample_weight"] = sample_weight
-        elif sample_weight is not None and not self._prefit():
+        split = {"groups": params.pop("groups")} if "groups" in params else {}
+        if sample_weight is None:
+            return params, split
+        if validation.has_fit_parameter(self.estimator, "sample_weight"):
+            params["sample_weight"] = sample_weight
+        elif not self._prefit():
             what = f"{type(self.estimator).__name__} does not take sample_weight, so only the recalibrator has weights"
             warn(f"{what}. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
-        return given, {"groups": params["groups"]} if "groups" in params else {}
+        return params, split
 
     def _held_out(self, X: Any, y: Array, fit_params: Params, split_params: Params) -> Array:
         """Probabilities of rows by classifiers that did not see them."""

@@ -80,13 +80,14 @@ class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
     against_rest = True
+    l2 = 0.0  # of those without a penalty
 
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
 
-    def _learn(self, sample: Sample, l2: float, **how: bool) -> None:
+    def _fit(self, sample: Sample, **how: bool) -> None:
         """Fit the curve; `how` is as in `fit_curve`."""
-        coefficients, intercept = fit_curve(sample, Features.of(self), l2, **how)
+        coefficients, intercept = fit_curve(sample, Features.of(self), self.l2, **how)
         self.coefficients_ = coefficients[None, :]
         self.intercepts_ = np.array([intercept])
 
@@ -145,9 +146,6 @@ class PlattScaling(Curve):
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
 
-    def _fit(self, sample: Sample) -> None:
-        self._learn(sample, self.l2)
-
 
 class BetaCalibration(Curve):
     """Fit the beta family of curves (Kull, Silva Filho and Flach 2017).
@@ -190,9 +188,9 @@ class BetaCalibration(Curve):
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
     towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: Sample, **_: bool) -> None:
         positive, identity = self.constraint == "positive", self.towards == "identity"
-        self._learn(sample, self.l2, positive=positive, identity=identity)
+        super()._fit(sample, positive=positive, identity=identity)
 
     def _keeps_ranking(self) -> bool:
         return self.constraint == "positive" or super()._keeps_ranking()
@@ -376,7 +374,7 @@ class MeanScaling(Recalibrator):
     def _formula(self) -> nodes.Formula:
         if self.form != "power":
             return nodes.Linear(((self.slope_, nodes.PROBABILITY),), self.intercept_)
-        return nodes.Exp(nodes.Linear(((self.slope_, nodes.log_above(self.low_)),), self.intercept_))
+        return nodes.exp(nodes.Linear(((self.slope_, nodes.log_above(self.low_)),), self.intercept_))
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.slope_ >= 0.0

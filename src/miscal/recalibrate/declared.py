@@ -247,7 +247,7 @@ def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
         made.check_state()
 
 
-_KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}
+_KINDS = {"float": "iuf", "int": "iu", "bool": "b"}  # what numpy may call them
 
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
@@ -266,15 +266,15 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
         if value not in ("real", "count"):
             raise ValueError(f"'{name}' must be 'real' or 'count'")
         return value
-    kinds, dtype = _KINDS[kind]
     array = np.array(value)
     shape = tuple(n_classes if asked == "classes" else asked for asked in field.shape)
     fits = [asked in ("any", found) for asked, found in zip(shape, array.shape, strict=True)]
-    if not all(fits) or (array.size and array.dtype.kind not in kinds):
+    if not all(fits) or (array.size and array.dtype.kind not in _KINDS[kind]):
         raise ValueError(f"'{name}' must be a table of {kind} of shape {shape}")
     if kind != "bool" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
         raise ValueError(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
-    return array.astype(dtype) if field.shape else array.astype(dtype).item()
+    array = array.astype(kind)
+    return array if field.shape else array.item()
 
 
 def _inner(name: str, value: Any, field: Field, n_classes: int, depth: int) -> list[Recalibrator | None]:

@@ -74,11 +74,10 @@ def fit_to(
     if rows.complete or names:
         p = rows.predictions
         model.fit(p.probability, p.outcome, p.columns if names else None, sample_weight=p.weight)
-        how: dict[str, Any] = {"how": "all rows"} if rows.complete else {"how": "sample", "rows": p.rows}
+        model.fitted_from_ = {"how": "all rows"} if rows.complete else {"how": "sample", "rows": p.rows}
     else:
-        how = _from_grid(model, rows, opening, roles)
+        model.fitted_from_ = _from_grid(model, rows, opening, roles)
         model.n_rows_ = rows.rows - rows.ignored
-    model.fitted_from_ = how
     return model
 
 

@@ -99,7 +99,7 @@ FAMILIES = {
         objective="poisson",
         loss="deviance",
         before=nodes.log_above(LEAST_RATE),
-        after=nodes.Exp,
+        after=nodes.exp,
     ),
 }
 

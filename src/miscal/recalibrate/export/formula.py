@@ -150,12 +150,12 @@ class Sigmoid(Node):
 
 
 class Exp(Node):
-    """exp(node), of a number held where it neither overflows nor underflows."""
+    """exp(node)."""
 
     inner: Node
 
     def __call__(self, row: Row) -> float:
-        return math.exp(min(max(self.inner(row), -FARTHEST), FARTHEST))
+        return math.exp(self.inner(row))
 
 
 class Pieces(Node):
@@ -342,6 +342,11 @@ def logit(clip: float = LOGIT_CLIP) -> Linear:
     return Linear(log_terms(held_score(clip), 1.0, 1.0))
 
 
+def exp(inner: Node) -> Exp:
+    """exp(node), of a number held where it neither overflows nor underflows."""
+    return Exp(Held(inner, -FARTHEST, FARTHEST))
+
+
 def log_above(low: float) -> Log:
     """Ln of a prediction that is held at `low` or more."""
     return Log(Held(PROBABILITY, low, LARGEST))
@@ -389,7 +394,7 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid |
     own, other = logs_of_classes(PROBABILITY)
     terms: Terms = (rest, other), (event, own)
     if power is not None:
-        parts = [(1.0, Exp(Linear(((power, log),)))) for log in (own, other)]  # the larger is not small
+        parts = [(1.0, exp(Linear(((power, log),)))) for log in (own, other)]  # the larger is not small
         terms += ((-(rest + event) / power, Log(Linear(tuple(parts)))),)
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
@@ -439,28 +444,22 @@ _formulas: WeakKeyDictionary[Recalibrator, Any] = WeakKeyDictionary()
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
     formula, mean = formula_of(recalibrator), recalibrator.is_mean()
-    score, one = y_prob, isinstance(y_prob, (int, float))
+    one = isinstance(y_prob, (int, float))
+    checked: Any = [y_prob]
     if mean or not one or not LEAST_SCORE <= y_prob <= 1.0:
         checked = recalibrator.checked([y_prob if one else list(y_prob)])
-        if checked.ndim == 2:
-            return _general(recalibrator, checked, x)
-        score = checked[0]
-    score = float(score)
     if formula is not None and (x is not None or not recalibrator.uses_columns):
+        plain = {name: _plain(value) for name, value in (x or {}).items()}
         try:
-            event = formula(Row({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score}))
+            event = formula(Row(plain, {STEP: float(checked[0])}))
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
             return (event,) if mean else (1.0 - event, event)
-    return _general(recalibrator, np.array([score]), x)
-
-
-def _general(recalibrator: Recalibrator, checked: Floats, x: Mapping[str, Any] | None) -> tuple[float, ...]:
-    """A table of one row."""
-    row = {name: [value] for name, value in x.items()} if x is not None else None
-    found = recalibrator.mapped(checked, row)[0]
-    return tuple(found[1:].tolist() if recalibrator.is_mean() else found.tolist())
+    # A table of one row.
+    table = {name: [value] for name, value in x.items()} if x is not None else None
+    found = recalibrator.mapped(np.array(checked, np.float64), table)[0].tolist()
+    return tuple(found[1:] if mean else found)
 
 
 def formula_of(recalibrator: Recalibrator) -> Any:

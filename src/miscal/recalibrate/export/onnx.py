@@ -176,17 +176,17 @@ class Graph:
     def _held(self, node: nodes.Held) -> str:
         return self.add("Clip", self.write(node.inner), node.low, node.high)
 
-    def _log(self, node: nodes.Log | nodes.Sigmoid) -> str:
+    def _log(self, node: nodes.Log | nodes.Exp | nodes.Sigmoid) -> str:
         return self.add(type(node).__name__, self.write(node.inner))
 
-    _sigmoid = _log
+    _exp = _sigmoid = _log
 
     def linear(self, columns: str, factors: Any, shifts: Any) -> str:
         """Columns (n, d) times factors (d, k), and shifts (k,) added.
 
         In one step: onnxruntime takes a lone factor of 1 + 1e-6 for 1, and a lone summand of 1e-9 for 0.
         """
-        return self.add("Gemm", columns, np.asarray(factors, np.float64), np.asarray(shifts, np.float64))
+        return self.add("Gemm", columns, factors, shifts)
 
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
@@ -194,9 +194,6 @@ class Graph:
         factors, parts = zip(*node.terms, strict=True)
         factor = np.array(factors)[:, None]
         return self.flat(self.linear(self.matrix(parts), factor, [node.intercept]))
-
-    def _exp(self, node: nodes.Exp) -> str:
-        return self.add("Exp", self.add("Clip", self.write(node.inner), -nodes.FARTHEST, nodes.FARTHEST))
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
@@ -232,8 +229,10 @@ class Graph:
         return self.constant(math.nan)
 
     def _network(self, node: nodes.Network) -> str:
-        tables = [(level, np.asarray(table, np.float64)) for level, table in node.embedded]
-        parts = [self.add("Gather", table, _codes(self, level)) for level, table in tables]
+        parts = [
+            self.add("Gather", np.asarray(table, np.float64), _codes(self, level))
+            for level, table in node.embedded
+        ]
         if node.numbers:
             scaled = self.side_by_side([self.write(number) for number in node.numbers])
             absent = self.add("IsNaN", scaled)

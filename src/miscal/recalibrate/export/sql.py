@@ -35,9 +35,8 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
     found = recalibrator.formula()
-    used = {*names, *nodes.columns_of(found)}
     seen: dict[str, str] = {}
-    for name in sorted(used):
+    for name in sorted({*names, *nodes.columns_of(found)}):
         other = seen.setdefault(name.casefold(), name)
         if other != name and not written.cased:
             where, got = (
@@ -46,7 +45,8 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
             )
             raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
     means = getattr(recalibrator, "response_", "")
-    writers = [replace(written, floor=0.0 if means else written.floor).of(name, used) for name in names]
+    writer = replace(written, floor=0.0 if means else written.floor, used=frozenset(seen))
+    writers = [writer.of(name) for name in names]
     bodies: Iterable[str]
     if isinstance(found, nodes.Softmax):
         bodies = _softmax(found, writers)
@@ -149,12 +149,12 @@ class Dialect:
         """An expression as a double."""
         return f"CAST({expression} AS {self.double})"
 
-    def of(self, name: str, used: set[str]) -> "Dialect":
+    def of(self, name: str) -> "Dialect":
         """A writer of formulas of the probability in a column."""
         column = self.as_double(self.quoted(name))
         if self.floor:
             column = f"{self.greatest}({column}, {self.digits(self.floor)})"
-        return replace(self, used=frozenset(each.casefold() for each in used), values={nodes.STEP: column})
+        return replace(self, values={nodes.STEP: column})
 
     def write(self, node: Any) -> str:
         """The node as an expression."""
@@ -194,7 +194,7 @@ class Dialect:
         return f"(1.0 / (1.0 + {self.exp(f'0.0 - {self.write(node.inner)}')}))"
 
     def _exp(self, node: nodes.Exp) -> str:
-        return self.exp(self.write(node.inner))
+        return f"EXP({self.write(node.inner)})"
 
     def _pieces(self, node: nodes.Pieces) -> str:
         inner = self.write(node.inner)
