@@ -22,7 +22,7 @@ from miscal.carriers.tally import Tally
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm
 from miscal.inference.cells import cell_p_values
-from miscal.inference.sums import CellRows, Judging
+from miscal.inference.sums import CellRows, Judging, Sums
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Numbered
 
@@ -37,7 +37,7 @@ def rare_levels(seed, levels, rows):
     codes = np.repeat(np.arange(levels), rows)
     sums: Tally = tally(Pair(p, y), LevelPooling(codes, Numbered(levels)))
     sorted_rows = CellRows(p, y.astype(np.float64), offsets=np.arange(0, p.size + 1, rows))
-    exact = holm(cell_p_values(sums, Judging(rows=sorted_rows)).p_value)
+    exact = holm(cell_p_values(Sums.of(sums), Judging(rows=sorted_rows)).p_value)
     z = np.abs(sums.events_off) / np.sqrt(sums.variance)
     normal = holm(np.minimum(1.0, 2 * ndtr(-z)))
     return bool(exact.min() < 0.05), bool(normal.min() < 0.05)

@@ -33,7 +33,7 @@ from miscal.pooling.cells import Levels
 from miscal.pooling.condition import Conjunction
 
 LEAST_ROWS = 1 << 14
-ROOM = 32 << 20  # bytes of codes that each worker holds at a time
+ROOM = 16 << 20  # bytes of codes that each worker holds at a time
 
 
 @dataclass(frozen=True, eq=False)
