@@ -5,8 +5,8 @@
 Writes studies/results/stream_large.json and .md. The table has a 64-bit score, an outcome, a field of 100,000 levels
 and four numeric columns, with a planted error in one stretch of one of them. The audit is that of every column by
 itself (effort "quick"); the columns that each of its passes reads are decoded by pyarrow alone, row group by row group
-on as many threads. Both run three times, in turn, and the least is kept. A small table is audited first, so that nothing is
-compiled while clocks run.
+on as many threads. Both run three times, in turn, and the least is kept. A small table is audited first, so that
+nothing is compiled while clocks run.
 """
 
 from __future__ import annotations
