@@ -28,8 +28,8 @@ FAULTS = [
     ),
     (
         "kernels/sums.py",
-        "((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS)",
-        "((packed[cell, 1] >> 48) << 32) + (packed[cell, 0] >> LOW_BITS) + 1",
+        "(carries << 32) + (packed[cell, 0] >> LOW_BITS)",
+        "(carries << 32) + (packed[cell, 0] >> LOW_BITS) + 1",
         "tests/laws/test_score_laws.py tests/papers/test_score.py",
     ),
     (
@@ -64,8 +64,8 @@ FAULTS = [
     ),
     (
         "inference/residual.py",
-        "np.clip(2.0 * tail, floor, 1.0)",
-        "np.clip(tail, floor, 1.0)",
+        "np.clip(2.0 * tail, _rarest(number), 1.0)",
+        "np.clip(tail, _rarest(number), 1.0)",
         "tests/unit/test_inference_cells.py tests/papers/test_inference.py",
     ),
     (
@@ -96,7 +96,7 @@ FAULTS = [
     ("auditing/findings.py", "if opposite or", "if", "tests/unit/test_same_finding.py"),
     (
         "auditing/all_rows.py",
-        "codes[np.isnan(column.values)] = fine.cells.count - 1",
+        "codes[np.isnan(column.values)] = cells.count - 1",
         "codes[np.isnan(column.values)] = 0",
         "tests/engines/test_beyond_memory.py",
     ),
@@ -108,8 +108,8 @@ FAULTS = [
     ),
     (
         "recalibrate/shapes.py",
-        "np.where(total > 0, held, EMPTY_BIN)",
-        "np.where(total > 0, held, 0.9)",
+        "np.where(some, held, EMPTY_BIN)",
+        "np.where(some, held, 0.9)",
         "tests/unit/test_certainties.py",
     ),
     (
@@ -156,14 +156,14 @@ FAULTS = [
     ),
     (
         "inference/nulls.py",
-        "return Draws(ClusterDraws.words, ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets).block)",
+        "return Draws(by_cluster.words, by_cluster.block)",
         "return _flips(sums, cluster_blocks(rows), how, draws)",
         "tests/unit/test_field_false_alarms.py",
     ),
     (
         "inference/adjust.py",
-        "0.4 * gaps + 0.6 * np.sign(gaps)",
-        "0.8 * gaps + 0.2 * np.sign(gaps)",
+        "0.4 * gaps[picked] + 0.6 * np.sign(gaps[picked])",
+        "0.8 * gaps[picked] + 0.2 * np.sign(gaps[picked])",
         "tests/unit/test_inference_ranking.py",
     ),
     (
