@@ -16,7 +16,7 @@ from miscal.engines.memory import tally
 from miscal.engines.requests import SCORE, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
 from miscal.pairs import pair
-from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.cells import OF_SCORE, BinPooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling
 
 VARIABLES = ["skewed", "whole", "tied"]
@@ -81,7 +81,7 @@ def pooling(columns: Any, compared: Any, request: Any) -> Any:
     if isinstance(request, LevelCells):
         return level_pooling(columns[request.name])
     values = compared.predicted if request.name == SCORE else columns[request.name].values
-    return BinPooling(values, Ranges(request.edges, bool(np.isnan(values).any()), request.name or "score"))
+    return BinPooling(values, Ranges(request.edges, bool(np.isnan(values).any()), request.name or OF_SCORE))
 
 
 def difference(one: Tally, two: Tally) -> float:

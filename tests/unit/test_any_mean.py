@@ -286,3 +286,17 @@ def test_a_mean_is_measured_on_all_rows_of_a_table_that_does_not_fit(tmp_path, m
     (parts,) = miscal.measure(tmp_path / "t.parquet", miscal.Score(), **named)
     assert parts.table["rows"].sum() == whole.table["rows"].sum() == 20_000
     assert parts.extra["predicted"] == pytest.approx(whole.extra["predicted"], rel=1e-9)
+
+
+def test_a_column_may_be_called_score():
+    """Its ranges were taken for those of the prediction: their edges were moved into its units."""
+    rng = np.random.default_rng(0)
+    expected, column = rng.gamma(2.0, 100.0, 2_000), rng.normal(size=2_000)
+    happened = rng.gamma(2.0, expected / 2.0)
+    found = {}
+    for name in ("age", "score"):
+        rows = miscal.Predictions(happened, expected, response="real", columns={name: column})
+        made = miscal.by_variable(rows, name)
+        audited = miscal.audit(rows).document["sections"]["variable"][0]["table"]
+        found[name] = made.p_value, made.noise_floor, list(made.table["low"]), list(made.table["label"]), audited["low"]
+    assert found["age"] == found["score"]

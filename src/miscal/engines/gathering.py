@@ -28,7 +28,7 @@ from miscal.engines.roles import Chunk, Roles
 from miscal.engines.source import LONG, Aside, Packed, check_seen, joined, plain_text
 from miscal.kernels.simulate import hashed_below
 from miscal.pairs import pair
-from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.cells import OF_SCORE, BinPooling, Ranges
 
 SHORTER = "give numbers or shorter names for them"
 NUMBER = "__number_of_row__"
@@ -127,7 +127,7 @@ def gather(
         if not scores:
             return found
         compared = pair(found.predictions, target)
-        pooling = BinPooling(compared.predicted, Ranges(GRID, name="score"))
+        pooling = BinPooling(compared.predicted, Ranges(GRID, name=OF_SCORE))
         return replace(found, scores=tally(compared, pooling))
     roles = in_units(source, roles)
     state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))

@@ -15,7 +15,7 @@ from miscal.data.vectors import Array, arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch, places_of
 from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
-from miscal.pooling.cells import Cells, Levels, Product, Ranges
+from miscal.pooling.cells import OF_SCORE, Cells, Levels, Product, Ranges
 from miscal.pooling.condition import Conjunction
 
 SCORE = ""  # the name of the prediction itself
@@ -130,7 +130,7 @@ class RangeCoder:
         """Where each cell goes, and what the cells are, given the rows of each."""
         missing, groups, request = bool(rows[self.count - 1]), np.arange(self.count), self.request
         groups[-1] = self.count - 1 if missing else OUT
-        return groups, Ranges(np.asarray(request.edges, np.float64), missing, request.name or "score")
+        return groups, Ranges(np.asarray(request.edges, np.float64), missing, request.name or OF_SCORE)
 
 
 class LevelCoder:

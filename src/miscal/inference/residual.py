@@ -28,7 +28,7 @@ from miscal.inference.sums import (
 )
 from miscal.kernels.simulate import simulated_tails
 from miscal.pairs import Pair
-from miscal.pooling.cells import Ranges
+from miscal.pooling.cells import OF_SCORE, Ranges
 
 STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
@@ -217,7 +217,7 @@ class Noise:
         sums = Sums.of(made)
         if self.spread is None:
             return sums
-        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == "score"
+        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == OF_SCORE
         return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
 
 

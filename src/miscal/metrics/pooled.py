@@ -42,7 +42,7 @@ from miscal.inference.sums import (
 from miscal.metrics.arrays import Norm, bins_asked, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles, united
-from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
+from miscal.pooling.cells import OF_SCORE, BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.results import Result, Table
 
 DRAWS = 999
@@ -230,7 +230,7 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
 
 
 def _places(cells: Cells, units: Units) -> dict[str, Any]:
-    if isinstance(cells, Ranges) and cells.name == "score":  # edges of a prediction are in its units
+    if isinstance(cells, Ranges) and cells.name == OF_SCORE:  # edges of a prediction are in its units
         cells = replace(cells, edges=units.back(cells.edges))
     places: dict[str, Any] = {"label": cells.labels()}
     if isinstance(cells, Ranges):

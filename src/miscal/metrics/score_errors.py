@@ -22,7 +22,7 @@ from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
 from miscal.pooling.bins import Bins, edges_for, given_edges, numbered, warn_of_merged
-from miscal.pooling.cells import BinPooling, LevelPooling, Numbered, Ranges
+from miscal.pooling.cells import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
 from miscal.pooling.columns import field_pooling
 
 UNIT = (0.0, 1.0)
@@ -53,7 +53,7 @@ def score_bins(
     weights: Any = {"weight": pair.weight, "count": pair.count, "apart": own}
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
     equal_width = whole and strategy == "uniform" and high > low
-    return BinPooling(values, Ranges(edges, name="score"), equal_width)
+    return BinPooling(values, Ranges(edges, name=OF_SCORE), equal_width)
 
 
 def span_of(values: Array) -> tuple[float, float]:

@@ -21,6 +21,9 @@ from miscal.pooling.bins import bin_index
 MISSING = "(missing)"
 
 
+OF_SCORE = "\0score"  # the name of ranges of the prediction, which no column has
+
+
 @dataclass(frozen=True)
 class Ranges:
     """Right-closed ranges between increasing edges, with one more cell for missing values if `missing`."""

@@ -16,7 +16,7 @@ from miscal.engines.memory import tally
 from miscal.inference.cells import binomial_tail
 from miscal.inference.sums import Sums
 from miscal.pairs import Pair
-from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.cells import OF_SCORE, BinPooling, Ranges
 from miscal.pooling.condition import Condition, Conjunction, just_below
 
 SHARES = (0.001, 0.01)  # of the rows: ends that are looked at wherever the scores lie
@@ -37,7 +37,7 @@ class End(NamedTuple):
 
 def fine_sums(compared: Pair) -> Sums:
     """Sums of the rows in each cell of the fine grid of scores."""
-    return Sums.of(tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
+    return Sums.of(tally(compared, BinPooling(compared.predicted, Ranges(GRID, name=OF_SCORE))))
 
 
 def rounding_step(predicted: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
 from miscal.pooling.bins import quantile_edges
-from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.cells import OF_SCORE, BinPooling, Ranges
 from miscal.pooling.condition import Conjunction
 
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
@@ -184,7 +184,7 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         bins = max(min(BINS, own.rows // LEAST), 1)
         null = looked.score.settings.get("null", "bernoulli")
         edges = quantile_edges(own.predicted, bins, own.weight, own.count)
-        pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
+        pooling = BinPooling(own.predicted, Ranges(edges, name=OF_SCORE))
         cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
         table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
         made.append({"where": finding.where, "of": own.rows, "table": table})
