@@ -134,10 +134,12 @@ cdef inline double flipped(double value, uint64_t bits) noexcept nogil:
 
 
 # ------------------------------------------------------------------------------------------------- cache lines
-# Eight words added at once, and memory that is asked for before it is needed.
+# Two words or eight added at once, and memory that is asked for before it is needed.
 cdef enum:  # of a packed row or cell, see `sums.py`
     FULL = 4095  # rows of a cell: as many numbers of 52 bits fit one word
     UPPER = 32  # where a word is cut in two
+    ROWS = 16  # where, of the words of `coded_means`, rows begin above the carries
+    EVENTS = 40  # and events above the rows
 
 cdef extern from *:
     """
@@ -154,7 +156,19 @@ cdef extern from *:
         for (k = 0; k < 8; ++k) to[k] += of[k];
         return to[0];
     }
+    #if defined(__SIZEOF_INT128__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    typedef unsigned __int128 miscal_pair __attribute__((aligned(8), may_alias));
+    static inline void miscal_add_pair(uint64_t *to, uint64_t low, uint64_t high) {
+        *(miscal_pair *)to += (miscal_pair)high << 64 | low; /* two instructions: the carry costs none */
+    }
+    #else
+    static inline void miscal_add_pair(uint64_t *to, uint64_t low, uint64_t high) {
+        to[0] += low;
+        to[1] += high + (to[0] < low);
+    }
+    #endif
     """
     const uint64_t UPPER_MASK "MISCAL_UPPER_MASK"
     uint64_t add_line "miscal_add_line"(uint64_t *to, const uint64_t *of) noexcept nogil  # the first word of the sum
+    void add_pair "miscal_add_pair"(uint64_t *to, uint64_t low, uint64_t high) noexcept nogil  # a number of 128 bits
     void fetch "miscal_fetch"(const void *place) noexcept nogil

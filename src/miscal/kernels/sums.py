@@ -9,7 +9,7 @@ import cython
 import numpy as np
 from cython import address, bint, cast, cfunc, double, nogil, pointer, void
 from cython.cimports.miscal.kernels.arithmetic import (
-    FULL, LOW_BITS, LOW_MASK, SUB_BLOCK, UPPER, UPPER_MASK, add_limbs, add_line, fetch, grid,
+    EVENTS, FULL, LOW_BITS, LOW_MASK, ROWS, SUB_BLOCK, UPPER, UPPER_MASK, add_limbs, add_line, add_pair, fetch, grid,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
     Cells, Codes, CodesOut, CodeTable, Floats, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTableOut,
@@ -27,18 +27,14 @@ SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it
 @cfunc
 @nogil
 def _add_mean(words: pointer[Word], predicted: double, observed: Word) -> void:
-    q: Word = grid(predicted)
-    total = words[0] + q
-    carry: Word = total < q
-    words[0] = total
-    words[1] += 1 + (observed << 24) + (carry << 48)
+    add_pair(words, grid(predicted), (1 << ROWS) + (observed << EVENTS))
 
 
 def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: WordTableOut) -> None:
     """Rows, events and the sum of predictions per cell given by code; made for many cells.
 
-    A cell is two words, so that a row touches one place in memory: the sum of predictions modulo 2**64, and rows,
-    events and carries of that sum side by side. At most `PACKED_ROWS` rows at a time. Where there are more cells than
+    A cell is two words, so that a row touches one place in memory: the sum of predictions modulo 2**64, and carries of
+    that sum, rows and events side by side. At most `PACKED_ROWS` rows at a time. Where there are more cells than
     the nearest caches hold, they are asked for ahead of their use.
 
     packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
@@ -79,9 +75,9 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
     most: Word = PACKED_ROWS
     with nogil:
         for cell in range(packed.shape[0]):
-            result[cell, 0] += packed[cell, 1] & most
-            result[cell, 1] += (packed[cell, 1] >> 24) & most
-            carries = packed[cell, 1] >> 48
+            result[cell, 0] += (packed[cell, 1] >> ROWS) & most
+            result[cell, 1] += packed[cell, 1] >> EVENTS
+            carries = packed[cell, 1] & ((1 << ROWS) - 1)
             result[cell, 2] += (carries << 32) + (packed[cell, 0] >> LOW_BITS)
             result[cell, 3] += packed[cell, 0] & LOW_MASK
 

@@ -134,10 +134,11 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
     type_of = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
     codes = np.asarray(values if bins is None and type_of.startswith(("int", "uint")) else ())
     if codes.dtype.kind in "iu" and codes.ndim == 1 and codes.size:
-        most = int(codes.max())
-        if codes.min() >= 0 and most < max(LEAST, SPARE * codes.size):
-            kind = np.int32 if codes.dtype == np.int32 else np.int64
-            return LevelPooling(np.ascontiguousarray(codes, dtype=kind), Numbered(most + 1))
+        kind = "4" if codes.dtype == np.int32 else "8"
+        codes = np.ascontiguousarray(codes, f"i{kind}")
+        most = int(codes.view(f"u{kind}").max())  # large where any code is negative
+        if most < max(LEAST, SPARE * codes.size):
+            return LevelPooling(codes, Numbered(most + 1))
     if bins is None and library_of(values) == "pyarrow" and pa.types.is_dictionary(values.type):
         # The indices of a dictionary of different texts, none of them missing; unused ones are empty cells.
         vector: Any = flat(values, where)
