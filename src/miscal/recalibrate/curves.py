@@ -8,7 +8,7 @@ from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats
 from miscal.kernels.neighbours import laplacian_energy
-from miscal.recalibrate.base import Offer, Recalibrator, as_rows
+from miscal.recalibrate.base import Offer, Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
@@ -80,14 +80,15 @@ class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
     against_rest = True
-    l2 = 0.0  # of those without a penalty
+    l2, constraint, towards = 0.0, "none", "zero"  # of those without such a parameter
 
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
 
-    def _fit(self, sample: Sample, **how: bool) -> None:
-        """Fit the curve; `how` is as in `fit_curve`."""
-        coefficients, intercept = fit_curve(sample, Features.of(self), self.l2, **how)
+    def _fit(self, sample: Sample) -> None:
+        positive, identity = self.constraint == "positive", self.towards == "identity"
+        features = Features.of(self)
+        coefficients, intercept = fit_curve(sample, features, self.l2, positive=positive, identity=identity)
         self.coefficients_ = coefficients[None, :]
         self.intercepts_ = np.array([intercept])
 
@@ -98,7 +99,7 @@ class Curve(Recalibrator):
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and self.coefficients_.min() >= 0
+        return self.constraint == "positive" or (self.is_fitted() and self.coefficients_.min() >= 0)
 
     def _summary(self) -> str:
         found = [f"{each:.3g}" for each in self.coefficients_[0]]
@@ -188,13 +189,6 @@ class BetaCalibration(Curve):
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
     towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
-    def _fit(self, sample: Sample, **_: bool) -> None:
-        positive, identity = self.constraint == "positive", self.towards == "identity"
-        super()._fit(sample, positive=positive, identity=identity)
-
-    def _keeps_ranking(self) -> bool:
-        return self.constraint == "positive" or super()._keeps_ranking()
-
 
 class KernelCalibration(Recalibrator):
     r"""Scale the score so that log loss plus a multiple of the kernel calibration error is least (MMCE).
@@ -244,7 +238,7 @@ class KernelCalibration(Recalibrator):
         else:
             bounds = [(LOWEST, HIGHEST)]
             found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
-            label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)  # the most probable class
+            label = pairs(p).argmax(axis=1)  # the most probable class
         observed = sample.outcome == label
 
         def objective(theta: Floats) -> float:

@@ -180,23 +180,27 @@ class LogisticFit:
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
-    def best(self, *, positive: bool) -> Found:
-        """Fit; with `positive` the coefficients of the score's two features are not below 0.
+    def best(self, *, positive: bool) -> tuple[Floats, float]:
+        """Coefficients, and the intercept where the score is 0 and columns are at their centres.
 
-        That optimum is found by trying every face of the constraint.
+        With `positive` the coefficients of the score's two features are not below 0: the optimum is found by trying
+        every face of that constraint.
         """
         free = np.append(True, self.scale > 0)
-        best, separated = self.minimum(free)
-        if not positive or (best[1:3] >= 0).all():
-            return best, separated
-        found = []
-        for held in ([1], [2], [1, 2]):
-            face = free.copy()
-            face[held] = False
-            theta, _ = self.minimum(face)
-            if (theta[1:3] >= 0).all():
-                found.append(theta)
-        return min(found, key=self.loss), False
+        theta, separated = self.minimum(free)
+        if positive and not (theta[1:3] >= 0).all():
+            found = []
+            for held in ([1], [2], [1, 2]):
+                face = free.copy()
+                face[held] = False
+                theta, _ = self.minimum(face)
+                if (theta[1:3] >= 0).all():
+                    found.append(theta)
+            theta, separated = min(found, key=self.loss), False
+        if separated:
+            warn(SEPARATED)
+        coefficients, own = theta[1:] * self.scale, self.features.count
+        return coefficients, theta[0] - coefficients[:own] @ self.centre[:own]
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
@@ -219,8 +223,4 @@ def fit_curve(
     if fit.constant:
         slope = np.full(features.count, 0.0 if l2 > 0 or features.kind == "probability" else 1.0)
         return slope, np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre
-    theta, separated = fit.best(positive=positive)
-    if separated:
-        warn(SEPARATED)
-    coefficients = theta[1:] * fit.scale
-    return coefficients, theta[0] - coefficients @ fit.centre
+    return fit.best(positive=positive)

@@ -227,20 +227,15 @@ def limits(sample: Sample) -> Floats | None:
     """
     p, y, weight = sample.probability, sample.outcome, sample.weight
     mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
-    low, rest = _floor(p, y, mass), _floor(1.0 - p, 1.0 - y, mass)
+    low, rest = _floor(Pair(p, y, mass)), _floor(Pair(1.0 - p, 1.0 - y, mass))
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
 
 
-def _floor(score: Floats, happened: Array, mass: Floats | None) -> float:
-    if score.min() > 0.0 and not happened[score <= NEAR].any():
+def _floor(rows: Pair) -> float:
+    near = rows.take(rows.predicted <= NEAR)
+    if rows.predicted.min() > 0.0 and not near.observed.any():
         return 0.0
-
-    def pooled(most: float) -> tuple[Floats, Floats, Floats]:
-        low_ones = score <= most
-        beside = None if mass is None else mass[low_ones]
-        return pooled_scores(Pair(score[low_ones], happened[low_ones], beside))
-
-    at, weight, here = pooled(NEAR)
+    at, weight, here = pooled_scores(near)
     events = np.cumsum(here)
     surprising = special.gammainc(np.maximum(events, 1e-9), np.cumsum(weight * at)) <= SURPRISE
     refuted = surprising & (events >= 1.0)
@@ -248,7 +243,7 @@ def _floor(score: Floats, happened: Array, mass: Floats | None) -> float:
     if not found.size:
         return 0.0
     last = found[-1]
-    at, weight, here = pooled(FURTHEST)  # the same ones first
+    at, weight, here = pooled_scores(rows.take(rows.predicted <= FURTHEST))  # the same ones first
     rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
     low = rates[last:].min(initial=FURTHEST)
     if not refuted.any():

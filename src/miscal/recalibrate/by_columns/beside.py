@@ -15,14 +15,14 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal, warn
+from miscal.data.errors import refusal
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, LogisticFit, State, residuals
 from miscal.recalibrate.sample import Sample
 
 CELLS = 1 << 18  # numbers in a block
@@ -141,6 +141,7 @@ class _Augmented(ByColumns):
 
     against_rest = True
     tried: ClassVar[dict[str, Any]]  # with what parameters it is a candidate
+    l2, constraint = 0.0, "none"  # a parameter of those below
 
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
@@ -161,25 +162,21 @@ class _Augmented(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         features = Features.of(self)
-        how = self.get_params()
-        design = Design.learned(sample, self.columns, self.degree, raw=how["l2"] > 0)
+        design = Design.learned(sample, self.columns, self.degree, raw=self.l2 > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
-        fit = DesignFit(sample, features, design, how["l2"])
+        fit = DesignFit(sample, features, design, self.l2)
         # A fit of 50 columns takes a tenth of the time.
         with threads_of_blas().limit(limits=1, user_api="blas"):
-            theta, separated = fit.best(positive=how.get("constraint") == "positive")
-        coefficients = theta[1:] * fit.scale
-        centre, self.centres_ = np.split(fit.centre, [features.count])
+            coefficients, intercept = fit.best(positive=self.constraint == "positive")
+        self.centres_ = fit.centre[features.count :]
         self.coefficients_ = coefficients[None, :]
-        self.intercepts_ = np.array([theta[0] - coefficients[: len(centre)] @ centre])
-        if separated:
-            warn(SEPARATED)
+        self.intercepts_ = np.array([intercept])
 
     def _design(self) -> Design:
-        return Design(self._encodings(standard=not self.get_params()["l2"]), self.degree)
+        return Design(self._encodings(standard=not self.l2), self.degree)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features = self._design(), Features.of(self)
