@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
 from miscal.data import checks, responses
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Array, Floats
@@ -24,27 +24,6 @@ from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
     """What was asked needs `fit` first; scikit-learn's error too, so that its tools know it."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What `choose` has for candidates: rows of so many classes (a mean has two), and columns they may look at."""
-
-    n_classes: int
-    columns: Mapping[str, Column]
-    response: str
-
-    def numbers(self) -> list[str]:
-        """Names of the numeric columns."""
-        return [name for name, column in self.columns.items() if not column.nominal]
-
-    def categories(self, most: float = np.inf) -> list[str]:
-        """Names of the categories of two levels or more, and of so many at most."""
-        return [
-            name
-            for name, column in self.columns.items()
-            if column.nominal and 2 <= len(column.levels) <= most
-        ]
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
@@ -142,8 +121,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         for name in list(vars(self)):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(self, name)
-        given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
-        given.columns = self._columns_to_fit(X)
+        columns = self._columns_to_fit(X)
+        given = Raw(
+            y, y_prob, sample_weight, columns=columns, names=METRIC, response=response, exposure=exposure
+        )
         rows = Predictions.validated(given)
         return self._learned(Sample.of(rows, rows.columns), label_array(rows.classes))
 
@@ -164,21 +145,15 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
-            self._fit(self._pulled_in(sample))
+            held = limits(sample) if self.pulls_in and not self.keep_certain else None
+            if held is not None:  # it is kept for the rows to come
+                self.held_ = held
+                sample = replace(sample, probability=np.clip(sample.probability, *held))
+            self._fit(sample)
         if response != "binary":
             self.response_ = response
         self.classes_, self.identity_, self.n_rows_ = classes, one_class, sample.rows
         return self
-
-    def _pulled_in(self, sample: Sample) -> Sample:
-        """Rows without certainties; within what their scores are held is kept for those to come."""
-        if not self.pulls_in or self.keep_certain or sample.n_classes > 2 or sample.response != "binary":
-            return sample
-        found = limits(sample)
-        if found is None:
-            return sample
-        self.held_ = found
-        return replace(sample, probability=np.clip(sample.probability, *found))
 
     def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
@@ -306,10 +281,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> "dict[str, Recalibrator]":
+    def _candidates(cls, sample: Sample) -> "dict[str, Recalibrator]":
         """What `choose` tries of this class for such rows, by name."""
         fewest, most = cls.candidate_for
-        return {cls.__name__: cls()} if fewest <= offer.n_classes <= most else {}
+        return {cls.__name__: cls()} if fewest <= sample.n_classes <= most else {}
 
     def check_parameters(self) -> None:
         """Refuse the first parameter whose check does."""
@@ -335,7 +310,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _against_rest(self, sample: Sample, k: int) -> Self:
         """A map of one class; that of a class that does not occur leaves probabilities as they are."""
         happened = sample.outcome == k
-        part = replace(sample, probability=sample.probability[:, k].copy(), outcome=happened, n_classes=2)
+        part = replace(sample, probability=sample.probability[:, k], outcome=happened, n_classes=2)
         return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
 
     def _keeps_ranking(self) -> bool:

@@ -156,7 +156,7 @@ class Blend(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse weights that are none."""
-        if len(self.weights_) != len(self.members_) or not 0.999999 <= self.weights_.sum() <= 1.000001:
+        if len(self.weights_) != len(self.members_) or not _are_weights(self.weights_):
             raise ValueError("the weights must be one a member and sum to 1")
 
     def _fit(self, sample: Sample) -> None:

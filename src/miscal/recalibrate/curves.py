@@ -8,12 +8,12 @@ from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats
 from miscal.kernels.neighbours import laplacian_energy
-from miscal.recalibrate.base import Offer, Recalibrator, as_rows, pairs
+from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
 from miscal.recalibrate.sample import HALF, Sample, exp_held, unit_of, warmed
-from miscal.recalibrate.softmax import HIGHEST, LOGIT, LOWEST, fitted_power, powered
+from miscal.recalibrate.softmax import HIGHEST, LOWEST, fitted_power, powered
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 FORMS = ("auto", "factor", "shift", "linear", "power")
@@ -86,9 +86,7 @@ class Curve(Recalibrator):
     intercepts_: Floats = state("float", 1)
 
     def _fit(self, sample: Sample) -> None:
-        positive, identity = self.constraint == "positive", self.towards == "identity"
-        features = Features.of(self)
-        coefficients, intercept = fit_curve(sample, features, self.l2, positive=positive, identity=identity)
+        coefficients, intercept = fit_curve(sample, self)
         self.coefficients_ = coefficients[None, :]
         self.intercepts_ = np.array([intercept])
 
@@ -233,7 +231,8 @@ class KernelCalibration(Recalibrator):
         """From the log loss's own optimum on, without derivatives (the error is a root)."""
         p, weight = sample.probability, sample.weights
         if self.against_rest:
-            found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
+            found = np.append(*fit_curve(sample, PlattScaling(l2=RIDGE * sample.total)))
+            bounds = [(-1e6, 1e6)] * 2
             label = np.ones(sample.rows, np.intp)
         else:
             bounds = [(LOWEST, HIGHEST)]
@@ -374,8 +373,8 @@ class MeanScaling(Recalibrator):
         return self.is_fitted() and self.slope_ >= 0.0
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
-        forms = ("power",) if offer.response == "count" else ("linear", "power")
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+        forms = ("power",) if sample.response == "count" else ("linear", "power")
         return {cls.__name__: cls(), **{f"{cls.__name__}({form})": cls(form) for form in forms}}
 
     def _summary(self) -> str:

@@ -179,6 +179,18 @@ class Sample:
         columns = self.columns.take(rows)
         return replace(self, probability=probability, outcome=outcome, weight=weight, columns=columns)
 
+    def numbers(self) -> list[str]:
+        """Names of the numeric columns."""
+        return [name for name, column in self.columns.items() if not column.nominal]
+
+    def categories(self, most: float = np.inf) -> list[str]:
+        """Names of the categories of two levels or more, and of so many at most."""
+        return [
+            name
+            for name, column in self.columns.items()
+            if column.nominal and 2 <= len(column.levels) <= most
+        ]
+
     def thinned(self) -> "Sample | None":
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
         stride = self.rows // WARM_ROWS
@@ -219,12 +231,14 @@ def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
 
 
 def limits(sample: Sample) -> Floats | None:
-    """Within what scores are held before they are mapped: (low, high), or None where none is certain or refuted.
+    """Within what scores of two classes are held: (low, high), or None where none is certain or refuted.
 
     Rows said exactly 0 (and 1, the other way round) are moved to the rate that they bear out, half an event added, but
     not past the next score; where more of the lowest scores happened than a Poisson of their sum allows (chance 1e-4)
     past it: to the least such rate among all the scores up to some point, 0.05 at most.
     """
+    if sample.n_classes > 2 or sample.response != "binary":
+        return None
     p, y, weight = sample.probability, sample.outcome, sample.weight
     mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
     low, rest = _floor(Pair(p, y, mass)), _floor(Pair(1.0 - p, 1.0 - y, mass))

@@ -19,7 +19,7 @@ from miscal.data.libraries import sparse
 from miscal.data.vectors import Floats
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Offer, Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, powers, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
@@ -417,8 +417,8 @@ class StructuredScaling(_Softmax):
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
-        if offer.n_classes == 2:
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+        if sample.n_classes == 2:
             return {}
         return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}
 

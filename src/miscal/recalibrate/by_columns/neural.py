@@ -201,14 +201,13 @@ class NeuralCalibration(ByColumns):
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
-        self._model = None
         if self.module is not None:
             self._model = model.eval()  # predicting then changes nothing in it
             return
         for j, table in enumerate(model.network.tables):
-            count = np.bincount(rows.codes[:, j], minlength=table.num_embeddings).astype(np.float64)
+            count = np.bincount(rows.codes[:, j], minlength=table.num_embeddings)
             weight = table.weight.detach().numpy()
-            weight[count == 0] = (count @ weight / count.sum()).astype(np.float32)
+            weight[count == 0] = count @ weight / count.sum()
         # The line's first value and increments, the tables, then weight and bias of each layer.
         arrays = [np.ascontiguousarray(tensor.numpy(), dtype="<f4") for tensor in model.state_dict().values()]
         if not all(np.isfinite(array).all() for array in arrays):
@@ -218,12 +217,11 @@ class NeuralCalibration(ByColumns):
     # --------------------------------------------------------------------------------------------------- predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         inputs = Inputs(self._encodings())
-        parts = self.parts()
-        if parts is None:
+        if self.module is not None:
             nothing = np.zeros(len(probability))
             rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
             return self.probabilities(_networks().outputs_of(self._model, rows))
-        values, tables, layers = parts
+        values, tables, layers = self.parts()
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
         maps = np.arange(len(values))
@@ -239,10 +237,8 @@ class NeuralCalibration(ByColumns):
         over_blocks(len(probability), work, BLOCK)
         return out
 
-    def parts(self) -> tuple[Floats, list[Array], list[Floats]] | None:
-        """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
-        if getattr(self, "_model", None) is not None:
-            return None
+    def parts(self) -> tuple[Floats, list[Array], list[Floats]]:
+        """Values of the line at its knots (maps, knots), tables of embeddings, and layers."""
         count = self.nominal_.sum()
         first, raw, *rest = self._tensors()
         # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
@@ -252,10 +248,9 @@ class NeuralCalibration(ByColumns):
         return values, rest[:count], layers
 
     def _formula(self) -> nodes.Formula:
-        parts = self.parts()
-        if parts is None:
+        if self.module is not None:
             return super()._formula()
-        values, tables, layers = parts
+        values, tables, layers = self.parts()
         inputs = Inputs(self._encodings())
         rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
         words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
