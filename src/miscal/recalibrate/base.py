@@ -117,7 +117,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             Of a mean: what the outcome was collected over, such as years.
         """
         self.check_parameters()
-        nodes.forget(self)
+        nodes.formulas.pop(self, None)  # it is no longer true
         for name in list(vars(self)):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(self, name)
@@ -177,7 +177,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
         """Recalibrated probabilities of one row: for a service.
 
-        A map with a formula takes microseconds; any other is given a table of one row.
+        A map with a formula takes microseconds. Any other is given a table of one row, and so are values that are not
+        plain, or of another type than fit had: a table converts them, or refuses in words.
 
         Parameters
         ----------
@@ -190,7 +191,22 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        return nodes.apply_one(self, y_prob, x)
+        formula, mean = nodes.formula_of(self), self.is_mean()
+        one = isinstance(y_prob, (int, float))
+        checked: Any = [y_prob]
+        if mean or not one or not nodes.LEAST_SCORE <= y_prob <= 1.0:
+            checked = self.checked([y_prob if one else list(y_prob)])
+        if formula is not None and (x is not None or not self.uses_columns):
+            plain = {name: nodes.plain(value) for name, value in (x or {}).items()}
+            try:
+                event = formula(nodes.Row(plain, {nodes.STEP: float(checked[0])}))
+            except (nodes.General, KeyError, RecursionError):  # an unusual value, a column that is not there
+                pass
+            else:
+                return (event,) if mean else (1.0 - event, event)
+        table = {name: [value] for name, value in x.items()} if x is not None else None
+        found = self.mapped(np.array(checked, np.float64), table)[0].tolist()
+        return tuple(found[1:] if mean else found)
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""

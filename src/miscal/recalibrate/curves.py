@@ -260,8 +260,7 @@ class KernelCalibration(Recalibrator):
         return not self.against_rest or (self.is_fitted() and self.coefficients_[0, 0] >= 0)
 
     def _formula(self) -> nodes.Formula:
-        slope, shift = self.coefficients_[0].tolist()
-        return nodes.powers(slope, self.n_classes_, shift)
+        return nodes.powers(self.n_classes_, *self.coefficients_[0].tolist())
 
 
 class MeanScaling(Recalibrator):

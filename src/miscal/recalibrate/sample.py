@@ -39,7 +39,6 @@ class Family:
     link, mean : where changes add, and the way back
     losses : of each row, from the link of its prediction and its outcome
     bend : the second derivative of half the loss, from the prediction
-    ratio : whether trees look at outcome / prediction; else at their difference
     objective, loss : the names LightGBM and tables have for the loss
     before, after : the link of the probability as a node of a formula, and `mean` of a node
     """
@@ -48,15 +47,14 @@ class Family:
     mean: Map
     losses: Callable[[Floats, Floats], Floats]
     bend: Map
-    ratio: bool
     objective: str
     loss: str
     before: nodes.Node
     after: Callable[[nodes.Node], nodes.Node]
 
     def target(self, mean: Floats, outcome: Floats, weight: Floats) -> tuple[Floats, Floats]:
-        """What trees and orders of levels look at, with its weight: the ratio to the prediction, or the difference."""
-        if not self.ratio:
+        """What trees and orders of levels look at, with its weight: the difference to the prediction, or the ratio."""
+        if self.objective != "poisson":
             return outcome - mean, weight
         held = np.maximum(mean, LEAST_RATE)
         return outcome / held, weight * held
@@ -73,7 +71,6 @@ FAMILIES = {
         mean=sigmoid,
         losses=lambda link, outcome: np.logaddexp(0.0, link) - outcome * link,
         bend=lambda mean: mean * (1.0 - mean),
-        ratio=False,
         objective="binary",
         loss="log loss",
         before=nodes.logit(EDGE),
@@ -84,7 +81,6 @@ FAMILIES = {
         mean=np.asarray,
         losses=lambda link, outcome: (outcome - link) ** 2,
         bend=np.ones_like,
-        ratio=False,
         objective="regression",
         loss="squared error",
         before=nodes.PROBABILITY,
@@ -95,7 +91,6 @@ FAMILIES = {
         mean=exp_held,
         losses=lambda link, y: 2.0 * (special.xlogy(y, y) - y * link - y + exp_held(link)),
         bend=np.asarray,
-        ratio=True,
         objective="poisson",
         loss="deviance",
         before=nodes.log_above(LEAST_RATE),

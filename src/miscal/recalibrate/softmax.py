@@ -281,7 +281,7 @@ class TemperatureScaling(Recalibrator):
         return powered(probability, self.inverse_temperature_)
 
     def _formula(self) -> Formula:
-        return powers(self.inverse_temperature_, self.n_classes_)
+        return powers(self.n_classes_, self.inverse_temperature_)
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"

@@ -220,7 +220,7 @@ class NeuralCalibration(ByColumns):
         if self.module is not None:
             nothing = np.zeros(len(probability))
             rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
-            return self.probabilities(_networks().outputs_of(self._model, rows))
+            return softmax(_networks().outputs_of(self._model, rows))[0]
         values, tables, layers = self.parts()
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
@@ -232,7 +232,8 @@ class NeuralCalibration(ByColumns):
             place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
             line = below + part * (above - below)
-            out[start:stop] = self.probabilities(line + nodes.through(layers, x))
+            logits = line + nodes.through(layers, x)
+            out[start:stop] = softmax(np.insert(logits, 0, 0.0, axis=1) if len(maps) == 1 else logits)[0]
 
         over_blocks(len(probability), work, BLOCK)
         return out
@@ -258,12 +259,6 @@ class NeuralCalibration(ByColumns):
         line = nodes.line(nodes.logit(), knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
-
-    @staticmethod
-    def probabilities(logits: Floats) -> Floats:
-        """Rows that sum to 1."""
-        both = np.insert(logits, 0, 0.0, axis=1) if logits.shape[1] == 1 else logits
-        return softmax(both)[0]
 
     def _tensors(self) -> list[npt.NDArray[np.float32]]:
         """What is kept, each tensor in its shape."""

@@ -258,7 +258,7 @@ class VariableTree(CutColumns):
         out = np.empty((len(probability), self.n_classes_))
         for node, rows in self._parts(self._numbers(columns), np.arange(len(probability))):
             leaf = self.leaves_[node]
-            if leaf is not None and rows.size:
+            if leaf is not None:
                 out[rows] = leaf.mapped(probability[rows])
         return out
 
