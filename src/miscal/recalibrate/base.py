@@ -77,9 +77,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     classes_: Array = state("labels")
     identity_: bool = state("bool")
     n_rows_: int = state("int", low=1)
-    each_: list[Self] = state("inner", optional=True)
-    response_: str = state("word", optional=True)
-    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)
+    each_: list[Self] = state("inner", optional=True)  # one map a class
+    response_: str = state("word", optional=True)  # of means
+    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)  # within what scores are held
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -268,15 +268,15 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether the order of probabilities is kept (see the class)."""
         if self.is_fitted() and self.identity_:
             return True
-        return bool(not self.several() and self._keeps_ranking())
+        return bool(not hasattr(self, "each_") and self._keeps_ranking())
 
-    def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = unboxed(super().__repr__(*arguments, **options))
+    def __repr__(self) -> str:
+        text = unboxed(super().__repr__())
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"
         if not self.identity_:
-            learned = f"{self.n_classes_} maps, one a class" if self.several() else self._summary()
+            learned = f"{self.n_classes_} maps, one a class" if hasattr(self, "each_") else self._summary()
         return f"{text} fitted on {self.n_rows_:,} rows" + (f": {learned}" if learned else "")
 
     # ------------------------------------------------------------------------------------------- for the subclasses
@@ -319,10 +319,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """The kind of outcome that it was fitted to."""
         return FAMILIES[getattr(self, "response_", "binary")]
 
-    def several(self) -> bool:
-        """Whether it holds one map a class."""
-        return hasattr(self, "each_")
-
     def _against_rest(self, sample: Sample, k: int) -> Self:
         """A map of one class; that of a class that does not occur leaves probabilities as they are."""
         happened = sample.outcome == k
@@ -351,7 +347,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.identity_:
             return nodes.untouched(self.n_classes_)
         found: Any = None
-        if not self.several():
+        if not hasattr(self, "each_"):
             found = self._formula()
         elif not self.uses_columns:
             found = nodes.Each([one.formula() for one in self.each_], self.divided)
@@ -369,7 +365,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def all_fields(self) -> list[str]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        plain = self.several() or getattr(self, "identity_", False)
+        plain = hasattr(self, "each_") or getattr(self, "identity_", False)
         found = declared.state_of(Recalibrator if plain else type(self))
         there = [name for name, field in found.items() if not field.optional or hasattr(self, name)]
         # Those that may be missing come last.
@@ -390,7 +386,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         columns = columns_of(X, type(self).__name__, len(probability)) if self.uses_columns else Columns({})
         if hasattr(self, "held_"):
             probability = np.clip(probability, *self.held_)
-        if not self.several():
+        if not hasattr(self, "each_"):
             return pairs(self._map_beside(probability, columns))
         each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)
         found = np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1)

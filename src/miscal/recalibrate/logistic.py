@@ -18,7 +18,6 @@ from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
-Evaluate: TypeAlias = Callable[[Floats], State]
 
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
@@ -35,7 +34,7 @@ SEPARATED = (
 
 
 def minimise(
-    evaluate: Evaluate,
+    evaluate: Callable[[Floats], State],
     start: Floats,
     total: float,
     penalty: Floats | float = 0.0,

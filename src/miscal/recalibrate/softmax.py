@@ -53,9 +53,9 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
     return scores, (np.log(sums) + highest).squeeze(classes)
 
 
-def in_blocks(rows: int, classes: int, work: Callable[[slice], Any]) -> list[Any]:
-    """What `work` gives for each block of rows, in their order."""
-    return over_blocks(rows, lambda start, stop: work(slice(start, stop)), max(LEAST_ROWS, CELLS // classes))
+def block_of(classes: int) -> int:
+    """Rows in a block."""
+    return max(LEAST_ROWS, CELLS // classes)
 
 
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
@@ -63,14 +63,14 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
     matrix = pairs(probability)
     out = np.empty(matrix.shape)
 
-    def work(rows: slice) -> None:
-        logs = logs_of(np.ascontiguousarray(matrix[rows].T))
+    def work(start: int, stop: int) -> None:
+        logs = logs_of(np.ascontiguousarray(matrix[start:stop].T))
         if power is not None:
             logs -= softmax(power * logs, 0)[1] / power
         moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
-        out[rows] = softmax(moved, 0)[0].T
+        out[start:stop] = softmax(moved, 0)[0].T
 
-    in_blocks(len(matrix), matrix.shape[1], work)
+    over_blocks(len(matrix), work, block_of(matrix.shape[1]))
     return out
 
 
@@ -110,10 +110,11 @@ class SoftmaxFit:
     def summed(self, work: Callable[..., Sums]) -> list[Any]:
         """Sum what `work` gives for each block of rows, its z and shares, part by part, in the order of the blocks."""
 
-        def of(rows: slice) -> Sums:
+        def of(start: int, stop: int) -> Sums:
+            rows = slice(start, stop)
             return work(rows, self.z[:, rows], self.share[rows])
 
-        blocks = in_blocks(len(self.share), len(self.z), of)
+        blocks = over_blocks(len(self.share), of, block_of(len(self.z)))
         return [sum(part) for part in zip(*blocks, strict=True)]
 
     def fitted(self, sample: Sample, theta: Floats) -> Found:

@@ -147,8 +147,15 @@ class NeuralCalibration(ByColumns):
     held_losses_: Floats = state("float", "any")
 
     def _fit(self, sample: Sample) -> None:
-        network = _networks()
-        inputs = self._inputs(sample.columns)
+        network, columns = _networks(), sample.columns
+        made, embedded = [], [] if self.nominal is None else chosen_columns(columns, self.nominal)
+        for column in chosen_columns(columns, self.columns):
+            each = Encoding.learned(column, nominal=column in embedded, constant=LARGEST)
+            known = [level for level in each.levels if level is not None]
+            each.levels[:] = None, *known  # missing comes first, whether or not there is any
+            made.append(each)
+        self._remember(made)
+        inputs = Inputs(made)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
@@ -161,17 +168,6 @@ class NeuralCalibration(ByColumns):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
-
-    def _inputs(self, columns: Columns) -> Inputs:
-        """Look at the columns of the rows to fit on."""
-        made, embedded = [], [] if self.nominal is None else chosen_columns(columns, self.nominal)
-        for column in chosen_columns(columns, self.columns):
-            each = Encoding.learned(column, nominal=column in embedded, constant=LARGEST)
-            known = [level for level in each.levels if level is not None]
-            each.levels[:] = None, *known  # missing comes first, whether or not there is any
-            made.append(each)
-        self._remember(made)
-        return Inputs(made)
 
     def _layers(self, inputs: Inputs, outputs: int) -> list[tuple[int, int]]:
         """How many numbers go into each layer, and how many come out."""
@@ -268,7 +264,7 @@ class NeuralCalibration(ByColumns):
         shapes += [(size, self.embedding) for size in inputs.sizes]
         for before, after in self._layers(inputs, maps):
             shapes += [(after, before), (after,)]
-        raw = [base64.b64decode(str(text), validate=True) for text in self.weights_]
+        raw = [base64.b64decode(text, validate=True) for text in self.weights_]
         return [np.frombuffer(each, "<f4").reshape(shape) for each, shape in zip(raw, shapes, strict=True)]
 
     def check_state(self) -> None:
