@@ -325,10 +325,11 @@ class MulticalibrationBoost(cuts.CutColumns):
         if self.start == "rate":
             columns = [*columns, value]
             value = nodes.Linear((), self.rate_)
-        values = self.cuts_[1].tolist()
         for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")
-            made = self._formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
+            made = self._formulas(
+                [*columns, so_far], lambda node: nodes.Linear((), float(self.cuts_[1, node]))
+            )
             total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)))
             value = nodes.Named(so_far.name, value, total)
         return self.family().after(value)

@@ -208,7 +208,7 @@ class VariableTree(CutColumns):
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
-    leaves_: list[Recalibrator | None] = state("inner", "any")
+    leaves_: list[Any] = state("inner", "any")
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
@@ -263,23 +263,19 @@ class VariableTree(CutColumns):
         return out
 
     def _formula(self) -> nodes.Formula:
-        leaves: Any = self.leaves_
-        return self._formulas(self._cut_columns(), lambda node: leaves[node].formula())[0]
+        return self._formulas(self._cut_columns(), lambda node: self.leaves_[node].formula())[0]
 
     @classmethod
     def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in sample.numbers()}
 
     def _summary(self) -> str:
-        inner = np.flatnonzero(self.nodes_[1] >= 0)
-        leaves = 1 + len(inner)
         cuts = []
-        for node in inner[:4]:
+        for node in np.flatnonzero(self.nodes_[1] >= 0):
             column, threshold = self.nodes_[0, node], self.cuts_[0, node]
             among = f"<= {threshold:g}"
             if self.nominal_[column]:
                 levels = [*map(str, self.levels_[column][: int(threshold // 1) + 1])]
                 among = f"in {{{listed(levels, 3)}}}"
             cuts.append(f"{self.names_[column]} {among}")
-        cuts += ["..."] * (len(inner) > 4)
-        return "; ".join([f"{leaves} leaves", ", ".join(cuts)]) if cuts else "1 leaf"
+        return f"{1 + len(cuts)} leaves; {listed(cuts, 4)}" if cuts else "1 leaf"
