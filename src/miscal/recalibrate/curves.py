@@ -13,7 +13,7 @@ from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
 from miscal.recalibrate.sample import HALF, Sample, exp_held, unit_of, warmed
-from miscal.recalibrate.softmax import HIGHEST, LOWEST, fitted_power, powered
+from miscal.recalibrate.softmax import HIGHEST, LOWEST, fitted_power, powered, powers
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 FORMS = ("auto", "factor", "shift", "linear", "power")
@@ -260,7 +260,7 @@ class KernelCalibration(Recalibrator):
         return not self.against_rest or (self.is_fitted() and self.coefficients_[0, 0] >= 0)
 
     def _formula(self) -> nodes.Formula:
-        return nodes.powers(self.n_classes_, *self.coefficients_[0].tolist())
+        return powers(self.n_classes_, *self.coefficients_[0].tolist())
 
 
 class MeanScaling(Recalibrator):

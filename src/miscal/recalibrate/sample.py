@@ -200,7 +200,8 @@ def warmed(sample: Sample, fit: Callable[[Sample, Floats], Found], start: Floats
     thin = sample.thinned()
     if thin is not None:
         found, without_end = fit(thin, start)
-        start = start if without_end else found
+        if not without_end:
+            start = found
     return fit(sample, start)
 
 

@@ -21,7 +21,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
-from miscal.recalibrate.export.formula import Formula, powers, softmax_of
+from miscal.recalibrate.export.formula import Formula, Softmax, curve, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
@@ -80,6 +80,13 @@ def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
         return LOGIT.map(probability, np.array([power]), shift)
     classes = probability.shape[1]
     return softmax_map(probability, np.full(classes, power), np.zeros(classes))
+
+
+def powers(n_classes: int, power: float, shift: float = 0.0) -> Formula:
+    """What `powered` does."""
+    if n_classes > 2:
+        return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+    return curve(LOGIT, [power], shift)
 
 
 @dataclass(eq=False)

@@ -117,7 +117,7 @@ class LocalRecalibration(ByColumns):
             self._remember(near.nearness(chosen, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, label = self._seen(sample.probability)
-        self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight)
+        self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0)
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weights.copy()

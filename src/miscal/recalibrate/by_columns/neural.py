@@ -249,8 +249,10 @@ class NeuralCalibration(ByColumns):
             return super()._formula()
         values, tables, layers = self.parts()
         inputs = Inputs(self._encodings())
-        rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
-        words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
+        words = [
+            nodes.level_of(each, dict(enumerate(range(MISSING, len(each.levels) + 1))), OTHER)
+            for each in inputs.embedded
+        ]
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
         line = nodes.line(nodes.logit(), knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))

@@ -398,13 +398,6 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid |
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
 
-def powers(n_classes: int, power: float, shift: float = 0.0) -> Sigmoid | Softmax:
-    """Probabilities to a power, divided by their sum; of two classes with a shift of the logit."""
-    if n_classes > 2:
-        return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
-    return Sigmoid(Linear(log_terms(held_score(), power, power), shift))
-
-
 def steps(inner: Node, edges: Floats, values: Floats) -> Pieces:
     """The values of right-closed bins; a negative one leaves the node as it is."""
     pieces = [(0.0, 0.0, 1.0) if value < 0 else (0.0, value, 0.0) for value in values.tolist()]
