@@ -216,7 +216,7 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats) -> Floats:
 def _least(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Minimise the convex loss on the simplex."""
     share = weight / weight.sum()
-    own = logs[:, np.arange(len(outcome)), outcome.astype(np.intp)] @ share
+    own = logs[:, np.arange(len(outcome)), outcome] @ share
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:
         likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))

@@ -103,7 +103,7 @@ def row_loss(held_out: Floats, rows: Predictions) -> Floats:
 
 def _own(values: Floats, rows: Predictions) -> Floats:
     """Of (n, K) values those of each row's own class."""
-    return values[np.arange(rows.rows), rows.outcome.astype(np.intp)]
+    return values[np.arange(rows.rows), rows.outcome]
 
 
 def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[str, float]:

@@ -149,7 +149,7 @@ class LocalRecalibration(ByColumns):
         """By the observed rate around each row, or its own score where there is no row to learn from."""
         score = self._seen(probability)[0]
         weight = self.weight_
-        place = bin_index(score, self.edges_).astype(np.int64)
+        place = bin_index(score, self.edges_)
         summed = np.column_stack([weight, weight * self.observed_])
         width = np.array([float(self.bandwidth)])
         asked = self._reduced(self._raw_features(columns)), place
