@@ -132,10 +132,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Itself, fitted on validated rows."""
         response, name = sample.response, type(self).__name__
         if response not in self.responses:
-            known = [getattr(recalibrate, name) for name in recalibrate.kinds()]
-            can = ", ".join(kind.__name__ for kind in known if response in kind.responses)
+            can = [kind for kind in recalibrate.kinds() if response in getattr(recalibrate, kind).responses]
             what, got = f"fits no outcome that is {response}", f"'response' is {response!r}"
-            raise refusal(what, where=name, got=got, hint=f"such as {can}")
+            raise refusal(what, where=name, got=got, hint=f"such as {', '.join(can)}")
         one_class = not sample.varied
         if one_class:
             warn(f"{name} saw one class only and leaves probabilities as they are")

@@ -151,7 +151,8 @@ def _candidates(given: Any, sample: Sample) -> dict[str, Recalibrator]:
 def candidates_for(sample: Sample) -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
-    for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
+    for name in recalibrate.kinds():
+        kind = getattr(recalibrate, name)
         if sample.response in kind.responses:
             found |= kind._candidates(sample)  # noqa: SLF001  # its registration
     return found

@@ -157,9 +157,9 @@ class Sample:
         return self.response != "binary" or np.flatnonzero(self.class_weights).size > 1
 
     @cached_property
-    def class_weights(self) -> Floats:
+    def class_weights(self) -> Array:
         """Weight of each class."""
-        return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
+        return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes)
 
     def losses(self, mapped: Floats) -> Floats:
         """What each row loses by (n, K) probabilities, or by means as recalibrators carry them."""

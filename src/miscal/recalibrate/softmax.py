@@ -159,7 +159,7 @@ class SoftmaxFit:
             self.likely[:, rows] = likely[: self.free]
             own = self.outcome[rows], np.arange(len(share))
             likely[own] -= 1.0
-            loss = float(share @ (log_sum - scores[own]))
+            loss = share @ (log_sum - scores[own])
             return loss, self.gathered(likely[: self.free] * share, z)
 
         loss, gradient = self.summed(work)

@@ -157,7 +157,7 @@ class LocalRecalibration(ByColumns):
         sums = local_sums(*learned, kernel=self.kernel, queries=asked, device=self.device)
         mass, events = sums[0].T
         found = mass > 0
-        rate = np.divide(events, mass, out=score.copy(), where=found)
+        rate = events / np.where(found, mass, 1.0)
         if self.kernel != "group":
             mass = np.bincount(self.bin_, weight, len(self.edges_))[place]
         held = inside(rate, mass / unit_of(weight.sum(), len(weight)), self.smooth)

@@ -65,10 +65,12 @@ def codes_between(numbers: Sequence[Floats], most: float = np.inf) -> tuple[list
 
 def tree_of(grown: Any, edges: list[Floats], value: Floats | float = 0.0) -> Trees:
     """A tree that scikit-learn grew on codes, with cuts at the edges that the codes stand for."""
-    left, column = grown.children_left, np.maximum(grown.feature, -1)
+    column = np.maximum(grown.feature, -1)
     codes = np.floor(grown.threshold).astype(np.int64)
     cuts = [edges[j][code] if j >= 0 else 0.0 for j, code in zip(column, codes, strict=True)]
-    return np.array([column, left, grown.children_right]), np.array(np.broadcast_arrays(cuts, value))
+    return np.array([column, grown.children_left, grown.children_right]), np.array(
+        np.broadcast_arrays(cuts, value)
+    )
 
 
 class CutColumns(ByColumns):
