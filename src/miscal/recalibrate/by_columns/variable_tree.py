@@ -244,7 +244,7 @@ class VariableTree(CutColumns):
             part = part if part.varied else above[node]
             above |= dict.fromkeys(self.nodes_[1:, node].tolist(), part)
             if self.nodes_[1, node] < 0:
-                leaf = _drawn_back(part) if self.leaf is None else self.leaf
+                leaf = self.leaf or _drawn_back(part)
                 self.leaves_[node] = leaf.fitted_on(part)
 
     def _parts(self, numbers: list[Floats], rows: Integers, node: int = 0) -> Iterator[tuple[int, Integers]]:
