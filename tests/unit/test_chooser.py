@@ -14,6 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from miscal.data.errors import MiscalError, MiscalWarning
+from miscal.data.predictions import Predictions
 from miscal.metrics import expected_calibration_error
 from miscal.recalibrate import (
     AugmentedLogistic,
@@ -26,8 +27,8 @@ from miscal.recalibrate import (
     VectorScaling,
     choose,
 )
-from miscal.recalibrate.base import Offer
 from miscal.recalibrate.choosing import candidates_for
+from miscal.recalibrate.sample import Sample
 
 FEW = [PlattScaling(), BetaCalibration()]
 
@@ -70,8 +71,9 @@ def test_weights_that_a_classifier_does_not_take_are_dropped_aloud() -> None:
 
 
 def test_vector_scaling_is_a_candidate_for_several_classes() -> None:
-    assert "VectorScaling" in candidates_for(Offer(4, {}, "binary"))
-    assert "VectorScaling" not in candidates_for(Offer(2, {}, "binary"))
+    for classes, is_one in ((4, True), (2, False)):
+        rows = Predictions(np.arange(classes), np.eye(classes))
+        assert ("VectorScaling" in candidates_for(Sample.of(rows, rows.columns))) == is_one
 
 
 def confused(rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
 from miscal.data import checks, responses
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Array, Floats
@@ -24,27 +24,6 @@ from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
     """What was asked needs `fit` first; scikit-learn's error too, so that its tools know it."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What `choose` has for candidates: rows of so many classes (a mean has two), and columns they may look at."""
-
-    n_classes: int
-    columns: Mapping[str, Column]
-    response: str
-
-    def numbers(self) -> list[str]:
-        """Names of the numeric columns."""
-        return [name for name, column in self.columns.items() if not column.nominal]
-
-    def categories(self, most: float = np.inf) -> list[str]:
-        """Names of the categories of two levels or more, and of so many at most."""
-        return [
-            name
-            for name, column in self.columns.items()
-            if column.nominal and 2 <= len(column.levels) <= most
-        ]
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
@@ -98,9 +77,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     classes_: Array = state("labels")
     identity_: bool = state("bool")
     n_rows_: int = state("int", low=1)
-    each_: list[Self] = state("inner", optional=True)
-    response_: str = state("word", optional=True)
-    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)
+    each_: list[Self] = state("inner", optional=True)  # one map a class
+    response_: str = state("word", optional=True)  # of means
+    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)  # within what scores are held
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -138,12 +117,14 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             Of a mean: what the outcome was collected over, such as years.
         """
         self.check_parameters()
-        nodes.forget(self)
+        nodes.formulas.pop(self, None)  # it is no longer true
         for name in list(vars(self)):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(self, name)
-        given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
-        given.columns = self._columns_to_fit(X)
+        columns = self._columns_to_fit(X)
+        given = Raw(
+            y, y_prob, sample_weight, columns=columns, names=METRIC, response=response, exposure=exposure
+        )
         rows = Predictions.validated(given)
         return self._learned(Sample.of(rows, rows.columns), label_array(rows.classes))
 
@@ -151,10 +132,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Itself, fitted on validated rows."""
         response, name = sample.response, type(self).__name__
         if response not in self.responses:
-            known = [getattr(recalibrate, name) for name in recalibrate.kinds()]
-            can = ", ".join(kind.__name__ for kind in known if response in kind.responses)
+            can = [kind for kind in recalibrate.kinds() if response in getattr(recalibrate, kind).responses]
             what, got = f"fits no outcome that is {response}", f"'response' is {response!r}"
-            raise refusal(what, where=name, got=got, hint=f"such as {can}")
+            raise refusal(what, where=name, got=got, hint=f"such as {', '.join(can)}")
         one_class = not sample.varied
         if one_class:
             warn(f"{name} saw one class only and leaves probabilities as they are")
@@ -164,21 +144,15 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
-            self._fit(self._pulled_in(sample))
+            held = limits(sample) if self.pulls_in and not self.keep_certain else None
+            if held is not None:  # it is kept for the rows to come
+                self.held_ = held
+                sample = replace(sample, probability=np.clip(sample.probability, *held))
+            self._fit(sample)
         if response != "binary":
             self.response_ = response
         self.classes_, self.identity_, self.n_rows_ = classes, one_class, sample.rows
         return self
-
-    def _pulled_in(self, sample: Sample) -> Sample:
-        """Rows without certainties; within what their scores are held is kept for those to come."""
-        if not self.pulls_in or self.keep_certain or sample.n_classes > 2 or sample.response != "binary":
-            return sample
-        found = limits(sample)
-        if found is None:
-            return sample
-        self.held_ = found
-        return replace(sample, probability=np.clip(sample.probability, *found))
 
     def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
@@ -202,7 +176,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
         """Recalibrated probabilities of one row: for a service.
 
-        A map with a formula takes microseconds; any other is given a table of one row.
+        A map with a formula takes microseconds. Any other is given a table of one row, and so are values that are not
+        plain, or of another type than fit had: a table converts them, or refuses in words.
 
         Parameters
         ----------
@@ -215,7 +190,22 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        return nodes.apply_one(self, y_prob, x)
+        formula, mean = nodes.formula_of(self), self.is_mean()
+        one = isinstance(y_prob, (int, float))
+        checked: Any = [y_prob]
+        if mean or not one or not nodes.LEAST_SCORE <= y_prob <= 1.0:
+            checked = self.checked([y_prob if one else list(y_prob)])
+        if formula is not None and (x is not None or not self.uses_columns):
+            plain = {name: nodes.plain(value) for name, value in (x or {}).items()}
+            try:
+                event = formula(nodes.Row(plain, {nodes.STEP: float(checked[0])}))
+            except (nodes.General, KeyError, RecursionError):  # an unusual value, a column that is not there
+                pass
+            else:
+                return (event,) if mean else (1.0 - event, event)
+        table = {name: [value] for name, value in x.items()} if x is not None else None
+        found = self.mapped(np.array(checked, np.float64), table)[0].tolist()
+        return tuple(found[1:] if mean else found)
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
@@ -277,15 +267,15 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether the order of probabilities is kept (see the class)."""
         if self.is_fitted() and self.identity_:
             return True
-        return bool(not self.several() and self._keeps_ranking())
+        return bool(not hasattr(self, "each_") and self._keeps_ranking())
 
-    def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = unboxed(super().__repr__(*arguments, **options))
+    def __repr__(self) -> str:
+        text = unboxed(super().__repr__())
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"
         if not self.identity_:
-            learned = f"{self.n_classes_} maps, one a class" if self.several() else self._summary()
+            learned = f"{self.n_classes_} maps, one a class" if hasattr(self, "each_") else self._summary()
         return f"{text} fitted on {self.n_rows_:,} rows" + (f": {learned}" if learned else "")
 
     # ------------------------------------------------------------------------------------------- for the subclasses
@@ -306,10 +296,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> "dict[str, Recalibrator]":
+    def _candidates(cls, sample: Sample) -> "dict[str, Recalibrator]":
         """What `choose` tries of this class for such rows, by name."""
         fewest, most = cls.candidate_for
-        return {cls.__name__: cls()} if fewest <= offer.n_classes <= most else {}
+        return {cls.__name__: cls()} if fewest <= sample.n_classes <= most else {}
 
     def check_parameters(self) -> None:
         """Refuse the first parameter whose check does."""
@@ -328,14 +318,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """The kind of outcome that it was fitted to."""
         return FAMILIES[getattr(self, "response_", "binary")]
 
-    def several(self) -> bool:
-        """Whether it holds one map a class."""
-        return hasattr(self, "each_")
-
     def _against_rest(self, sample: Sample, k: int) -> Self:
         """A map of one class; that of a class that does not occur leaves probabilities as they are."""
         happened = sample.outcome == k
-        part = replace(sample, probability=sample.probability[:, k].copy(), outcome=happened, n_classes=2)
+        part = replace(sample, probability=sample.probability[:, k], outcome=happened, n_classes=2)
         return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
 
     def _keeps_ranking(self) -> bool:
@@ -360,7 +346,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.identity_:
             return nodes.untouched(self.n_classes_)
         found: Any = None
-        if not self.several():
+        if not hasattr(self, "each_"):
             found = self._formula()
         elif not self.uses_columns:
             found = nodes.Each([one.formula() for one in self.each_], self.divided)
@@ -378,7 +364,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def all_fields(self) -> list[str]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        plain = self.several() or getattr(self, "identity_", False)
+        plain = hasattr(self, "each_") or getattr(self, "identity_", False)
         found = declared.state_of(Recalibrator if plain else type(self))
         there = [name for name, field in found.items() if not field.optional or hasattr(self, name)]
         # Those that may be missing come last.
@@ -399,7 +385,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         columns = columns_of(X, type(self).__name__, len(probability)) if self.uses_columns else Columns({})
         if hasattr(self, "held_"):
             probability = np.clip(probability, *self.held_)
-        if not self.several():
+        if not hasattr(self, "each_"):
             return pairs(self._map_beside(probability, columns))
         each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)
         found = np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1)

@@ -14,7 +14,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Floats
 from miscal.inference.nulls import fold_of_rows
-from miscal.recalibrate.base import Offer, Recalibrator
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, list_of, parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -103,8 +103,11 @@ def choose(
     """
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
-    given = Raw(y, y_prob, sample_weight, cluster=cluster, names=METRIC, response=response, exposure=exposure)
-    given.columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
+    columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
+    given = Raw(
+        y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC, response=response,
+        exposure=exposure,
+    )  # fmt: skip
     return asked.chosen(Predictions.validated(given), progress)
 
 
@@ -121,8 +124,7 @@ def _too_few(rows: Predictions) -> str:
 
 def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
     """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
-    told = (getattr(chosen, name, None) for name in ("name", "table", "reason"))
-    return _told(chosen.quietly_fitted_on(sample), *told)
+    return _told(chosen.quietly_fitted_on(sample), chosen.name, chosen.table, chosen.reason)
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -131,9 +133,9 @@ def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[st
     return known if names is None else list(names)
 
 
-def _candidates(given: Any, offer: Offer) -> dict[str, Recalibrator]:
+def _candidates(given: Any, sample: Sample) -> dict[str, Recalibrator]:
     if isinstance(given, str) and given == "auto":
-        given = candidates_for(offer)
+        given = candidates_for(sample)
     elif isinstance(given, Sequence):
         names = [type(each).__name__ for each in given]
         if len(set(names)) < len(names):
@@ -146,12 +148,13 @@ def _candidates(given: Any, offer: Offer) -> dict[str, Recalibrator]:
     return alone | dict(given) | alone  # the first of all, and our own
 
 
-def candidates_for(offer: Offer) -> dict[str, Recalibrator]:
+def candidates_for(sample: Sample) -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
-    for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
-        if offer.response in kind.responses:
-            found |= kind._candidates(offer)  # noqa: SLF001  # its registration
+    for name in recalibrate.kinds():
+        kind = getattr(recalibrate, name)
+        if sample.response in kind.responses:
+            found |= kind._candidates(sample)  # noqa: SLF001  # its registration
     return found
 
 
@@ -170,18 +173,17 @@ def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) ->
     best = min(eligible, key=lambda each: mean_of(each.loss, rows))
     apart = [difference(each.loss, best.loss, rows) for each in eligible]
     near = [each for each, (mean, error) in zip(eligible, apart, strict=True) if mean <= error]
-    blends = [each for each in near if each.weights]
     unit = 1.0 if rows.response == "binary" else max(mean_of(np.abs(rows.outcome), rows), 1e-300)
-    # By the audited columns in steps of a tenth of a point of the unit: smaller differences are noise.
-    winner = blends[0] if blends else min(near, key=lambda each: round(_by_columns(each) / unit, 3))
+    # The blend, or by the audited columns in steps of a tenth of a point of the unit: smaller differences are noise.
+    winner = min(near, key=lambda each: (not each.weights, round(_by_columns(each) / unit, 3)))
     return winner, _because(winner, alone, len(judged) - 1, rows)
 
 
 def _helps(each: Judged, judged: list[Judged]) -> bool:
     """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
     blended = bool(judged[-1].weights)
-    singles = max(len(judged) - 1 - blended, 1)
-    share = BLEND_SHARE if blended else 0.0
+    singles = len(judged) - 1 - blended
+    share = BLEND_SHARE * blended
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
     mean = each.change[0]
     return mean == -math.inf or (mean < 0 and each.row["p_value"] <= level)
@@ -284,7 +286,7 @@ class Choose(Recalibrator):
         allowed = _named(rows.columns, self.allowed, "'allowed'")
         offered = Columns({name: rows.columns[name] for name in allowed})
         sample = Sample.of(rows, offered)
-        named = _candidates(self.candidates, Offer(rows.n_classes, offered, rows.response))
+        named = _candidates(self.candidates, sample)
         reason = _too_few(rows)
         if reason:
             alone = Identity().quietly_fitted_on(sample)
@@ -296,7 +298,7 @@ class Choose(Recalibrator):
                 progress(at / len(named), name)
             judged.append(judge(name, candidate, sample, folds))
         if isinstance(self.candidates, str) and rows.response == "binary":
-            judged += mixed(judged, rows, folds)
+            judged += mixed(judged, sample, folds)
         for each in judged:
             measure(each, judged[0], rows, audited)
         winner, reason = _choice(judged, rows, self.top_error)

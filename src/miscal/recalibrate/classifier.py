@@ -93,7 +93,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         else:
             held_out = self._held_out(X, y, fit_params, split_params)
             self.estimator_ = clone(estimator).fit(X, y, **fit_params)
-        recalibrator = PlattScaling() if self.recalibrator is None else self.recalibrator
+        recalibrator = self.recalibrator or PlattScaling()
         self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
         return self
 

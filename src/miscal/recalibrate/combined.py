@@ -156,7 +156,7 @@ class Blend(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse weights that are none."""
-        if len(self.weights_) != len(self.members_) or not 0.999999 <= self.weights_.sum() <= 1.000001:
+        if len(self.weights_) != len(self.members_) or not _are_weights(self.weights_):
             raise ValueError("the weights must be one a member and sum to 1")
 
     def _fit(self, sample: Sample) -> None:
@@ -216,7 +216,7 @@ def blend_weights(logs: Floats, outcome: Array, weight: Floats) -> Floats:
 def _least(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Minimise the convex loss on the simplex."""
     share = weight / weight.sum()
-    own = logs[:, np.arange(len(outcome)), outcome.astype(np.intp)] @ share
+    own = logs[:, np.arange(len(outcome)), outcome] @ share
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:
         likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))

@@ -8,12 +8,12 @@ from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Floats
 from miscal.kernels.neighbours import laplacian_energy
-from miscal.recalibrate.base import Offer, Recalibrator, as_rows
+from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
 from miscal.recalibrate.sample import HALF, Sample, exp_held, unit_of, warmed
-from miscal.recalibrate.softmax import HIGHEST, LOGIT, LOWEST, fitted_power, powered
+from miscal.recalibrate.softmax import HIGHEST, LOWEST, fitted_power, powered, powers
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 FORMS = ("auto", "factor", "shift", "linear", "power")
@@ -80,14 +80,13 @@ class Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
     against_rest = True
-    l2 = 0.0  # of those without a penalty
+    l2, constraint, towards = 0.0, "none", "zero"  # of those without such a parameter
 
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
 
-    def _fit(self, sample: Sample, **how: bool) -> None:
-        """Fit the curve; `how` is as in `fit_curve`."""
-        coefficients, intercept = fit_curve(sample, Features.of(self), self.l2, **how)
+    def _fit(self, sample: Sample) -> None:
+        coefficients, intercept = fit_curve(sample, self)
         self.coefficients_ = coefficients[None, :]
         self.intercepts_ = np.array([intercept])
 
@@ -98,7 +97,7 @@ class Curve(Recalibrator):
         return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and self.coefficients_.min() >= 0
+        return self.constraint == "positive" or (self.is_fitted() and self.coefficients_.min() >= 0)
 
     def _summary(self) -> str:
         found = [f"{each:.3g}" for each in self.coefficients_[0]]
@@ -188,13 +187,6 @@ class BetaCalibration(Curve):
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
     towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
-    def _fit(self, sample: Sample, **_: bool) -> None:
-        positive, identity = self.constraint == "positive", self.towards == "identity"
-        super()._fit(sample, positive=positive, identity=identity)
-
-    def _keeps_ranking(self) -> bool:
-        return self.constraint == "positive" or super()._keeps_ranking()
-
 
 class KernelCalibration(Recalibrator):
     r"""Scale the score so that log loss plus a multiple of the kernel calibration error is least (MMCE).
@@ -239,12 +231,13 @@ class KernelCalibration(Recalibrator):
         """From the log loss's own optimum on, without derivatives (the error is a root)."""
         p, weight = sample.probability, sample.weights
         if self.against_rest:
-            found, bounds = np.append(*fit_curve(sample, LOGIT, RIDGE * sample.total)), [(-1e6, 1e6)] * 2
+            found = np.append(*fit_curve(sample, PlattScaling(l2=RIDGE * sample.total)))
+            bounds = [(-1e6, 1e6)] * 2
             label = np.ones(sample.rows, np.intp)
         else:
             bounds = [(LOWEST, HIGHEST)]
             found = np.clip(warmed(sample, fitted_power, np.ones(1))[0], *bounds[0])
-            label = (p > 0.5).astype(np.intp) if p.ndim == 1 else p.argmax(axis=1)  # the most probable class
+            label = pairs(p).argmax(axis=1)  # the most probable class
         observed = sample.outcome == label
 
         def objective(theta: Floats) -> float:
@@ -267,8 +260,7 @@ class KernelCalibration(Recalibrator):
         return not self.against_rest or (self.is_fitted() and self.coefficients_[0, 0] >= 0)
 
     def _formula(self) -> nodes.Formula:
-        slope, shift = self.coefficients_[0].tolist()
-        return nodes.powers(slope, self.n_classes_, shift)
+        return powers(self.n_classes_, *self.coefficients_[0].tolist())
 
 
 class MeanScaling(Recalibrator):
@@ -380,8 +372,8 @@ class MeanScaling(Recalibrator):
         return self.is_fitted() and self.slope_ >= 0.0
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
-        forms = ("power",) if offer.response == "count" else ("linear", "power")
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+        forms = ("power",) if sample.response == "count" else ("linear", "power")
         return {cls.__name__: cls(), **{f"{cls.__name__}({form})": cls(form) for form in forms}}
 
     def _summary(self) -> str:

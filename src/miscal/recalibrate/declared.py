@@ -238,12 +238,12 @@ def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
     if made.identity_:
         return
     asked = classes if made.against_rest and classes > 2 else 0
-    maps = [type(one) for one in made.each_] if made.several() else []
+    maps = [type(one) for one in made.each_] if hasattr(made, "each_") else []
     if maps != [kind] * asked:
         raise ValueError(f"there must be one {kind.__name__} a class, if there are several")
     if hasattr(made, "held_") and (made.held_[0] > made.held_[1] or classes > 2):
         raise ValueError("'held_' must be a range, of two classes")
-    if not made.several():
+    if not hasattr(made, "each_"):
         made.check_state()
 
 

@@ -142,7 +142,7 @@ def with_columns(
     try:
         vectors = {name: flat(table[name], f"column '{name}'") for name in names}
         given = vectors[names[0]] if model.is_mean() else probabilities_given(vectors, logit=logit)
-        found = model.mapped(model.checked(given), table if model.uses_columns else None)
+        found = model.mapped(model.checked(given), table)
     except MiscalError as error:
         raise type(error)(located(str(error), chunk)) from error
     for name, values in zip(made, found.T[-len(made) :], strict=True):  # of two classes, that of class 1

@@ -50,12 +50,11 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: Array) -
     return done
 
 
-def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]:
+def mixed(judged: list[Judged], sample: Sample, folds: Array) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
     members = [each for each in judged if each.held_out is not None and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
-    outcome = rows.outcome
-    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
+    outcome, weight = sample.outcome, sample.weights
     shares = blend_weights(logs, outcome, weight)
     used = [members[place] for place in np.flatnonzero(shares)]
     if len(used) < 2:
@@ -63,7 +62,7 @@ def mixed(judged: list[Judged], rows: Predictions, folds: Array) -> list[Judged]
     weights = shares[shares > 0].tolist()
     mix = Blend([each.recalibrator for each in used], weights=weights)
     done = Judged("Blend", mix, dict(zip([each.name for each in used], weights, strict=True)))
-    done.held_out = np.empty((rows.rows, rows.n_classes))
+    done.held_out = np.empty(logs.shape[1:])
     for fold in np.unique(folds):
         train, test = folds != fold, folds == fold
         own = blend_weights(logs[:, train], outcome[train], weight[train])
@@ -99,12 +98,12 @@ def row_loss(held_out: Floats, rows: Predictions) -> Floats:
     if rows.response != "binary":
         return Sample.of(rows, Columns({})).losses(held_out)
     with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(_own(held_out, rows)))
+        return -np.log(_own(held_out, rows))
 
 
 def _own(values: Floats, rows: Predictions) -> Floats:
     """Of (n, K) values those of each row's own class."""
-    return values[np.arange(rows.rows), rows.outcome.astype(np.intp)]
+    return values[np.arange(rows.rows), rows.outcome]
 
 
 def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[str, float]:

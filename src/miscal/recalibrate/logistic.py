@@ -18,7 +18,6 @@ from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
-Evaluate: TypeAlias = Callable[[Floats], State]
 
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
@@ -35,7 +34,7 @@ SEPARATED = (
 
 
 def minimise(
-    evaluate: Evaluate,
+    evaluate: Callable[[Floats], State],
     start: Floats,
     total: float,
     penalty: Floats | float = 0.0,
@@ -144,21 +143,26 @@ def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats
 
 
 class LogisticFit:
-    """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
+    """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves.
+
+    `how` is a recalibrator with what says which: `l2`, `constraint`, `towards`, and `on` or `clip`.
+    """
 
     warm = True  # whether a part of the rows is fitted first
 
-    def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
-        self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
+    def __init__(self, rows: Sample, how: Any) -> None:
+        self.rows, self.features, self.l2 = rows, Features.of(how), how.l2
+        self.positive = how.constraint == "positive"
+        self.identity = how.towards == "identity" and how.l2 > 0
         # Enough: the coordinates need not be exact.
-        made = features.rows((rows.thinned() or rows).probability)
+        made = self.features.rows((rows.thinned() or rows).probability)
         self.centre, deviation = made.mean(axis=1), made.std(axis=1)
         ends = np.array([rows.probability.min(), rows.probability.max()])
-        reach = np.ptp(features.rows(ends), axis=1)
+        reach = np.ptp(self.features.rows(ends), axis=1)
         self.constant = not (reach > 1e-13 * (1.0 + np.abs(self.centre))).all()
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
-        if identity:  # its intercept is penalised too, and must be one of the coordinates
-            self.centre, self.constant = np.zeros(features.count), False
+        if self.identity:  # its intercept is penalised too, and must be one of the coordinates
+            self.centre, self.constant = np.zeros(self.features.count), False
 
     def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
@@ -180,47 +184,46 @@ class LogisticFit:
 
         return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
-    def best(self, *, positive: bool) -> Found:
-        """Fit; with `positive` the coefficients of the score's two features are not below 0.
+    def best(self) -> tuple[Floats, float]:
+        """Coefficients, and the intercept where the score's features are 0 and columns are at their centres.
 
-        That optimum is found by trying every face of the constraint.
+        Where they must be positive the coefficients of the score's two features are not below 0: the optimum is found
+        by trying every face of that constraint.
         """
         free = np.append(True, self.scale > 0)
-        best, separated = self.minimum(free)
-        if not positive or (best[1:3] >= 0).all():
-            return best, separated
-        found = []
-        for held in ([1], [2], [1, 2]):
-            face = free.copy()
-            face[held] = False
-            theta, _ = self.minimum(face)
-            if (theta[1:3] >= 0).all():
-                found.append(theta)
-        return min(found, key=self.loss), False
+        theta, separated = self.minimum(free)
+        if self.positive and not (theta[1:3] >= 0).all():
+            found = []
+            for held in ([1], [2], [1, 2]):
+                face = free.copy()
+                face[held] = False
+                theta, _ = self.minimum(face)
+                if (theta[1:3] >= 0).all():
+                    found.append(theta)
+            theta, separated = min(found, key=self.loss), False
+        if separated:
+            warn(SEPARATED)
+        coefficients, own = theta[1:] * self.scale, self.features.count
+        return coefficients, theta[0] - coefficients[:own] @ self.centre[:own]
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
-        held = float(off @ off + self.identity * theta[0] ** 2)
-        return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
+        held = self.l2 * (off @ off + self.identity * theta[0] ** 2)
+        return self.evaluate(self.rows, theta)[0] + 0.5 * float(held)
 
 
-def fit_curve(
-    rows: Sample, features: Features, l2: float, *, positive: bool = False, identity: bool = False
-) -> tuple[Floats, float]:
-    """Coefficients and intercept of the penalised logistic regression; with `positive` no coefficient is below 0.
+def fit_curve(rows: Sample, how: Any) -> tuple[Floats, float]:
+    """Coefficients and intercept of the penalised logistic regression, `how` as in `LogisticFit`.
 
-    With `identity` and a penalty it is drawn towards coefficients 1 and intercept 0, not towards coefficients 0.
+    Towards the identity a penalty draws to coefficients 1 and intercept 0, not to coefficients 0.
 
     When all scores are equal the slope cannot be learned: without a penalty it is that of the identity (0 for
     "probability", which has none) and the intercept meets the observed rate.
     """
-    fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
+    fit = LogisticFit(rows, how)
     if fit.constant:
-        slope = np.full(features.count, 0.0 if l2 > 0 or features.kind == "probability" else 1.0)
+        features = fit.features
+        slope = np.full(features.count, 0.0 if how.l2 > 0 or features.kind == "probability" else 1.0)
         return slope, np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre
-    theta, separated = fit.best(positive=positive)
-    if separated:
-        warn(SEPARATED)
-    coefficients = theta[1:] * fit.scale
-    return coefficients, theta[0] - coefficients @ fit.centre
+    return fit.best()

@@ -39,7 +39,6 @@ class Family:
     link, mean : where changes add, and the way back
     losses : of each row, from the link of its prediction and its outcome
     bend : the second derivative of half the loss, from the prediction
-    ratio : whether trees look at outcome / prediction; else at their difference
     objective, loss : the names LightGBM and tables have for the loss
     before, after : the link of the probability as a node of a formula, and `mean` of a node
     """
@@ -48,15 +47,14 @@ class Family:
     mean: Map
     losses: Callable[[Floats, Floats], Floats]
     bend: Map
-    ratio: bool
     objective: str
     loss: str
     before: nodes.Node
     after: Callable[[nodes.Node], nodes.Node]
 
     def target(self, mean: Floats, outcome: Floats, weight: Floats) -> tuple[Floats, Floats]:
-        """What trees and orders of levels look at, with its weight: the ratio to the prediction, or the difference."""
-        if not self.ratio:
+        """What trees and orders of levels look at, with its weight: the difference to the prediction, or the ratio."""
+        if self.objective != "poisson":
             return outcome - mean, weight
         held = np.maximum(mean, LEAST_RATE)
         return outcome / held, weight * held
@@ -73,7 +71,6 @@ FAMILIES = {
         mean=sigmoid,
         losses=lambda link, outcome: np.logaddexp(0.0, link) - outcome * link,
         bend=lambda mean: mean * (1.0 - mean),
-        ratio=False,
         objective="binary",
         loss="log loss",
         before=nodes.logit(EDGE),
@@ -84,7 +81,6 @@ FAMILIES = {
         mean=np.asarray,
         losses=lambda link, outcome: (outcome - link) ** 2,
         bend=np.ones_like,
-        ratio=False,
         objective="regression",
         loss="squared error",
         before=nodes.PROBABILITY,
@@ -95,7 +91,6 @@ FAMILIES = {
         mean=exp_held,
         losses=lambda link, y: 2.0 * (special.xlogy(y, y) - y * link - y + exp_held(link)),
         bend=np.asarray,
-        ratio=True,
         objective="poisson",
         loss="deviance",
         before=nodes.log_above(LEAST_RATE),
@@ -162,9 +157,9 @@ class Sample:
         return self.response != "binary" or np.flatnonzero(self.class_weights).size > 1
 
     @cached_property
-    def class_weights(self) -> Floats:
+    def class_weights(self) -> Array:
         """Weight of each class."""
-        return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
+        return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes)
 
     def losses(self, mapped: Floats) -> Floats:
         """What each row loses by (n, K) probabilities, or by means as recalibrators carry them."""
@@ -178,6 +173,18 @@ class Sample:
         probability, outcome = self.probability[rows], self.outcome[rows]
         columns = self.columns.take(rows)
         return replace(self, probability=probability, outcome=outcome, weight=weight, columns=columns)
+
+    def numbers(self) -> list[str]:
+        """Names of the numeric columns."""
+        return [name for name, column in self.columns.items() if not column.nominal]
+
+    def categories(self, most: float = np.inf) -> list[str]:
+        """Names of the categories of two levels or more, and of so many at most."""
+        return [
+            name
+            for name, column in self.columns.items()
+            if column.nominal and 2 <= len(column.levels) <= most
+        ]
 
     def thinned(self) -> "Sample | None":
         """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
@@ -193,7 +200,8 @@ def warmed(sample: Sample, fit: Callable[[Sample, Floats], Found], start: Floats
     thin = sample.thinned()
     if thin is not None:
         found, without_end = fit(thin, start)
-        start = start if without_end else found
+        if not without_end:
+            start = found
     return fit(sample, start)
 
 
@@ -219,28 +227,25 @@ def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
 
 
 def limits(sample: Sample) -> Floats | None:
-    """Within what scores are held before they are mapped: (low, high), or None where none is certain or refuted.
+    """Within what scores of two classes are held: (low, high), or None where none is certain or refuted.
 
     Rows said exactly 0 (and 1, the other way round) are moved to the rate that they bear out, half an event added, but
     not past the next score; where more of the lowest scores happened than a Poisson of their sum allows (chance 1e-4)
     past it: to the least such rate among all the scores up to some point, 0.05 at most.
     """
+    if sample.n_classes > 2 or sample.response != "binary":
+        return None
     p, y, weight = sample.probability, sample.outcome, sample.weight
     mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
-    low, rest = _floor(p, y, mass), _floor(1.0 - p, 1.0 - y, mass)
+    low, rest = _floor(Pair(p, y, mass)), _floor(Pair(1.0 - p, 1.0 - y, mass))
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
 
 
-def _floor(score: Floats, happened: Array, mass: Floats | None) -> float:
-    if score.min() > 0.0 and not happened[score <= NEAR].any():
+def _floor(rows: Pair) -> float:
+    near = rows.take(rows.predicted <= NEAR)
+    if rows.predicted.min() > 0.0 and not near.observed.any():
         return 0.0
-
-    def pooled(most: float) -> tuple[Floats, Floats, Floats]:
-        low_ones = score <= most
-        beside = None if mass is None else mass[low_ones]
-        return pooled_scores(Pair(score[low_ones], happened[low_ones], beside))
-
-    at, weight, here = pooled(NEAR)
+    at, weight, here = pooled_scores(near)
     events = np.cumsum(here)
     surprising = special.gammainc(np.maximum(events, 1e-9), np.cumsum(weight * at)) <= SURPRISE
     refuted = surprising & (events >= 1.0)
@@ -248,7 +253,7 @@ def _floor(score: Floats, happened: Array, mass: Floats | None) -> float:
     if not found.size:
         return 0.0
     last = found[-1]
-    at, weight, here = pooled(FURTHEST)  # the same ones first
+    at, weight, here = pooled_scores(rows.take(rows.predicted <= FURTHEST))  # the same ones first
     rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
     low = rates[last:].min(initial=FURTHEST)
     if not refuted.any():

@@ -139,7 +139,7 @@ class ScalingBinning(Curve):
         super().check_state()
         check_bins(self.edges_, self.values_)
 
-    def _fit(self, sample: Sample, **_: bool) -> None:
+    def _fit(self, sample: Sample) -> None:
         super()._fit(sample)
         scaled, weights = super()._map(sample.probability)[:, 1], sample.weights
         # Edges halfway between distinct values, with about equal weight between them.

@@ -19,9 +19,9 @@ from miscal.data.libraries import sparse
 from miscal.data.vectors import Floats
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Offer, Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
-from miscal.recalibrate.export.formula import Formula, powers, softmax_of
+from miscal.recalibrate.export.formula import Formula, Softmax, curve, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
@@ -53,9 +53,9 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
     return scores, (np.log(sums) + highest).squeeze(classes)
 
 
-def in_blocks(rows: int, classes: int, work: Callable[[slice], Any]) -> list[Any]:
-    """What `work` gives for each block of rows, in their order."""
-    return over_blocks(rows, lambda start, stop: work(slice(start, stop)), max(LEAST_ROWS, CELLS // classes))
+def block_of(classes: int) -> int:
+    """Rows in a block."""
+    return max(LEAST_ROWS, CELLS // classes)
 
 
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
@@ -63,14 +63,14 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
     matrix = pairs(probability)
     out = np.empty(matrix.shape)
 
-    def work(rows: slice) -> None:
-        logs = logs_of(np.ascontiguousarray(matrix[rows].T))
+    def work(start: int, stop: int) -> None:
+        logs = logs_of(np.ascontiguousarray(matrix[start:stop].T))
         if power is not None:
             logs -= softmax(power * logs, 0)[1] / power
         moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
-        out[rows] = softmax(moved, 0)[0].T
+        out[start:stop] = softmax(moved, 0)[0].T
 
-    in_blocks(len(matrix), matrix.shape[1], work)
+    over_blocks(len(matrix), work, block_of(matrix.shape[1]))
     return out
 
 
@@ -80,6 +80,13 @@ def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
         return LOGIT.map(probability, np.array([power]), shift)
     classes = probability.shape[1]
     return softmax_map(probability, np.full(classes, power), np.zeros(classes))
+
+
+def powers(n_classes: int, power: float, shift: float = 0.0) -> Formula:
+    """What `powered` does."""
+    if n_classes > 2:
+        return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+    return curve(LOGIT, [power], shift)
 
 
 @dataclass(eq=False)
@@ -110,10 +117,11 @@ class SoftmaxFit:
     def summed(self, work: Callable[..., Sums]) -> list[Any]:
         """Sum what `work` gives for each block of rows, its z and shares, part by part, in the order of the blocks."""
 
-        def of(rows: slice) -> Sums:
+        def of(start: int, stop: int) -> Sums:
+            rows = slice(start, stop)
             return work(rows, self.z[:, rows], self.share[rows])
 
-        blocks = in_blocks(len(self.share), len(self.z), of)
+        blocks = over_blocks(len(self.share), of, block_of(len(self.z)))
         return [sum(part) for part in zip(*blocks, strict=True)]
 
     def fitted(self, sample: Sample, theta: Floats) -> Found:
@@ -151,7 +159,7 @@ class SoftmaxFit:
             self.likely[:, rows] = likely[: self.free]
             own = self.outcome[rows], np.arange(len(share))
             likely[own] -= 1.0
-            loss = float(share @ (log_sum - scores[own]))
+            loss = share @ (log_sum - scores[own])
             return loss, self.gathered(likely[: self.free] * share, z)
 
         loss, gradient = self.summed(work)
@@ -281,7 +289,7 @@ class TemperatureScaling(Recalibrator):
         return powered(probability, self.inverse_temperature_)
 
     def _formula(self) -> Formula:
-        return powers(self.inverse_temperature_, self.n_classes_)
+        return powers(self.n_classes_, self.inverse_temperature_)
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"
@@ -417,8 +425,8 @@ class StructuredScaling(_Softmax):
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
-        if offer.n_classes == 2:
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+        if sample.n_classes == 2:
             return {}
         return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}
 

@@ -15,14 +15,14 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal, warn
+from miscal.data.errors import refusal
 from miscal.data.vectors import Array, Floats, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows, normalised, pairs
+from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, LogisticFit, State, residuals
 from miscal.recalibrate.sample import Sample
 
 CELLS = 1 << 18  # numbers in a block
@@ -100,11 +100,11 @@ class Design:
 class DesignFit(LogisticFit):
     """One logistic regression on features of a score and of columns, all centred and scaled."""
 
-    def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
-        super().__init__(rows, features, l2)
+    def __init__(self, rows: Sample, how: "_Augmented", design: Design) -> None:
+        super().__init__(rows, how)
         self.design = design
         self.ready = design.ready(rows.columns)
-        own = features.count
+        own = self.features.count
         self.warm = False  # the columns are those of all rows
         self.centre = np.append(self.centre, design.rows(self.ready, 0, 1)[:, 0])
         scale = np.zeros(own) if self.constant else self.scale
@@ -141,6 +141,7 @@ class _Augmented(ByColumns):
 
     against_rest = True
     tried: ClassVar[dict[str, Any]]  # with what parameters it is a candidate
+    l2, constraint, towards = 0.0, "none", "zero"  # of those without such a parameter
 
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
@@ -160,26 +161,21 @@ class _Augmented(ByColumns):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        features = Features.of(self)
-        how = self.get_params()
-        design = Design.learned(sample, self.columns, self.degree, raw=how["l2"] > 0)
+        design = Design.learned(sample, self.columns, self.degree, raw=self.l2 > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
-        fit = DesignFit(sample, features, design, how["l2"])
+        fit = DesignFit(sample, self, design)
         # A fit of 50 columns takes a tenth of the time.
         with threads_of_blas().limit(limits=1, user_api="blas"):
-            theta, separated = fit.best(positive=how.get("constraint") == "positive")
-        coefficients = theta[1:] * fit.scale
-        centre, self.centres_ = np.split(fit.centre, [features.count])
+            coefficients, intercept = fit.best()
+        self.centres_ = fit.centre[fit.features.count :]
         self.coefficients_ = coefficients[None, :]
-        self.intercepts_ = np.array([theta[0] - coefficients[: len(centre)] @ centre])
-        if separated:
-            warn(SEPARATED)
+        self.intercepts_ = np.array([intercept])
 
     def _design(self) -> Design:
-        return Design(self._encodings(standard=not self.get_params()["l2"]), self.degree)
+        return Design(self._encodings(standard=not self.l2), self.degree)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features = self._design(), Features.of(self)
@@ -211,12 +207,12 @@ class _Augmented(ByColumns):
         return nodes.curve(features, own.tolist(), intercept, parts)
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
         """Numbers, and categories of few levels; more are for what pools small levels.
 
         With a penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
         """
-        names = offer.numbers() + offer.categories(MOST_LEVELS)
+        names = sample.numbers() + sample.categories(MOST_LEVELS)
         return {cls.__name__: cls(columns=names, **cls.tried)} if names else {}
 
 
@@ -380,7 +376,7 @@ class Augmentation(Recalibrator):
         for fitted in self.estimators_:
             features = np.hstack([beside, current[:, 1:]])
             current = aligned(fitted, features, np.arange(self.n_classes_))
-        return normalised(current.copy(), current)
+        return normalised(current, current)
 
 
 def aligned(fitted: Any, features: Any, classes: Array) -> Floats:

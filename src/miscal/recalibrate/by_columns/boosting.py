@@ -15,7 +15,7 @@ from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels.logistic import add_trees
-from miscal.recalibrate.base import Offer, Recalibrator, as_rows
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns import variable_tree as cuts
 from miscal.recalibrate.declared import LARGEST, chosen_columns, parameter, state
 from miscal.recalibrate.export import formula as nodes
@@ -303,7 +303,7 @@ class MulticalibrationBoost(cuts.CutColumns):
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not self.rounds_:
-            return as_rows(probability)
+            return probability
         family = self.family()
         numbers, link = self._begun(columns, family.link(probability))
         for roots, scale in self._rounds():
@@ -325,19 +325,20 @@ class MulticalibrationBoost(cuts.CutColumns):
         if self.start == "rate":
             columns = [*columns, value]
             value = nodes.Linear((), self.rate_)
-        values = self.cuts_[1].tolist()
         for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")
-            made = self._formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
+            made = self._formulas(
+                [*columns, so_far], lambda node: nodes.Linear((), float(self.cuts_[1, node]))
+            )
             total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)))
             value = nodes.Named(so_far.name, value, total)
         return self.family().after(value)
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
-        if offer.n_classes > 2 or not offer.columns:
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+        if sample.n_classes > 2 or not sample.columns:
             return {}
-        if offer.response != "binary":
+        if sample.response != "binary":
             return {cls.__name__: cls(judges=2)}
         finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}

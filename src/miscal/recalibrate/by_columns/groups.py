@@ -11,7 +11,7 @@ from miscal.data.columns import Columns
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, Offer, Recalibrator, as_rows
+from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
 from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import HALF, Sample
@@ -193,11 +193,11 @@ class GroupWise(ByColumns):
         return out
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
         from miscal.recalibrate.curves import MeanScaling, PlattScaling
 
-        inner = PlattScaling() if offer.response == "binary" else MeanScaling()
-        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in offer.categories()}
+        inner = PlattScaling() if sample.response == "binary" else MeanScaling()
+        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in sample.categories()}
 
     def _summary(self) -> str:
         if self.strength_ >= STRENGTHS[-1]:

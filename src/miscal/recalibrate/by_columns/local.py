@@ -117,7 +117,7 @@ class LocalRecalibration(ByColumns):
             self._remember(near.nearness(chosen, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, label = self._seen(sample.probability)
-        self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight)
+        self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0)
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weights.copy()
@@ -149,7 +149,7 @@ class LocalRecalibration(ByColumns):
         """By the observed rate around each row, or its own score where there is no row to learn from."""
         score = self._seen(probability)[0]
         weight = self.weight_
-        place = bin_index(score, self.edges_).astype(np.int64)
+        place = bin_index(score, self.edges_)
         summed = np.column_stack([weight, weight * self.observed_])
         width = np.array([float(self.bandwidth)])
         asked = self._reduced(self._raw_features(columns)), place
@@ -157,7 +157,7 @@ class LocalRecalibration(ByColumns):
         sums = local_sums(*learned, kernel=self.kernel, queries=asked, device=self.device)
         mass, events = sums[0].T
         found = mass > 0
-        rate = np.divide(events, mass, out=score.copy(), where=found)
+        rate = events / np.where(found, mass, 1.0)
         if self.kernel != "group":
             mass = np.bincount(self.bin_, weight, len(self.edges_))[place]
         held = inside(rate, mass / unit_of(weight.sum(), len(weight)), self.smooth)

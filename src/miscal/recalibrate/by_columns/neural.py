@@ -147,8 +147,15 @@ class NeuralCalibration(ByColumns):
     held_losses_: Floats = state("float", "any")
 
     def _fit(self, sample: Sample) -> None:
-        network = _networks()
-        inputs = self._inputs(sample.columns)
+        network, columns = _networks(), sample.columns
+        made, embedded = [], [] if self.nominal is None else chosen_columns(columns, self.nominal)
+        for column in chosen_columns(columns, self.columns):
+            each = Encoding.learned(column, nominal=column in embedded, constant=LARGEST)
+            known = [level for level in each.levels if level is not None]
+            each.levels[:] = None, *known  # missing comes first, whether or not there is any
+            made.append(each)
+        self._remember(made)
+        inputs = Inputs(made)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
@@ -161,17 +168,6 @@ class NeuralCalibration(ByColumns):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
-
-    def _inputs(self, columns: Columns) -> Inputs:
-        """Look at the columns of the rows to fit on."""
-        made, embedded = [], [] if self.nominal is None else chosen_columns(columns, self.nominal)
-        for column in chosen_columns(columns, self.columns):
-            each = Encoding.learned(column, nominal=column in embedded, constant=LARGEST)
-            known = [level for level in each.levels if level is not None]
-            each.levels[:] = None, *known  # missing comes first, whether or not there is any
-            made.append(each)
-        self._remember(made)
-        return Inputs(made)
 
     def _layers(self, inputs: Inputs, outputs: int) -> list[tuple[int, int]]:
         """How many numbers go into each layer, and how many come out."""
@@ -201,14 +197,13 @@ class NeuralCalibration(ByColumns):
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
-        self._model = None
         if self.module is not None:
             self._model = model.eval()  # predicting then changes nothing in it
             return
         for j, table in enumerate(model.network.tables):
-            count = np.bincount(rows.codes[:, j], minlength=table.num_embeddings).astype(np.float64)
+            count = np.bincount(rows.codes[:, j], minlength=table.num_embeddings)
             weight = table.weight.detach().numpy()
-            weight[count == 0] = (count @ weight / count.sum()).astype(np.float32)
+            weight[count == 0] = count @ weight / count.sum()
         # The line's first value and increments, the tables, then weight and bias of each layer.
         arrays = [np.ascontiguousarray(tensor.numpy(), dtype="<f4") for tensor in model.state_dict().values()]
         if not all(np.isfinite(array).all() for array in arrays):
@@ -218,12 +213,11 @@ class NeuralCalibration(ByColumns):
     # --------------------------------------------------------------------------------------------------- predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         inputs = Inputs(self._encodings())
-        parts = self.parts()
-        if parts is None:
+        if self.module is not None:
             nothing = np.zeros(len(probability))
             rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
-            return self.probabilities(_networks().outputs_of(self._model, rows))
-        values, tables, layers = parts
+            return softmax(_networks().outputs_of(self._model, rows))[0]
+        values, tables, layers = self.parts()
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
         maps = np.arange(len(values))
@@ -234,15 +228,14 @@ class NeuralCalibration(ByColumns):
             place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
             line = below + part * (above - below)
-            out[start:stop] = self.probabilities(line + nodes.through(layers, x))
+            logits = line + nodes.through(layers, x)
+            out[start:stop] = softmax(np.insert(logits, 0, 0.0, axis=1) if len(maps) == 1 else logits)[0]
 
         over_blocks(len(probability), work, BLOCK)
         return out
 
-    def parts(self) -> tuple[Floats, list[Array], list[Floats]] | None:
-        """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
-        if getattr(self, "_model", None) is not None:
-            return None
+    def parts(self) -> tuple[Floats, list[Array], list[Floats]]:
+        """Values of the line at its knots (maps, knots), tables of embeddings, and layers."""
         count = self.nominal_.sum()
         first, raw, *rest = self._tensors()
         # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
@@ -252,23 +245,18 @@ class NeuralCalibration(ByColumns):
         return values, rest[:count], layers
 
     def _formula(self) -> nodes.Formula:
-        parts = self.parts()
-        if parts is None:
+        if self.module is not None:
             return super()._formula()
-        values, tables, layers = parts
+        values, tables, layers = self.parts()
         inputs = Inputs(self._encodings())
-        rows = [dict(enumerate(range(MISSING, size))) for size in inputs.sizes]
-        words = [nodes.level_of(*each, OTHER) for each in zip(inputs.embedded, rows, strict=True)]
+        words = [
+            nodes.level_of(each, dict(enumerate(range(MISSING, len(each.levels) + 1))), OTHER)
+            for each in inputs.embedded
+        ]
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
         line = nodes.line(nodes.logit(), knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
-
-    @staticmethod
-    def probabilities(logits: Floats) -> Floats:
-        """Rows that sum to 1."""
-        both = np.insert(logits, 0, 0.0, axis=1) if logits.shape[1] == 1 else logits
-        return softmax(both)[0]
 
     def _tensors(self) -> list[npt.NDArray[np.float32]]:
         """What is kept, each tensor in its shape."""
@@ -278,7 +266,7 @@ class NeuralCalibration(ByColumns):
         shapes += [(size, self.embedding) for size in inputs.sizes]
         for before, after in self._layers(inputs, maps):
             shapes += [(after, before), (after,)]
-        raw = [base64.b64decode(str(text), validate=True) for text in self.weights_]
+        raw = [base64.b64decode(text, validate=True) for text in self.weights_]
         return [np.frombuffer(each, "<f4").reshape(shape) for each, shape in zip(raw, shapes, strict=True)]
 
     def check_state(self) -> None:

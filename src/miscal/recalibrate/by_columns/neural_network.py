@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad, softplus
 
 from miscal.data.errors import refusal, refusing
 from miscal.data.vectors import Array
@@ -72,23 +73,18 @@ class Calibration(nn.Module):  # type: ignore[misc]
         self.network = network
 
     def forward(self, codes: Tensor, numbers: Tensor, place: Tensor, part: Tensor) -> Tensor:
-        """Log-odds (binary) or log-weights of the classes, (n, maps)."""
+        """Log-weights of the classes, (n, K); of two the first's is 0, and the other's the log-odds."""
         g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         maps = torch.arange(len(self.first), device=self.first.device)
         if g.numel() != place.numel():
             raise refusal(
                 f"must give (n, {len(maps)}) numbers", where="'module'", got=f"it gives {tuple(g.shape)}"
             )
-        rise = torch.cumsum(nn.functional.softplus(self.raw), dim=1)
-        values = self.first[:, None] + nn.functional.pad(rise, (1, 0))
+        rise = torch.cumsum(softplus(self.raw), dim=1)
+        values = self.first[:, None] + pad(rise, (1, 0))
         below, above = values[maps, place], values[maps, place + 1]
-        return below + part * (above - below) + g.reshape(place.shape)
-
-
-def losses(logits: Tensor, outcome: Tensor) -> Tensor:
-    """Log loss of each row; log-odds are log-weights of two classes, the first's being 0."""
-    both = nn.functional.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
-    return nn.functional.cross_entropy(both, outcome, reduction="none")
+        logits = below + part * (above - below) + g.reshape(place.shape)
+        return pad(logits, (1, 0)) if len(maps) == 1 else logits
 
 
 @contextmanager
@@ -131,7 +127,7 @@ def train(
         batches = rows.batches(rng.permutation(own), device, how.batch)
         for batch in track(batches, "Neural Calibration", -(-own.size // how.batch), **shown):
             optimizer.zero_grad(set_to_none=True)
-            loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
+            loss = (cross_entropy(model(*batch[:4]), batch[4], reduction="none") * batch[5]).mean()
             loss.backward()
             optimizer.step()
             total += loss.detach() * len(batch[4])
@@ -151,12 +147,12 @@ def train(
 
 def mean_loss(model: Calibration, rows: Rows) -> float:
     """Weighted mean loss of rows."""
-    found = losses(torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome))
-    return float(np.average(found.numpy(), weights=rows.weight))
+    outputs, outcome = torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome)
+    return float(np.average(cross_entropy(outputs, outcome, reduction="none"), weights=rows.weight))
 
 
 def outputs_of(model: Calibration, rows: Rows) -> Array:
-    """Log-odds of all rows, in chunks, where the model is."""
+    """Log-weights of the classes of all rows, in chunks, where the model is."""
     model.eval()
     with torch.no_grad():
         batches = rows.batches(np.arange(len(rows.outcome)), model.first.device)

@@ -13,7 +13,7 @@ from miscal.data.errors import listed
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array, Floats, Integers
 from miscal.pooling.columns import Encoding
-from miscal.recalibrate.base import ByColumns, Offer, Recalibrator
+from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
@@ -33,9 +33,7 @@ def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) ->
     made = Encoding.learned(column)
     if not column.nominal:
         seen = column.values[~column.missing]
-        if not seen.size:
-            return replace(made, ends=(0.0, 0.0))
-        return replace(made, ends=(seen.min(), seen.max()))
+        return replace(made, ends=(seen.min(), seen.max()) if seen.size else (0.0, 0.0))
     place = made.read(Columns({column.name: column}))
     mass = np.bincount(place, weights=weight)
     sums = np.bincount(place, weights=weight * target)
@@ -67,10 +65,12 @@ def codes_between(numbers: Sequence[Floats], most: float = np.inf) -> tuple[list
 
 def tree_of(grown: Any, edges: list[Floats], value: Floats | float = 0.0) -> Trees:
     """A tree that scikit-learn grew on codes, with cuts at the edges that the codes stand for."""
-    left, column = grown.children_left, np.maximum(grown.feature, -1)
+    column = np.maximum(grown.feature, -1)
     codes = np.floor(grown.threshold).astype(np.int64)
     cuts = [edges[j][code] if j >= 0 else 0.0 for j, code in zip(column, codes, strict=True)]
-    return np.array([column, left, grown.children_right]), np.array(np.broadcast_arrays(cuts, value))
+    return np.array([column, grown.children_left, grown.children_right]), np.array(
+        np.broadcast_arrays(cuts, value)
+    )
 
 
 class CutColumns(ByColumns):
@@ -117,7 +117,7 @@ class CutColumns(ByColumns):
         """Each column as the number that trees cut, in a formula."""
         made: list[nodes.Node] = []
         for each in self._encodings():
-            places = {place: float(place) for place in range(len(each.levels))}
+            places = dict(enumerate(range(len(each.levels))))
             number = nodes.Number(each.name, each.ends[0], each.ends[1], nodes.LARGEST)
             made.append(nodes.level_of(each, places, each.unseen) if each.nominal else number)
         return made
@@ -210,7 +210,7 @@ class VariableTree(CutColumns):
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
-    leaves_: list[Recalibrator | None] = state("inner", "any")
+    leaves_: list[Any] = state("inner", "any")
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
@@ -238,51 +238,46 @@ class VariableTree(CutColumns):
         grower = kind(max_depth=self.max_depth, random_state=self.random_state, **smallest)
         self.nodes_, self.cuts_ = tree_of(grower.fit(codes, *learned_on).tree_, edges)
         self.leaves_ = [None] * self.nodes_.shape[1]
-        learned: dict[int, Sample] = {}  # from what rows: with one class only those of the node above
-        for node, above, rows in self._parts(numbers, np.arange(sample.rows)):
+        above: dict[int, Sample] = {}  # what the node above has learned from
+        for node, rows in self._parts(numbers, np.arange(sample.rows)):
             part = sample.take(rows)
-            part = learned[node] = part if part.varied else learned[above]
+            part = part if part.varied else above[node]
+            above |= dict.fromkeys(self.nodes_[1:, node].tolist(), part)
             if self.nodes_[1, node] < 0:
-                leaf = _drawn_back(part) if self.leaf is None else self.leaf
+                leaf = self.leaf or _drawn_back(part)
                 self.leaves_[node] = leaf.fitted_on(part)
 
-    def _parts(
-        self, numbers: list[Floats], rows: Integers, node: int = 0, above: int = -1
-    ) -> Iterator[tuple[int, int, Integers]]:
-        """Each node, the one above it, and those of the rows that pass it, from the root down."""
-        yield node, above, rows
+    def _parts(self, numbers: list[Floats], rows: Integers, node: int = 0) -> Iterator[tuple[int, Integers]]:
+        """Each node, and those of the rows that pass it, from the root down."""
+        yield node, rows
         column, left, right = self.nodes_[:, node].tolist()
         if left >= 0:
             goes_left = numbers[column][rows] <= self.cuts_[0, node]
-            yield from self._parts(numbers, rows[goes_left], left, node)
-            yield from self._parts(numbers, rows[~goes_left], right, node)
+            yield from self._parts(numbers, rows[goes_left], left)
+            yield from self._parts(numbers, rows[~goes_left], right)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         out = np.empty((len(probability), self.n_classes_))
-        for node, _, rows in self._parts(self._numbers(columns), np.arange(len(probability))):
+        for node, rows in self._parts(self._numbers(columns), np.arange(len(probability))):
             leaf = self.leaves_[node]
-            if leaf is not None and rows.size:
+            if leaf is not None:
                 out[rows] = leaf.mapped(probability[rows])
         return out
 
     def _formula(self) -> nodes.Formula:
-        leaves: Any = self.leaves_
-        return self._formulas(self._cut_columns(), lambda node: leaves[node].formula())[0]
+        return self._formulas(self._cut_columns(), lambda node: self.leaves_[node].formula())[0]
 
     @classmethod
-    def _candidates(cls, offer: Offer) -> dict[str, Recalibrator]:
-        return {f"{cls.__name__}({name})": cls(columns=[name]) for name in offer.numbers()}
+    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+        return {f"{cls.__name__}({name})": cls(columns=[name]) for name in sample.numbers()}
 
     def _summary(self) -> str:
-        inner = np.flatnonzero(self.nodes_[1] >= 0)
-        leaves = 1 + len(inner)
         cuts = []
-        for node in inner[:4]:
+        for node in np.flatnonzero(self.nodes_[1] >= 0):
             column, threshold = self.nodes_[0, node], self.cuts_[0, node]
             among = f"<= {threshold:g}"
             if self.nominal_[column]:
                 levels = [*map(str, self.levels_[column][: int(threshold // 1) + 1])]
                 among = f"in {{{listed(levels, 3)}}}"
             cuts.append(f"{self.names_[column]} {among}")
-        cuts += ["..."] * (len(inner) > 4)
-        return "; ".join([f"{leaves} leaves", ", ".join(cuts)]) if cuts else "1 leaf"
+        return f"{1 + len(cuts)} leaves; {listed(cuts, 4)}" if cuts else "1 leaf"

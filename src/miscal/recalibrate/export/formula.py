@@ -2,8 +2,7 @@
 
 A formula of two classes is a tree of the nodes below, of several classes a `Softmax` or one tree `Each`. A recalibrator
 writes its own in `_formula`. A node is a function of one row: its plain values, and what stands under names, the
-probability among them. `apply_one` evaluates it, for a service: microseconds a call. Values that are not plain, or of
-another type than fit had, take the general way: a table of one row, which converts, or refuses in words.
+probability among them. `apply_one` evaluates it, for a service: microseconds a call.
 """
 
 from __future__ import annotations
@@ -399,13 +398,6 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None) -> Sigmoid |
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
 
-def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softmax:
-    """Probabilities to a power, divided by their sum; of two classes with a shift of the logit."""
-    if n_classes > 2:
-        return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
-    return Sigmoid(Linear(log_terms(held_score(), power, power), shift))
-
-
 def steps(inner: Node, edges: Floats, values: Floats) -> Pieces:
     """The values of right-closed bins; a negative one leaves the node as it is."""
     pieces = [(0.0, 0.0, 1.0) if value < 0 else (0.0, value, 0.0) for value in values.tolist()]
@@ -438,48 +430,22 @@ def level_of(column: Encoding, values: Mapping[int, float], unseen: float) -> Le
 
 # ----------------------------------------------------------------------------------------------------------- one row
 # Beside them, not in them: predicting changes none.
-_formulas: WeakKeyDictionary[Recalibrator, Any] = WeakKeyDictionary()
-
-
-def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
-    """The recalibrated probabilities of one row."""
-    formula, mean = formula_of(recalibrator), recalibrator.is_mean()
-    one = isinstance(y_prob, (int, float))
-    checked: Any = [y_prob]
-    if mean or not one or not LEAST_SCORE <= y_prob <= 1.0:
-        checked = recalibrator.checked([y_prob if one else list(y_prob)])
-    if formula is not None and (x is not None or not recalibrator.uses_columns):
-        plain = {name: _plain(value) for name, value in (x or {}).items()}
-        try:
-            event = formula(Row(plain, {STEP: float(checked[0])}))
-        except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
-            pass
-        else:
-            return (event,) if mean else (1.0 - event, event)
-    # A table of one row.
-    table = {name: [value] for name, value in x.items()} if x is not None else None
-    found = recalibrator.mapped(np.array(checked, np.float64), table)[0].tolist()
-    return tuple(found[1:] if mean else found)
+formulas: WeakKeyDictionary[Recalibrator, Any] = WeakKeyDictionary()
 
 
 def formula_of(recalibrator: Recalibrator) -> Any:
     """The formula of a map of two classes; None where there is none."""
-    if recalibrator not in _formulas:
+    if recalibrator not in formulas:
         recalibrator.check_fitted()
         formula = None
         if recalibrator.n_classes_ == 2:
             with contextlib.suppress(MiscalError):
                 formula = recalibrator.formula()
-        _formulas[recalibrator] = formula
-    return _formulas[recalibrator]
+        formulas[recalibrator] = formula
+    return formulas[recalibrator]
 
 
-def forget(recalibrator: Recalibrator) -> None:
-    """It is fitted anew: what was learned of it is no longer true."""
-    _formulas.pop(recalibrator, None)
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A row's value as formulas take it: numbers as floats, None where missing; others stay what they are."""
     if type(value) is float:
         return value if math.isfinite(value) else None if math.isnan(value) else _ODD

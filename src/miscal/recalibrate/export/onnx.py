@@ -36,7 +36,7 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
         )
     found, outside, classes = recalibrator.formula(), SCORES[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
-    wide = graph.cast("probability", DOUBLE)
+    wide = graph.add("Cast", "probability", to=DOUBLE)
     score = graph.add("Where", graph.add("Less", wide, nodes.LEAST_SCORE), 0.0, wide)
     made = graph.add("Where", _valid(graph, wide, classes), _written(graph, found, score), math.nan)
     graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=outside))
@@ -74,11 +74,11 @@ def _written(graph: "Graph", found: nodes.Formula, p: str) -> str:
         logs = add("Log", add("Clip", p, nodes.LOGIT_CLIP, nodes.LARGEST))
         slopes = found.slopes
         if found.power is not None:
-            heated = graph.linear(logs, found.power * np.eye(len(slopes)), np.zeros(len(slopes)))
+            heated = add("Gemm", logs, found.power * np.eye(len(slopes)), np.zeros(len(slopes)))
             total = add("Log", graph.summed(add("Exp", heated)))
             logs = add("Sub", heated, total)
             slopes = slopes / found.power
-        return add("Softmax", graph.linear(logs, slopes.T, found.shifts), axis=1)
+        return add("Softmax", add("Gemm", logs, slopes.T, found.shifts), axis=1)
     if not isinstance(found, nodes.Each):
         event = graph.of(p, found)
         return graph.side_by_side([add("Sub", 1.0, event), event])
@@ -157,17 +157,9 @@ class Graph:
         """A column (n,) as a matrix (n, 1)."""
         return self.add("Unsqueeze", column, COLUMNS)
 
-    def flat(self, matrix: str) -> str:
-        """A matrix (n, 1) as a column (n,)."""
-        return self.add("Squeeze", matrix, COLUMNS)
-
     def summed(self, matrix: str, **how: int) -> str:
         """Sums of rows."""
         return self.add("ReduceSum", matrix, COLUMNS, **how)
-
-    def cast(self, values: str, kind: int) -> str:
-        """Values of another kind."""
-        return self.add("Cast", values, to=kind)
 
     def side_by_side(self, columns: list[str]) -> str:
         """Columns (n,) as a matrix."""
@@ -181,24 +173,18 @@ class Graph:
 
     _exp = _sigmoid = _log
 
-    def linear(self, columns: str, factors: Any, shifts: Any) -> str:
-        """Columns (n, d) times factors (d, k), and shifts (k,) added.
-
-        In one step: onnxruntime takes a lone factor of 1 + 1e-6 for 1, and a lone summand of 1e-9 for 0.
-        """
-        return self.add("Gemm", columns, factors, shifts)
-
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
             return self.constant(node.intercept)
         factors, parts = zip(*node.terms, strict=True)
-        factor = np.array(factors)[:, None]
-        return self.flat(self.linear(self.matrix(parts), factor, [node.intercept]))
+        # In one step: onnxruntime takes a lone factor of 1 + 1e-6 for 1, and a lone summand of 1e-9 for 0.
+        made = self.add("Gemm", self.matrix(parts), np.array(factors)[:, None], [node.intercept])
+        return self.add("Squeeze", made, COLUMNS)
 
     def _pieces(self, node: nodes.Pieces) -> str:
         score = self.write(node.inner)
         above = self.add("Greater", self.upright(score), np.array(node.edges))
-        place = self.summed(self.cast(above, INT64), keepdims=0)
+        place = self.summed(self.add("Cast", above, to=INT64), keepdims=0)
         start, value, slope = (self.add("Gather", part, place) for part in np.array(node.pieces).T)
         return self.add("Add", value, self.add("Mul", slope, self.add("Sub", score, start)))
 
@@ -222,8 +208,8 @@ class Graph:
 
     def _match(self, node: nodes.Match) -> str:
         cases = self.matrix(node.cases)
-        place = self.upright(self.cast(self.write(node.level), INT64))
-        return self.flat(self.add("GatherElements", cases, place, axis=1))
+        place = self.upright(self.add("Cast", self.write(node.level), to=INT64))
+        return self.add("Squeeze", self.add("GatherElements", cases, place, axis=1), COLUMNS)
 
     def _refused(self, _: nodes.Refused) -> str:
         return self.constant(math.nan)
@@ -236,12 +222,12 @@ class Graph:
         if node.numbers:
             scaled = self.side_by_side([self.write(number) for number in node.numbers])
             absent = self.add("IsNaN", scaled)
-            single = self.cast(self.cast(scaled, FLOAT), DOUBLE)  # as in training
-            parts += [self.add("Where", absent, 0.0, single), self.cast(absent, DOUBLE)]
+            single = self.add("Cast", self.add("Cast", scaled, to=FLOAT), to=DOUBLE)  # as in training
+            parts += [self.add("Where", absent, 0.0, single), self.add("Cast", absent, to=DOUBLE)]
         x = self.add("Concat", *parts, axis=1)
         for place, (weight, bias) in enumerate(zip(node.layers[::2], node.layers[1::2], strict=True)):
-            x = self.linear(self.add("Relu", x) if place else x, weight.T, bias)
-        return self.flat(x)
+            x = self.add("Gemm", self.add("Relu", x) if place else x, weight.T, bias)
+        return self.add("Squeeze", x, COLUMNS)
 
     def _named(self, node: nodes.Named) -> str:
         """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
@@ -275,9 +261,9 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
         codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}
         return add("LabelEncoder", column, **codes, domain="ai.onnx.ml")
     # Whole numbers that doubles would merge are an input that has no missing values.
-    column = column if kind is int else graph.cast(column, DOUBLE)
+    column = column if kind is int else add("Cast", column, to=DOUBLE)
     known = np.array(levels, np.int64 if kind is int else np.float64)
-    equal = graph.cast(add("Equal", graph.upright(column), known), INT64)
+    equal = add("Cast", add("Equal", graph.upright(column), known), to=INT64)
     code = graph.summed(add("Mul", equal, places), keepdims=0)
     if kind is int:
         return code
