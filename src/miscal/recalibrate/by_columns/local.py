@@ -6,6 +6,7 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.columns import Columns
+from miscal.data.errors import refusal
 from miscal.data.vectors import Array, Floats
 from miscal.kernels.neighbours import local_sums
 from miscal.metrics import neighbourhood_places as near
@@ -115,7 +116,11 @@ class LocalRecalibration(ByColumns):
             self._remember([Encoding.learned(each, nominal=True) for each in chosen])
         else:
             self._remember(near.nearness(chosen, sample.weight, self.scale))
-        self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
+        several = sample.n_classes > 2
+        if several and self.target == "positive":
+            got, hint = f"there are {sample.n_classes}", "compare the top label: target='top'"
+            raise refusal("needs two classes", where="target='positive'", got=got, hint=hint)
+        self.top_ = several or self.target == "top"
         score, label = self._seen(sample.probability)
         self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0)
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
