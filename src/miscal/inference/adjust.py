@@ -178,7 +178,7 @@ def cell_gap_intervals(
             least, most = _mean_events(sums, level / tests, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
         noise, blocks = cell_noise(sums, how.rows)
-        if how.model_variance or how.usual:
+        if how.model_variance or how.outcome_weights or not how.binary:
             noise = np.maximum(noise, sums.variance)
         gap = sums.off / sums.weight
         reach = student_reach(blocks, level / tests) * np.sqrt(noise) / sums.weight

@@ -128,7 +128,7 @@ def _sparse(flips: Draws, sums: Sums, sparse: Bools, blocks: Blocks | None, matc
 
 def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
-    stretch = np.ones(sums.rows.size) if how.stretch is None else how.stretch
+    stretch = np.broadcast_to(how.stretch, sums.rows.shape)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         squares = sums.residual2 if blocks is None else blocks.squares()
         normals = sums.predicted * 1.0, stretch * np.sqrt(squares)
@@ -222,7 +222,7 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     else:
         how = replace(how, rows=None)
     with unwarned():
-        error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
+        error = np.sqrt(variance) / sums.weight * how.stretch
         if sums.rows.size > BAND_CELLS:
             band = np.stack([sums.mean - 1.96 * error, sums.mean + 1.96 * error])
         else:

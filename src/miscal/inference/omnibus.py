@@ -87,7 +87,7 @@ def combined(alone: Floats, shares: Floats) -> Floats:
 def _reached(values: Floats) -> Floats:
     """The share of values that are at least as large as each, up to rounding."""
     below = np.searchsorted(np.sort(values), values - 1e-9 * np.abs(values))
-    return np.asarray((values.size - below) / values.size)
+    return (values.size - below) / values.size
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ class CellRows(Pair):
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        return np.asarray((self.observed - self.predicted) * self.sampling)
+        return (self.observed - self.predicted) * self.sampling
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,6 @@ class Judging:
     rows : the rows, sorted by cell; sharper where cells are small, and needed for clusters
     outcome_weights : whether weights depend on the outcome, so that Σw²p(1-p) is not the noise
     binary : False when outcomes are not 0/1; the sums then have the variance of their `Spread`
-    usual : whether the sums have the variance that is usual for their predictions (`Noise.sums`)
     model_variance : whether Σw²p(1-p) is known to be the noise of rows that are independent
     stretch : how much wider the flipped signs of each cell are made
     """
@@ -123,9 +122,8 @@ class Judging:
     rows: CellRows | None = None
     outcome_weights: bool = False
     binary: bool = True
-    usual: bool = False
     model_variance: bool = False
-    stretch: Floats | None = None
+    stretch: Floats | float = 1.0
     random_state: int | np.random.Generator | None = 0
 
     @property

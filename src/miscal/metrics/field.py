@@ -319,7 +319,7 @@ def shifted(probability: Array, shift: float) -> Array:
     """
     factor, other = math.exp(-abs(shift)), 1.0 - probability  # of the side on which nothing overflows
     own, other = (probability, other * factor) if shift >= 0 else (probability * factor, other)
-    return np.asarray(own / (own + other))
+    return own / (own + other)
 
 
 def _shrunken(

@@ -26,7 +26,7 @@ from miscal.inference.residual import (
     choose_null,
     sums_depend_on_outcome,
 )
-from miscal.inference.sums import Judging, Sums, effective_events
+from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates, ratio_within
 from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
@@ -62,7 +62,7 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(bins.cells.count, target)
     along: Any = walked(grid, noise, random_state)
-    tested = along_tested(found, grid, along[1].p_value, scored=True)
+    tested = along_tested(found, grid, along[1].p_value)
     filled = grid.take(np.flatnonzero(grid.weight > 0))
     rows = grid_rows(filled) if noise.binary else grid_means(filled, noise)
     made = score_result(found, rows, along, tested, settings)
@@ -141,7 +141,7 @@ def walked(grid: Tally, noise: Noise, random_state: int) -> tuple[Walk, NullSumm
         events = float(whole.counts[0])
     elif grid.weighted:
         events = effective_events(Sums.of(whole))[0]
-    how = Judging(grid.weighted, noise.null, random_state=random_state)
+    how = noise.judging(weighted=grid.weighted, random_state=random_state)
     happened, ties = whole.residual2[0], Sums.of(known)
     return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
@@ -160,7 +160,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     if isinstance(cells, Ranges):
         scored = made.kind == "score"
         values = compared.predicted if scored else predictions.columns[name].values
-        fine = fine_edges(compared, values, cells.edges, scored=scored)
+        fine = fine_edges(compared, values, cells)
         requests = [RangeCells(SCORE if scored else name, edges) for edges in (cells.edges, fine)]
     if roles.weight is not None:
         requests.append(RangeCells(SCORE, GRID))

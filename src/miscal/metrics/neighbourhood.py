@@ -12,7 +12,7 @@ from miscal.data.vectors import Array
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps, beyond_score
 from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import seed_of
+from miscal.inference.sums import seed_of, unwarned
 from miscal.metrics.arrays import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
@@ -217,7 +217,7 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)
     squares = squared.sums(noise * own**2)[0, 0]
-    usual = stretch = None
+    usual, stretch = squares, np.ones(squares.size)
     if chosen.spread is not None:
         usual = chosen.spread.at(compared.predicted, *compared.weights) / problem.scale**2
         usual = np.maximum(squares, squared.sums(usual)[0, 0])
@@ -227,11 +227,10 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
         noise = 0.25
         masses = squared.sums(noise * own**2)[0, 0]
     powers = _squared(squared).sums(noise * own**4)[0, 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with unwarned():
         gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)
-    deviation = np.sqrt(masses if usual is None else usual)
-    return LocalGaps(gap, mass, deviation, (information >= least) & (masses > 0), stretch)
+    return LocalGaps(gap, mass, np.sqrt(usual), (information >= least) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:

@@ -134,7 +134,7 @@ class Neighbourhoods:
     @cached_property
     def residual(self) -> Array:
         """Predicted minus observed."""
-        return np.asarray(self.pair.predicted - self.pair.observed)
+        return self.pair.predicted - self.pair.observed
 
     def gaps(self) -> Array:
         """Kernel-weighted sums of the weight and of the residual around each query, (2, bandwidths, queries)."""

@@ -38,6 +38,7 @@ from miscal.inference.sums import (
     effective_events,
     effective_events_of,
     rows_of_cells,
+    unwarned,
 )
 from miscal.metrics.arrays import Norm, bins_asked, norm_power
 from miscal.pairs import Pair
@@ -92,7 +93,7 @@ class Pooled:
         low, high = agreeing(low, high, made.gap, self.adjusted, level)
         unknown = np.full((3, low.size), np.nan)
         error, band_low, band_high = consistency_band(sums, self.how) if band else unknown
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             ratio = sums.predicted / sums.observed
         columns = {
             **_places(made.cells, self.noise.units),
@@ -200,7 +201,7 @@ def pooled_of(
     """
     error = PooledError(norm_power(norm))
     sums = noise.sums(made)
-    stretch = None if noise.spread is None else stretch_of(sums, rows)
+    stretch = 1.0 if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
     drawn = first = None
     if levels:
@@ -301,8 +302,6 @@ def along_tested(
     grid: Tally,
     kuiper: float,
     rows: tuple[Pair, Array] | None = None,
-    *,
-    scored: bool = False,
 ) -> Omnibus:
     """Of a variable, or of the score, from a fine grid of it.
 
@@ -315,7 +314,7 @@ def along_tested(
     filled = np.flatnonzero(grid.weight > 0)
     pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
     sums = pieces.sums
-    if scored:
+    if cells.name == OF_SCORE:
         tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
         missing = bool(fine.missing and grid.counts[-1])
@@ -327,9 +326,10 @@ def along_tested(
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes()]
         how = replace(how, rows=rows_of_cells(codes, sums.rows.size, pair))
-    if how.stretch is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
+    if found.noise.spread is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, sums.rows.size))
-        how = replace(how, stretch=np.repeat(how.stretch[found.sums.weight > 0.0], size))
+        stretch = np.asarray(how.stretch)[found.sums.weight > 0.0]
+        how = replace(how, stretch=np.repeat(stretch, size))
     known = []
     total = effective_events(sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
@@ -338,16 +338,17 @@ def along_tested(
     return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
 
 
-def grid_of(found: Pooled, pair: Pair, values: Array, *, scored: bool = False) -> Tally:
+def grid_of(found: Pooled, pair: Pair, values: Array) -> Tally:
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
     cells: Any = found.tally.cells
-    fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
+    fine = replace(cells, edges=fine_edges(pair, values, cells))
     return tally(pair, BinPooling(np.ascontiguousarray(values, float), fine))
 
 
-def fine_edges(pair: Pair, values: Array, edges: Array, *, scored: bool) -> Array:
+def fine_edges(pair: Pair, values: Array, cells: Ranges) -> Array:
     """Edges of a fine grid: of probabilities always the same and those of the bins, else by rank."""
-    return np.unique(np.append(GRID, edges)) if scored and pair.binary else grid_edges(values, edges)
+    probabilities = cells.name == OF_SCORE and pair.binary
+    return np.unique(np.append(GRID, cells.edges)) if probabilities else grid_edges(values, cells.edges)
 
 
 def grid_edges(values: Array, edges: Array) -> Array:

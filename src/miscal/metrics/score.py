@@ -71,8 +71,8 @@ def by_score(
     found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
     settings = found.settings(bins, compared.target, strategy, norm)
     walked = walk_summary(compared, None, found.noise, random_state)
-    grid = grid_of(found, compared, compared.predicted, scored=True)
-    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), scored=True)
+    grid = grid_of(found, compared, compared.predicted)
+    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted))
     return score_result(found, compared, walked, tested, settings)
 
 

@@ -114,8 +114,9 @@ def expected_calibration_error(
     if quick:
         found = quantile_tally(pair, pair.predicted if on is None else on, quick)
         warn_of_merged(quick, found.counts.size)
-        return tally_error(found, norm)
-    return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm) * given.scale
+    else:
+        found = mean_tally(pair, score_bins(pair, bins, strategy, range, on))
+    return tally_error(found, norm) * given.scale
 
 
 def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:

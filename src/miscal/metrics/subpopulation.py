@@ -15,7 +15,7 @@ from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference import maxima
 from miscal.inference.aggregates import RANGE_MEAN
 from miscal.inference.residual import choose_null
-from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
+from miscal.kernels.subpopulation import HIGH_AT, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve
 from miscal.metrics.score_errors import MEANS
@@ -174,7 +174,7 @@ def by_subpopulation(
     asked = Asked(p.columns, names, p.rows, None, nominal, least, float(min_information), random_state)
     chosen = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
-    stretch = None
+    stretch: Any = 1.0
     if chosen.spread is not None:
         stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
         found = replace(found, stats=stats)
@@ -258,7 +258,7 @@ class Worst:
         ends = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64)
         low, high = np.abs(self.rows.signed)[np.sort(ends, axis=1).clip(0)].T
         falls = ends[:, 0] < ends[:, 1]
-        off = np.where(falls, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+        off = np.where(falls, 1.0, -1.0) * maxima.spans(stats)
         deviation = maxima.deviations(stats)
         made = {
             **_means(stats),

@@ -227,7 +227,7 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     one_of("regularise", regularise, ("max", "sum"))
     score = probability_matrix(y_prob, "'y_prob'")[0]
     score = score[:, 1] if score.ndim == 2 else score
-    return np.asarray(1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho))
+    return 1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho)
 
 
 def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray:
