@@ -1,7 +1,5 @@
 """Standard errors and bands of local regression."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

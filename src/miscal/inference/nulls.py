@@ -1,7 +1,5 @@
 """What cell sums would look like if the model were calibrated, and the gap of a cell beyond that of the score."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -251,7 +249,7 @@ class Steps:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+    def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> "Steps":
         """The rows of a pair; weights are divided by `scale`."""
         weight, predicted, trials = pair.sampling / scale, pair.predicted, pair.count
         if not flips:

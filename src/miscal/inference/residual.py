@@ -258,8 +258,15 @@ def _sums_of_rows(pair: Pair) -> Sums:
     """Every row as a cell."""
     first, second = pair.weights
     residual2 = second * (pair.observed - pair.predicted) ** 2
-    trials = np.ones(pair.rows) if pair.count is None else pair.count.astype(float)
-    return Sums(trials, first, second, first * pair.predicted, first * pair.observed, residual2, residual2)
+    return Sums(
+        pair.repeats().astype(float),
+        first,
+        second,
+        first * pair.predicted,
+        first * pair.observed,
+        residual2,
+        residual2,
+    )
 
 
 def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:

@@ -1,7 +1,5 @@
 """What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -48,20 +46,20 @@ class Sums:
     residual2: Floats
 
     @classmethod
-    def of(cls, sums: Tally | Sums) -> Sums:
+    def of(cls, sums: "Tally | Sums") -> "Sums":
         """The sums of a tally as plain arrays."""
         return cls(*[np.asarray(getattr(sums, name), np.float64) for name in cls.__annotations__])
 
     @classmethod
-    def joined(cls, every: Sequence[Sums]) -> Sums:
+    def joined(cls, every: Sequence["Sums"]) -> "Sums":
         """The cells of several, one after the other."""
         return cls(*map(np.concatenate, zip(*(vars(one).values() for one in every), strict=True)))
 
-    def map(self, change: Callable[[Floats], Floats]) -> Sums:
+    def map(self, change: Callable[[Floats], Floats]) -> "Sums":
         """The same change made to each of them."""
         return Sums(*map(change, vars(self).values()))
 
-    def cell(self, place: int) -> Sums:
+    def cell(self, place: int) -> "Sums":
         """The sums of one cell."""
         return self.map(lambda values: values[place : place + 1])
 
@@ -192,7 +190,7 @@ class Spread:
     mixed: float = 1.0
 
     @classmethod
-    def of(cls, pair: Pair) -> Spread:
+    def of(cls, pair: Pair) -> "Spread":
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
         predicted, residual = pair.predicted, pair.observed - pair.predicted
         first, second = pair.weights
@@ -244,7 +242,7 @@ class KeptInPart:
     mixed: float
 
     @classmethod
-    def of(cls, sums: Sums) -> KeptInPart:
+    def of(cls, sums: Sums) -> "KeptInPart":
         """As narrow cells of the score show it, or rows."""
         mean = sums.mean
         known = float(np.sum(sums.rows * mean * (1.0 - mean)))

@@ -28,7 +28,7 @@ from miscal.inference.residual import (
 )
 from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
-from miscal.metrics.losses import isotonic_rates, ratio_within
+from miscal.metrics.losses import SlopeIntercept, isotonic_rates, ratio_within
 from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
@@ -36,8 +36,6 @@ from miscal.pairs import Pair, pair
 from miscal.pooling.cells import LevelPooling, Numbered, Ranges
 from miscal.pooling.columns import Nested
 from miscal.results import Result
-
-FITTED = ("slope", "intercept", "in_the_large", "ratio")
 
 
 def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: Noise | None = None) -> Noise:
@@ -74,7 +72,9 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
         within = ratio_within(ratio["value"], reach)
         ratio["interval"] = [within.low, within.high]
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
-        extra |= {name: {**extra[name], "interval": [math.nan, math.nan]} for name in FITTED}
+        extra |= {
+            name: {**extra[name], "interval": [math.nan, math.nan]} for name in SlopeIntercept.__annotations__
+        }
         extra |= {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = filled.cells.count
     return replace(made, extra=extra)

@@ -154,8 +154,7 @@ class Pooled:
         if tested is not None:
             draws, bound = tested.draws, tested.bound
             numbers["p_value"] = tested.p_value
-            names, alone = zip(*tested.parts, strict=True)
-            more["tests"] = Table({"test": names, "p_value": np.array(alone)})
+            more["tests"] = Table({"test": list(tested.parts), "p_value": list(tested.parts.values())})
             made += f" {tested.words}"
         if not self.noise.binary:
             more |= {"scale": units.scale, "low": units.low}
@@ -199,8 +198,8 @@ def pooled_of(
 
     levels : the cells have no order, and will be tested as such (`levels_tested`): draws serve both
     """
-    error = PooledError(norm_power(norm))
     sums = noise.sums(made)
+    error = PooledError(norm_power(norm), sums.weight)
     stretch = 1.0 if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
     drawn = first = None
@@ -330,11 +329,10 @@ def along_tested(
         size = np.diff(np.append(pieces.starts, sums.rows.size))
         stretch = np.asarray(how.stretch)[found.sums.weight > 0.0]
         how = replace(how, stretch=np.repeat(stretch, size))
-    known = []
+    known: list[float] = []
     total = effective_events(sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
-        known = [test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic)]
-        known.insert(0, kuiper)
+        known = [kuiper, *(test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic))]
     return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
 
 

@@ -223,7 +223,7 @@ class Worst:
         named = [self.found.define(k) for k in range(order.size)]
         defined = [named[k] for k in order]
         table = Table({"label": [one.name for one in defined], **self._cells(order, critical, per_unit)})
-        place = np.flatnonzero(order == 0)[0]
+        place = int(order.argmin())  # of the full population
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
         return SubpopulationResult(
