@@ -321,7 +321,7 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     heard = noise[live].sum()
     if not heard > 0.0:  # no level, or clusters whose rows cancel to the last digit
         return made, (0.0,) * (len(parents) + 1)
-    own = sums.map(lambda values: values[live])
+    own = sums.take(live)
     information = own.variance * own.weight / own.weight2  # Σw·p(1-p), where weights do not depend on p
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
     factor = heard / own.variance.sum()

@@ -395,7 +395,7 @@ def kuiper_p_value(
     flips, rows, value = how.null == "residual", how.rows, walk.range
     variance = max(happened if flips else walk.variance, 0.0)
     wider = math.sqrt(max(1.0, happened / variance)) if variance else 1.0
-    clustered = flips and rows is not None and rows.cluster is not None
+    clustered = flips and how.clustered
     plain = not clustered and walk.distinct >= DISTINCT
     enough = events >= EFFECTIVE_EVENTS
     if not (enough and plain):
@@ -419,7 +419,7 @@ def kuiper_p_value(
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
-def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAWS) -> NullSummary:
+def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.

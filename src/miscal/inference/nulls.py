@@ -48,7 +48,7 @@ class Draws:
     together: float = 1.0
 
 
-def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
+def stretch_of(sums: Sums, rows: CellRows | None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
     own, _ = cell_noise(sums, rows)
     with unwarned():
@@ -191,7 +191,7 @@ def _matched(sums: Sums, seed: np.uint64) -> Block:
     # One weight above all others is there in every draw: random weights would have it in few of them.
     even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
-    units[:, sparse] = _compound(sums.map(lambda values: values[sparse]), units[:, sparse])
+    units[:, sparse] = _compound(sums.take(sparse), units[:, sparse])
     return _of_cells(simulate.draw_cells, (*units, sums.weight * 1.0, swapped), seed)
 
 
@@ -308,7 +308,7 @@ def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first:
 FOLDS = 5
 
 
-def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0) -> Floats:
+def beyond_score(pair: Pair, random_state: int = 0) -> Floats:
     """Recalibrate the score by isotonic regression, each row by a fit on the other folds.
 
     A cell whose gap to the recalibrated score is significant has an error of its own (*specific*); otherwise it shares

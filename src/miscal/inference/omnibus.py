@@ -211,10 +211,10 @@ class Pieces:
     starts: Integers
 
     @classmethod
-    def of(cls, grid: Sums, cell: Integers, pieces: int = PIECES) -> "Pieces":
+    def of(cls, grid: Sums, cell: Integers) -> "Pieces":
         """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
         done = np.cumsum(grid.variance) - 0.5 * grid.variance
-        share = np.floor(done * (pieces / max(grid.variance.sum(), 1e-300)))
+        share = np.floor(done * (PIECES / max(grid.variance.sum(), 1e-300)))
         new = run_starts(cell, share)
         first = np.flatnonzero(new)
         sums = grid.map(lambda values: np.add.reduceat(values, first))

@@ -374,9 +374,11 @@ def form_of(
     if min(down, up) >= OTHER * max(down, up):
         return "uneven", _uneven(off, min(low, high), max(low, high))
     form, last = ("too extreme", low) if down > up else ("too timid", high)
-    sides = np.array([part.sum() for part in np.split(off, [last + 1])])
-    noise = np.sqrt([part.sum() for part in np.split(variance, [last + 1])])  # 0 where all rows are certain
-    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * noise).all()
+    halves = np.split(np.stack([off, variance]), [last + 1], axis=1)
+    sides, noise = np.transpose(
+        [half.sum(axis=1) for half in halves]
+    )  # noise is 0 where all rows are certain
+    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()
     return form, ((last + 1, off.size - 1), (0, last))

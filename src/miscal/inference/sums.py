@@ -1,8 +1,8 @@
 """What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,13 @@ class Sums:
         """The same change made to each of them."""
         return Sums(*map(change, vars(self).values()))
 
+    def take(self, cells: Any) -> "Sums":
+        """The sums of some cells (indices, a mask or a slice)."""
+        return self.map(lambda values: values[cells])
+
     def cell(self, place: int) -> "Sums":
         """The sums of one cell."""
-        return self.map(lambda values: values[place : place + 1])
+        return self.take(slice(place, place + 1))
 
     @property
     def off(self) -> Floats:
@@ -75,11 +79,11 @@ class Sums:
             return np.nan_to_num(self.predicted / self.weight)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CellRows(Pair):
     """The rows of cells, sorted by cell: cell c owns rows ``offsets[c]:offsets[c + 1]``."""
 
-    offsets: Integers = field(default_factory=lambda: np.zeros(1, np.int64))
+    offsets: Integers
 
     @property
     def cells(self) -> int:
@@ -122,7 +126,12 @@ class Judging:
     binary: bool = True
     model_variance: bool = False
     stretch: Floats | float = 1.0
-    random_state: int | np.random.Generator | None = 0
+    random_state: int = 0
+
+    @property
+    def clustered(self) -> bool:
+        """Whether rows are at hand that move together."""
+        return self.rows is not None and self.rows.cluster is not None
 
     @property
     def seed(self) -> np.uint64:

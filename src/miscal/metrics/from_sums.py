@@ -16,9 +16,9 @@ from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
 from miscal.engines.adding import add_up
-from miscal.engines.memory import Walk, walk_of
+from miscal.engines.memory import walk_of
 from miscal.engines.requests import SCORE, LevelCells, RangeCells
-from miscal.inference.aggregates import NullSummary, kuiper_p_value
+from miscal.inference.aggregates import kuiper_p_value
 from miscal.inference.residual import (
     BY_THE_MODEL,
     Noise,
@@ -29,7 +29,7 @@ from miscal.inference.residual import (
 from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import SlopeIntercept, isotonic_rates, ratio_within
-from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
+from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
@@ -126,7 +126,7 @@ def grid_means(grid: Tally, noise: Noise) -> Pair:
     return made
 
 
-def walked(grid: Tally, noise: Noise, random_state: int) -> tuple[Walk, NullSummary] | None:
+def walked(grid: Tally, noise: Noise, random_state: int) -> Walked | None:
     """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells: Any = grid.cells
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed, number, whole
+from miscal.data.checks import number, whole
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
@@ -133,7 +133,6 @@ def by_neighbourhood(
     >>> result.table["label"][0], result.p_value
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
     """
-    check_seed(random_state)
     check_kernel(kernel, device)
     draws = whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
@@ -219,7 +218,7 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     squares = squared.sums(noise * own**2)[0, 0]
     usual, stretch = squares, np.ones(squares.size)
     if chosen.spread is not None:
-        usual = chosen.spread.at(compared.predicted, *compared.weights) / problem.scale**2
+        usual = chosen.spread.at(predicted, *compared.weights) / problem.scale**2
         usual = np.maximum(squares, squared.sums(usual)[0, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     masses = squares

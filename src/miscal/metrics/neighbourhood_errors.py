@@ -57,7 +57,7 @@ def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     return made
 
 
-def group_matrix(features: Any, query_features: Any = None) -> tuple[Array, Array | None]:
+def group_matrix(features: Any, query_features: Any) -> tuple[Array, Array | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
     levels = [each.as_levels() for each in _columns(features, "'features'").values()]
     coded = np.column_stack([each.values.astype(float) for each in levels])
