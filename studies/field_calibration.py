@@ -238,7 +238,7 @@ def floors(y, methods, levels):
     for name, p in methods.items():
         pair = Given(y, p).pair("positive")
         sums = tally(pair, field_pooling(levels))
-        found = aggregate_null(sums, PooledError(1.0), Judging(), draws=199)
+        found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=199)
         made[name] = (found.noise_floor, found.p_value)
     return made
 

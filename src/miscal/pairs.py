@@ -99,6 +99,11 @@ class Pair:
         return self.first, self.second
 
     @property
+    def uneven(self) -> Array:
+        """`first`, empty where every row counts once: as kernels take it."""
+        return np.empty(0) if self.first is None else self.first
+
+    @property
     def sampling(self) -> Array:
         """Sampling weight of each row, ones where there is none."""
         return np.ones(self.rows) if self.weight is None else self.weight
@@ -164,7 +169,7 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     """Which event is asked for, as a word or as the number of a class."""
     several = predictions.probability.ndim == 2
     usual = "top" if several else "positive"
-    words = ["auto", "top"] if several else ["auto", "positive", "top"]
+    words = dict.fromkeys(("auto", usual, "top"))
     if isinstance(target, str) and target in words:
         return usual if target == "auto" else target
     whole_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)

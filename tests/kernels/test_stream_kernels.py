@@ -113,12 +113,12 @@ def test_an_error_of_more_draws_than_a_block(monkeypatch, norm):
     plain = np.abs(sums.predicted - sums.observed) / sums.weight
     monkeypatch.setattr(module, "BLOCK_VALUES", 500 * 7)
     monkeypatch.setattr(module, "CACHED_VALUES", 500 * 3)
-    found = module.aggregate_null(sums, PooledError(norm), Judging(), draws=50)
+    found = module.aggregate_null(sums, PooledError(norm, sums.weight), Judging(), draws=50)
     share = sums.weight / sums.weight.sum()
     value = plain.max() if math.isinf(norm) else (share @ plain**norm) ** (1.0 / norm)
     assert found.value == pytest.approx(value, rel=1e-13)
     drawn = cell_draws(sums, Judging(), draws=50).block(0, 50)
-    assert module.summary_of_draws(found.value, PooledError(norm)(drawn - sums.predicted, sums.weight), method="") == (
+    assert module.summary_of_draws(found.value, PooledError(norm, sums.weight)(drawn - sums.predicted), method="") == (
         replace(found, method="")
     )
 

@@ -17,7 +17,7 @@ from miscal.inference.aggregates import (
     brownian_range_isf,
     brownian_range_p,
     simulated_walk,
-    walk_range,
+    walk_spans,
 )
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import beyond_score, cell_draws, fold_of_rows
@@ -198,7 +198,8 @@ def test_noise_floor_is_that_of_brute_force(weighted):
     rows = rows_of_cells(codes, 25, Pair(p, y, weight=weight if weighted else None))
     brute = bernoulli_metric_draws(codes, 25, p, weight, 2000, generator)
     for given in (None, rows):
-        found = aggregate_null(sums_of_rows(rows), PooledError(1.0), Judging(weighted=weighted, rows=given), draws=1999)
+        sums, how = sums_of_rows(rows), Judging(weighted=weighted, rows=given)
+        found = aggregate_null(sums, PooledError(1.0, sums.weight), how, draws=1999)
         # Two means of about 2,000 draws each: five standard errors, and 1% for the matched shape.
         slack = 5 * brute.std() * math.sqrt(2 / 2000) + 0.01 * brute.mean()
         assert found.noise_floor == pytest.approx(brute.mean(), abs=slack)
@@ -275,7 +276,7 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
 
 def test_walk_range_of_cells_is_the_walk_over_tied_rows():
     predicted, observed = np.array([1.0, 2.0, 0.5]), np.array([[3.0, 0.0, 1.0], [1.0, 2.0, 0.5]])
-    assert walk_range(observed - predicted, np.full(3, 10.0)).tolist() == [2.0 / 30, 0.0]
+    assert walk_spans(observed - predicted).tolist() == [2.0, 0.0]
 
 
 # --------------------------------------------------------------------------------------------- beyond the score

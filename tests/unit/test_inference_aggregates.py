@@ -62,7 +62,7 @@ def test_holm_lies_between_the_p_value_and_bonferroni(p):
 def test_a_minimum_detectable_gap_is_found_four_times_in_five():
     generator = np.random.default_rng(1)
     se, tests = 0.01, 200
-    gap = minimum_detectable_gap([se], tests)[0]
+    gap = minimum_detectable_gap(np.array([se]), tests)[0]
     found = np.abs(gap + se * generator.normal(size=20_000)) / se > adjusted_z(tests)
     assert found.mean() == pytest.approx(0.8, abs=6 * math.sqrt(0.16 / 20_000) + 0.001)
 
@@ -80,9 +80,8 @@ def test_false_alarms_of_the_expected_error(weighted, null):
         y = (generator.random(size) < p).astype(float)
         rows = rows_of_cells(codes, cells, Pair(p, y, weight=weight))
         given_rows = rows if null == "residual" else None
-        found = aggregate_null(
-            sums_of_rows(rows), PooledError(2.0), Judging(weighted=weighted, null=null, rows=given_rows), draws=99
-        )
+        sums, how = sums_of_rows(rows), Judging(weighted=weighted, null=null, rows=given_rows)
+        found = aggregate_null(sums, PooledError(2.0, sums.weight), how, draws=99)
         alarms += found.p_value <= 0.05
     assert alarms <= binom.isf(1e-6, sets, 0.05)
     assert alarms >= binom.ppf(1e-6, sets, 0.04)
@@ -92,10 +91,10 @@ def test_blocks_of_draws_change_nothing(monkeypatch):
     import miscal.inference.aggregates as module
 
     sums = unweighted(np.full(40, 50.0), np.full(40, 3.0), np.full(40, 2.7), np.arange(40) % 7)
-    whole = aggregate_null(sums, PooledError(1.0), Judging())
+    whole = aggregate_null(sums, PooledError(1.0, sums.weight), Judging())
     monkeypatch.setattr(module, "BLOCK_VALUES", 90)
-    assert aggregate_null(sums, PooledError(1.0), Judging()) == whole
-    assert aggregate_null(sums, PooledError(1.0), Judging(random_state=1)) != whole
+    assert aggregate_null(sums, PooledError(1.0, sums.weight), Judging()) == whole
+    assert aggregate_null(sums, PooledError(1.0, sums.weight), Judging(random_state=1)) != whole
 
 
 def test_words_at_the_end_of_the_scale():
@@ -106,7 +105,7 @@ def test_words_at_the_end_of_the_scale():
 
 def test_perfect_certain_predictions_have_value_and_floor_zero():
     sums = unweighted([10, 10, 0], [0, 10, 0], [0, 0, 0], [0, 10, 0])
-    found = aggregate_null(sums, PooledError(1.0), Judging(), draws=99)
+    found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=99)
     assert (found.value, found.noise_floor, found.p_value) == (0.0, 0.0, 1.0)
 
 
@@ -119,7 +118,8 @@ def test_interval_of_a_seminorm_covers():
         codes = (p * 10).astype(np.int64)
         rows = rows_of_cells(codes, 6, Pair(p, (generator.random(800) < truth).astype(float)))
         real = np.abs(np.bincount(codes, p - truth, 6)).sum() / 800
-        low, high = aggregate_null(sums_of_rows(rows), PooledError(1.0), Judging(), draws=199).interval
+        sums = sums_of_rows(rows)
+        low, high = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=199).interval
         covered += low <= real <= high
     assert covered >= binom.ppf(1e-6, sets, 0.95)
 
@@ -132,7 +132,7 @@ def test_an_interval_that_leaves_out_0_is_an_error_beyond_its_noise():
     for _ in range(200):
         events = generator.binomial(rows, rate, cells)
         sums = unweighted(np.full(cells, rows), expected, expected * (1.0 - rate), events)
-        found = aggregate_null(sums, PooledError(1.0), Judging(), draws=199)
+        found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=199)
         assert found.interval[0] == 0.0 or found.value > found.quantile
 
 
@@ -233,7 +233,7 @@ def test_simultaneous_intervals_cover_all_cells(weighted):
         codes = np.repeat(np.arange(cells), size)
         rows = rows_of_cells(codes, cells, Pair(p, (generator.random(p.size) < truth).astype(float), weight=weight))
         sums = sums_of_rows(rows)
-        low, high = cell_gap_intervals(sums, Judging(weighted=weighted))
+        low, high = cell_gap_intervals(sums, Judging(weighted=weighted), cells)
         real = np.bincount(codes, (p - truth) * (1 if weight is None else weight), cells) / sums.weight
         missed += ((real < low) | (real > high)).any()
     assert missed <= binom.isf(1e-6, sets, 0.05)
@@ -249,7 +249,7 @@ def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
         rows = rows_of_cells(np.zeros(400, dtype=np.int64), 1, Pair(p, y, cluster=np.arange(400) % clusters))
         sums = sums_of_rows(rows)
         test = cell_p_values(sums, Judging(null="residual", rows=rows)).p_value[0]
-        low, high = cell_gap_intervals(sums, Judging(null="residual", rows=rows, model_variance=True))
+        low, high = cell_gap_intervals(sums, Judging(null="residual", rows=rows, model_variance=True), tests=1)
         assert (low[0] > 0 or high[0] < 0) == (test < 0.05)
         seen.add(bool(test < 0.05))
     assert seen == {True, False}
@@ -258,7 +258,7 @@ def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
 def test_two_clusters_exclude_nothing():
     p, y = np.full(4, 0.5), np.array([1.0, 1.0, 0.0, 1.0])
     rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, Pair(p, y, cluster=np.array([0, 0, 1, 1])))
-    low, high = cell_gap_intervals(sums_of_rows(rows), Judging(null="residual", rows=rows))
+    low, high = cell_gap_intervals(sums_of_rows(rows), Judging(null="residual", rows=rows), tests=1)
     assert (low[0], high[0]) == (-0.5, 0.5)
 
 

@@ -113,5 +113,5 @@ def test_draws_use_rows_only_when_all_are_there_and_affordable():
     assert cell_draws(sums, flipped).words == "sign flips"
     assert cell_draws(sums, Judging(null="residual", rows=part)).words == "residuals"
     assert cell_draws(sums, flipped, draws=10**6).words == "residuals"
-    found = aggregate_null(sums, PooledError(1.0), Judging(null="residual", rows=part), draws=99)
+    found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(null="residual", rows=part), draws=99)
     assert found.method == "residuals"

@@ -20,7 +20,7 @@ def _judged(seed: int, slope: float = 1.0) -> float:
     score = rng.beta(2.0, 3.0, ROWS)
     odds = np.log(score / (1.0 - score))
     compared = pair(miscal.Predictions(rng.random(ROWS) < 1.0 / (1.0 + np.exp(-slope * odds)), score))
-    return smooth_noise(compared, smooth_error(compared), "bernoulli", draws=99, random_state=seed).p_value
+    return smooth_noise(compared, smooth_error(compared), "bernoulli", random_state=seed).p_value
 
 
 @pytest.mark.slow

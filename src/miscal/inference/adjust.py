@@ -1,7 +1,5 @@
 """P-values, intervals and sizes that stay valid after looking in many places."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -86,17 +84,17 @@ def adjusted_z(tests: float, level: float = 0.05) -> float:
     return float(-special.ndtri(0.5 * level / tests))
 
 
-def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> Floats:
+def minimum_detectable_gap(se: Floats, tests: int, level: float = 0.05) -> Floats:
     """Give the gap that would be found 4 times in 5 among `tests` cells: ``(z_adj + 0.84)·SE``.
 
     `se` is the standard error of the gap of a calibrated model, ``sqrt(Σw²p(1-p))/Σw``.
 
     Examples
     --------
-    >>> minimum_detectable_gap([0.01], tests=1).round(3).tolist()
+    >>> minimum_detectable_gap(np.array([0.01]), tests=1).round(3).tolist()
     [0.028]
     """
-    return (adjusted_z(tests, level) + POWER) * np.asarray(se, np.float64)
+    return (adjusted_z(tests, level) + POWER) * se
 
 
 def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
@@ -145,9 +143,7 @@ STEPS = 80
 SETTLED = 1e-10  # of the root of a tail's logarithm
 
 
-def cell_gap_intervals(
-    sums: Sums, how: Judging, tests: int | None = None, level: float = 0.05
-) -> tuple[Floats, Floats]:
+def cell_gap_intervals(sums: Sums, how: Judging, tests: int, level: float = 0.05) -> tuple[Floats, Floats]:
     """Give bounds of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
 
     The expected number of events is the unknown: the interval holds every mean λ that the cell's test would not reject,
@@ -160,25 +156,23 @@ def cell_gap_intervals(
     Parameters
     ----------
     tests
-        Cells tested in the call or the audit; the filled cells when None.
+        Cells tested in the call or the audit.
 
     Examples
     --------
     >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(1)
     >>> none = Sums(100 * one, 100 * one, 100 * one, 2 * one, 0 * one, 1.96 * one, 0.04 * one)
-    >>> low, high = cell_gap_intervals(none, Judging())
+    >>> low, high = cell_gap_intervals(none, Judging(), 1)
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([-0.0162], [0.02])
     """
-    if tests is None:
-        tests = max(int(np.count_nonzero(sums.weight > 0.0)), 1)
     with unwarned():
         if how.null == "bernoulli":
             least, most = _mean_events(sums, level / tests, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
         noise, blocks = cell_noise(sums, how.rows)
-        if how.model_variance or how.usual:
+        if how.model_variance or how.outcome_weights or not how.binary:
             noise = np.maximum(noise, sums.variance)
         gap = sums.off / sums.weight
         reach = student_reach(blocks, level / tests) * np.sqrt(noise) / sums.weight
@@ -191,7 +185,7 @@ def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
     residual, (first, second) = pair.observed - expected, pair.weights
     if pair.cluster is None:
-        return adjusted_z(1) * math.sqrt(np.sum(residual * residual * second))
+        return NORMAL_95 * math.sqrt(np.sum(residual * residual * second))
     residual = residual * first
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
@@ -221,7 +215,7 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
     return np.where(real, above, np.minimum(low, 0.0)), np.where(real, below, np.maximum(high, 0.0))
 
 
-def _mean_events(sums: Sums, level: float, *, weighted: bool) -> tuple[Floats, Floats]:
+def _mean_events(sums: Sums, level: float, *, weighted: bool) -> Floats:
     """Give bounds of the expected Σw·y of cells, each at a level; those of empty ones mean nothing."""
     scale = sums.weight2 / sums.weight
     size, mean = sums.weight / scale, sums.predicted / scale
@@ -248,8 +242,7 @@ def _mean_events(sums: Sums, level: float, *, weighted: bool) -> tuple[Floats, F
     small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
     cells = np.stack([events, size, np.minimum(ratio, 1.0), mean > 0.5 * size])[:, small]
     bounds[:, small] = _inverted(cells, 0.5 * level, bounds[:, small])
-    least, most = bounds * scale
-    return least, most
+    return bounds * scale
 
 
 def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
@@ -328,7 +321,7 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple
     heard = noise[live].sum()
     if not heard > 0.0:  # no level, or clusters whose rows cancel to the last digit
         return made, (0.0,) * (len(parents) + 1)
-    own = sums.map(lambda values: values[live])
+    own = sums.take(live)
     information = own.variance * own.weight / own.weight2  # Σw·p(1-p), where weights do not depend on p
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
     factor = heard / own.variance.sum()

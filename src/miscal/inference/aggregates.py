@@ -1,7 +1,5 @@
 """Noise floor, p-value and interval of a number that is read off all cells, or all rows in order, at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -27,8 +25,8 @@ from miscal.inference.sums import (
 )
 from miscal.pairs import Pair
 
-# metric(Σw(y - p) (draws, cells), Σw (cells,)) -> (draws,).
-Metric = Callable[[Floats, Floats], Floats]
+# statistic(Σw(y - p), (draws, cells)) -> (draws,).
+Statistic = Callable[[Floats], Floats]
 
 DRAWS = 999
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
@@ -56,11 +54,11 @@ class NullSummary:
     drawn: Floats = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
 
     @classmethod
-    def unknown(cls, value: float, reason: str) -> NullSummary:
+    def unknown(cls, value: float, reason: str) -> "NullSummary":
         """A statistic of whose noise nothing can be said, and why."""
         return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
 
-    def no_narrower(self, quantile: float) -> NullSummary:
+    def no_narrower(self, quantile: float) -> "NullSummary":
         """The same with the interval of another 95% point of the noise, where that is the larger one."""
         return replace(self, interval=seminorm_interval(self.value, max(self.quantile, quantile)))
 
@@ -191,7 +189,7 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
 
 
 def aggregate_null(
-    sums: Sums, metric: Metric, how: Judging, draws: int = DRAWS, drawn: Floats | None = None
+    sums: Sums, metric: Statistic, how: Judging, draws: int = DRAWS, drawn: Floats | None = None
 ) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
 
@@ -200,7 +198,7 @@ def aggregate_null(
     sums
         Sums per cell; empty cells have weight 0 and the metric must pass over them.
     metric
-        ``metric(residual (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
+        Of residuals of sums, not of means.
     draws
         How many; they are made in blocks of at most 128 MiB.
     how
@@ -219,16 +217,15 @@ def aggregate_null(
     >>> from miscal.inference.sums import Judging, Sums
     >>> one = np.ones(2)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 45 * one, 16 * one, 40 * one)
-    >>> found = aggregate_null(sums, PooledError(1.0), Judging())
+    >>> found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging())
     >>> found.value, found.p_value, round(found.noise_floor, 2)
     (0.25, 0.001, 0.03)
     """
     stream = cell_draws(sums, how, draws)
-    test = [lambda residual: metric(residual, sums.weight)]
-    values = drawn_values(stream, sums, test, draws)[:, 0] if drawn is None else drawn
+    values = drawn_values(stream, sums, [metric], draws)[:, 0] if drawn is None else drawn
     if stream.together > 1.0:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
-    actual = float(metric(-sums.off[None], sums.weight)[0])
+    actual = float(metric(-sums.off[None])[0])
     found = summary_of_draws(actual, values, method=stream.words)
     if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
@@ -236,13 +233,11 @@ def aggregate_null(
     # event happened in many cells by luck: the interval has the larger noise.
     happened = as_happened(sums)
     stream = cell_draws(happened, replace(how, rows=None), FLOOR_DRAWS)
-    own = drawn_values(stream, happened, test, FLOOR_DRAWS)
+    own = drawn_values(stream, happened, [metric], FLOOR_DRAWS)
     return found.no_narrower(upper_quantile(own[:, 0]))
 
 
-def drawn_values(
-    stream: Draws, sums: Sums, tests: Collection[Callable[[Floats], Floats]], draws: int
-) -> Floats:
+def drawn_values(stream: Draws, sums: Sums, tests: Collection[Statistic], draws: int) -> Floats:
     """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
 
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.
@@ -290,9 +285,11 @@ class PooledError:
     """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite."""
 
     norm: float
+    weight: Floats
 
-    def __call__(self, residual: Floats, weight: Floats) -> Floats:
+    def __call__(self, residual: Floats) -> Floats:
         """Of draws (draws, cells); empty cells count for nothing."""
+        weight = self.weight
         filled = np.flatnonzero(weight > 0.0)
         gap = np.abs(residual[:, filled])
         gap /= weight[filled]
@@ -303,13 +300,8 @@ class PooledError:
         return np.asarray(total ** (1.0 / self.norm))
 
 
-def walk_range(residual: Floats, weight: Floats) -> Floats:
-    """Give the range of the partial sums of y - p over cells in order, over Σw: Kuiper, cells being tied keys."""
-    return np.asarray(walk_spans(residual) / weight.sum())
-
-
 def walk_spans(residual: Floats) -> Floats:
-    """Highest minus lowest partial sum of residuals (draws, cells)."""
+    """Highest minus lowest partial sum of residuals over cells in order: Kuiper, cells being tied keys."""
     walk = np.cumsum(residual, axis=1)
     return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
 
@@ -403,12 +395,13 @@ def kuiper_p_value(
     flips, rows, value = how.null == "residual", how.rows, walk.range
     variance = max(happened if flips else walk.variance, 0.0)
     wider = math.sqrt(max(1.0, happened / variance)) if variance else 1.0
-    clustered = flips and rows is not None and rows.cluster is not None
+    clustered = flips and how.clustered
     plain = not clustered and walk.distinct >= DISTINCT
     enough = events >= EFFECTIVE_EVENTS
     if not (enough and plain):
         if ties is not None and not flips:
-            return aggregate_null(ties, walk_range, replace(how, rows=None), draws)
+            total, how = ties.weight.sum(), replace(how, rows=None)
+            return aggregate_null(ties, lambda residual: walk_spans(residual) / total, how, draws)
         if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
             found = simulated_walk(
                 value, rows, how, affordable(draws, rows.rows)
@@ -426,7 +419,7 @@ def kuiper_p_value(
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
-def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int = DRAWS) -> NullSummary:
+def simulated_walk(value: float, rows: CellRows, how: Judging, draws: int) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
@@ -446,9 +439,7 @@ EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and o
 OVERSAMPLED = 4  # nodes a frequency that is left, on which a draw is integrated: off by less than 1e-4
 
 
-def smooth_noise(
-    pair: Pair, value: float, null: str, *, draws: int = FLOOR_DRAWS, random_state: int = 0
-) -> NullSummary:
+def smooth_noise(pair: Pair, value: float, null: str, *, random_state: int = 0) -> NullSummary:
     """SmoothECE against calibrated outcomes: its p-value, and the value that noise alone would show.
 
     The residual mass of each node of the grid is drawn as a normal of the variance that its rows have under the null;
@@ -472,7 +463,7 @@ def smooth_noise(
 
     model, happened = (node_deviations(pair, NODES, kind) for kind in (null, "residual"))
     simulate, method = partial(block, model), "simulation on a grid"
-    found = max_statistic_p(value, simulate, draws, at_least=draws, method=method)
+    found = max_statistic_p(value, simulate, FLOOR_DRAWS, method=method)
     if null == "residual":
         return found
     # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.

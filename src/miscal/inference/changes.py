@@ -81,7 +81,6 @@ def changes(
     >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
-    clustered = how.rows is not None and how.rows.cluster is not None
     rows = how.rows if how.null == "residual" else None
     noise, number = cell_noise(sums, rows)
     shared = np.zeros(sums.rows.size) if rows is None else _shared(cluster_blocks(rows))
@@ -95,7 +94,7 @@ def changes(
         both = 2.0 * shared[1:] / weights
         apart = own[1:] + own[:-1]
         error, mirrored = np.sqrt(np.maximum([apart - both, apart + both], 0.0))
-    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if clustered else 2))
+    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if how.clustered else 2))
     possible &= (error > 0) & (mirrored > 0)
     change = np.where(possible, gap[1:] - gap[:-1], np.nan)
     turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
@@ -187,7 +186,7 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
     many = kept.size - periods
     if many < LEAST_DAYS:
         return None
-    days = days.map(lambda values: values[kept])
+    days = days.take(kept)
     length = kept.size / periods
     unit = _units(days, code)
     sums, pairs = _lagged(unit, code, np.zeros_like(code), 1)

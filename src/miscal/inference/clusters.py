@@ -140,7 +140,7 @@ class ClusterDraws:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
         filled = np.flatnonzero(np.diff(self.offsets))
         out = np.tile(self.mean, (count, 1))
-        for start, residual in self.steps(first, count) if filled.size else ():
+        for start, residual in self.steps(first, count):
             sums = np.add.reduceat(residual, self.offsets[filled], axis=1)
             out[start : start + len(residual), filled] += sums
         return out
@@ -273,6 +273,5 @@ def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarra
 
 def flipped_weight(weights: Pair) -> np.ndarray:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
-    if weights.first is None or weights.second is None:
-        return NOTHING
-    return np.sqrt(weights.second) if weights.cluster is None else weights.first
+    alone = weights.second is not None and weights.cluster is None
+    return np.sqrt(weights.weights[1]) if alone else weights.uneven

@@ -1,7 +1,5 @@
 """Standard errors and bands of local regression."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +14,6 @@ from miscal.inference.local_regression import (
     Windows,
     find_windows,
     fit_at,
-    line_of,
     operator,
     powers_at,
 )
@@ -120,11 +117,11 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
 def _robust_fit(rows: Rows, where: Windows, own: Windows, how: Smoothing) -> tuple[Floats | float, Fit, Fit]:
     """Weights of the rows against outliers, and the fits with them at the points and the values."""
     robust: Floats | float = 1.0
-    line = line_of(rows.x, rows.sums())
+    line = rows.line()
     at_values = fit_at(line, own, how.degree)
     for _ in range(how.robust_iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
-        line = line_of(rows.x, rows.sums(robust))
+        line = rows.line(robust)
         at_values = fit_at(line, own, how.degree)
     return robust, fit_at(line, where, how.degree), at_values
 
@@ -177,7 +174,7 @@ def _clustered(
 # ---- one residual variance -------------------------------------------------------------------------------------------
 def _constant(rows: Rows, _codes: Integers | None, where: Windows, own: Windows, how: Smoothing) -> Smooth:
     """One variance for all rows: clusters are of no use to it."""
-    line = line_of(rows.x, rows.sums())
+    line = rows.line()
     plain, fit = fit_at(line, own, how.degree), fit_at(line, where, how.degree)
     delta, degrees = _freedom(rows, plain, own)
     final, residual = fit, rows.y - rows.per_row(plain.values.T)
@@ -220,7 +217,7 @@ def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
     pseudo = replace(rows, y=rows.y - residual + stretch * robust * residual)
-    again = fit_at(line_of(rows.x, pseudo.sums()), own, degree)
+    again = fit_at(pseudo.line(), own, degree)
     return np.asarray(pseudo.y - rows.per_row(again.values.T))
 
 

@@ -62,10 +62,10 @@ class Rows:
         """What belongs to a distinct value, repeated for its rows."""
         return np.repeat(of_values, np.diff(self.starts, append=self.order.size), axis=-1)
 
-    def sums(self, robust: Floats | float = 1.0) -> Floats:
-        """Weight (first row) and weighted responses of each distinct value."""
+    def line(self, robust: Floats | float = 1.0) -> Line:
+        """Weight (first row) and weighted responses of each distinct value, with the nodes of cells."""
         own = self.weight * robust * self.count
-        return np.vstack([self.per_value(own), self.per_value(own * self.y)])
+        return line_of(self.x, np.vstack([self.per_value(own), self.per_value(own * self.y)]))
 
 
 @dataclass(frozen=True)

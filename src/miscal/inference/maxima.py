@@ -108,7 +108,7 @@ def subpopulation_noise(
     if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values)
     draws = aggregates.affordable(draws, rows.rows)  # flipped signs have no other way
-    scale = noise_scales(found.stats) * (1.0 if how.stretch is None else how.stretch)
+    scale = noise_scales(found.stats) * how.stretch
     walked = partial(widest_walks, rows.signed, found.lists(), scale)
     steps, words = steps_of(pair.take(rows.order), how, draws)
     worst = float(values.max())
@@ -196,7 +196,7 @@ class LocalGaps:
     mass: np.ndarray
     deviation: np.ndarray
     judged: np.ndarray
-    stretch: np.ndarray | None = None
+    stretch: np.ndarray
 
     @property
     def error(self) -> np.ndarray:
@@ -249,8 +249,7 @@ def neighbourhood_noise(
         for part, around in _sums(weights, cells, chosen, residuals, first, count):
             places, tested = chosen[part], judged[part]
             sums = np.abs(around, out=around)
-            if local.stretch is not None:
-                sums *= local.stretch[places, None]
+            sums *= local.stretch[places, None]
             ratio = sums[tested] / local.deviation[places[tested], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             plainly = sums / local.mass[places, None]

@@ -1,7 +1,5 @@
 """What cell sums would look like if the model were calibrated, and the gap of a cell beyond that of the score."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -50,7 +48,7 @@ class Draws:
     together: float = 1.0
 
 
-def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
+def stretch_of(sums: Sums, rows: CellRows | None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
     own, _ = cell_noise(sums, rows)
     with unwarned():
@@ -128,7 +126,7 @@ def _sparse(flips: Draws, sums: Sums, sparse: Bools, blocks: Blocks | None, matc
 
 def _flips(sums: Sums, blocks: Blocks | None, how: Judging, draws: int) -> Draws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
-    stretch = np.ones(sums.rows.size) if how.stretch is None else how.stretch
+    stretch = np.broadcast_to(how.stretch, sums.rows.shape)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         squares = sums.residual2 if blocks is None else blocks.squares()
         normals = sums.predicted * 1.0, stretch * np.sqrt(squares)
@@ -193,7 +191,7 @@ def _matched(sums: Sums, seed: np.uint64) -> Block:
     # One weight above all others is there in every draw: random weights would have it in few of them.
     even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
-    units[:, sparse] = _compound(sums.map(lambda values: values[sparse]), units[:, sparse])
+    units[:, sparse] = _compound(sums.take(sparse), units[:, sparse])
     return _of_cells(simulate.draw_cells, (*units, sums.weight * 1.0, swapped), seed)
 
 
@@ -222,7 +220,7 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     else:
         how = replace(how, rows=None)
     with unwarned():
-        error = np.sqrt(variance) / sums.weight * (1.0 if how.stretch is None else how.stretch)
+        error = np.sqrt(variance) / sums.weight * how.stretch
         if sums.rows.size > BAND_CELLS:
             band = np.stack([sums.mean - 1.96 * error, sums.mean + 1.96 * error])
         else:
@@ -251,7 +249,7 @@ class Steps:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+    def of(cls, pair: Pair, flips: bool, seed: np.uint64, scale: float = 1.0) -> "Steps":
         """The rows of a pair; weights are divided by `scale`."""
         weight, predicted, trials = pair.sampling / scale, pair.predicted, pair.count
         if not flips:
@@ -310,7 +308,7 @@ def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first:
 FOLDS = 5
 
 
-def beyond_score(pair: Pair, random_state: int | np.random.Generator | None = 0) -> Floats:
+def beyond_score(pair: Pair, random_state: int = 0) -> Floats:
     """Recalibrate the score by isotonic regression, each row by a fit on the other folds.
 
     A cell whose gap to the recalibrated score is significant has an error of its own (*specific*); otherwise it shares

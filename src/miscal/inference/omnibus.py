@@ -8,13 +8,13 @@ the same error.) A test that no other one comes near to counts for several of th
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from miscal.data.libraries import special
-from miscal.inference.aggregates import PooledError, drawn_values, walk_spans
+from miscal.inference.aggregates import PooledError, Statistic, drawn_values, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Judging, Sums, run_starts, unwarned
 
@@ -25,23 +25,20 @@ OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
 SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
 
-# statistic(Σw(y - p), (draws, cells)) -> (draws,).
-Statistic = Callable[[Floats], Floats]
-
 
 @dataclass(frozen=True)
 class Omnibus:
-    """The p-value of all tests together, and of each by itself: (words, p-value)."""
+    """The p-value of all tests together, and of each by itself, by name."""
 
     p_value: float
-    parts: tuple[tuple[str, float], ...]
+    parts: Mapping[str, float]
     draws: int
     bound: bool
 
     @property
     def words(self) -> str:
         """How it was made."""
-        *others, last = (name for name, _ in self.parts)
+        *others, last = self.parts
         return f"p-value: {', '.join(others)} and {last} combined, on {self.draws} common draws."
 
 
@@ -65,7 +62,7 @@ def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) ->
     --------
     >>> one = np.ones(2)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
-    >>> tests = of_levels(sums, PooledError(1.0))
+    >>> tests = of_levels(sums, PooledError(1.0, sums.weight))
     >>> omnibus([*tests], drawn_tests(sums, tests, Judging(), 199)).p_value
     0.005
     """
@@ -76,7 +73,7 @@ def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) ->
     bound = p_value <= 1.5 / len(drawn)
     if bound and finer < p_value:
         p_value, bound = finer, False
-    return Omnibus(p_value, tuple(zip(names, alone[-1].tolist(), strict=True)), len(drawn) - 1, bound)
+    return Omnibus(p_value, dict(zip(names, alone[-1].tolist(), strict=True)), len(drawn) - 1, bound)
 
 
 def combined(alone: Floats, shares: Floats) -> Floats:
@@ -87,7 +84,7 @@ def combined(alone: Floats, shares: Floats) -> Floats:
 def _reached(values: Floats) -> Floats:
     """The share of values that are at least as large as each, up to rounding."""
     below = np.searchsorted(np.sort(values), values - 1e-9 * np.abs(values))
-    return np.asarray((values.size - below) / values.size)
+    return (values.size - below) / values.size
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
@@ -95,7 +92,7 @@ def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[st
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
     scale = _once(_scale(sums, binary=binary))
     return {
-        "average error": lambda residual: error(residual, sums.weight),
+        "average error": error,
         "chi-square": lambda residual: scale(residual).sum(axis=1),
         "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
         "sum of all levels": Quadratic.of(sums, np.ones((1, sums.rows.size))),
@@ -106,9 +103,9 @@ def of_score(pieces: "Pieces", error: PooledError, *, binary: bool = True) -> di
     """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
     mean = np.clip(pieces.sums.mean, 1e-9, 1.0 - 1e-9)
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
-    weight = np.add.reduceat(pieces.sums.weight, pieces.starts)
+    error = replace(error, weight=np.add.reduceat(pieces.sums.weight, pieces.starts))
     return {
-        "expected error": lambda residual: error(pieces.by_cell(residual), weight),
+        "expected error": lambda residual: error(pieces.by_cell(residual)),
         "Kuiper": walk_spans,
         "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
     }
@@ -214,10 +211,10 @@ class Pieces:
     starts: Integers
 
     @classmethod
-    def of(cls, grid: Sums, cell: Integers, pieces: int = PIECES) -> "Pieces":
+    def of(cls, grid: Sums, cell: Integers) -> "Pieces":
         """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
         done = np.cumsum(grid.variance) - 0.5 * grid.variance
-        share = np.floor(done * (pieces / max(grid.variance.sum(), 1e-300)))
+        share = np.floor(done * (PIECES / max(grid.variance.sum(), 1e-300)))
         new = run_starts(cell, share)
         first = np.flatnonzero(new)
         sums = grid.map(lambda values: np.add.reduceat(values, first))

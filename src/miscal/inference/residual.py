@@ -72,15 +72,13 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
     """Give p-values of cells under sign flips, and in words how they were found.
 
     The sum of residuals over ``sqrt(Σ D²)``, D a cluster's sum (a row's without clusters), as Student's t on one less
-    degree of freedom than clusters; flips of the signs themselves below 25 clusters. Where ``sums.variance`` is that of
-    the outcomes, the larger of it and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25
-    effective events on a side: too small to judge, because rare events are not symmetric.
+    degree of freedom than clusters; flips of the signs themselves below 25 clusters. The larger of ``sums.variance``
+    and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25 effective events on a side: too
+    small to judge, because rare events are not symmetric.
     """
     rows = how.rows
     noise, number = cell_noise(sums, rows)
-    if how.usual or not how.outcome_weights:
-        noise = np.maximum(noise, sums.variance)
-    p_value = _student(sums.off, noise, number)
+    p_value = _student(sums.off, np.maximum(noise, sums.variance), number)
     method = np.full(number.size, "residuals", object)
     small = number < (FEW_BLOCKS if rows is None else 2.0)
     if how.binary:
@@ -136,7 +134,7 @@ def student_reach(number: Floats, level: float) -> Floats:
 
 def _rarest(number: Floats) -> Floats:
     """No assignment of n signs is rarer than 2 in 2^n."""
-    return np.asarray(np.exp2(np.maximum(1.0 - number, -1000.0)))
+    return np.exp2(np.maximum(1.0 - number, -1000.0))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -208,9 +206,10 @@ class Noise:
 
     def judging(self, **cells: Any) -> Judging:
         """How cells of such noise are judged, given what is known of them."""
-        known = {name: getattr(self, name) for name in ("null", "outcome_weights", "binary")}
-        usual = self.spread is not None
-        return Judging(**known, model_variance=self.model_variance, usual=usual, **cells)
+        known = {
+            name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
+        }
+        return Judging(**known, **cells)
 
     def sums(self, made: Tally | Sums) -> Sums:
         """Sums as inference reads them, with the variance that their predictions let expect."""
@@ -259,8 +258,15 @@ def _sums_of_rows(pair: Pair) -> Sums:
     """Every row as a cell."""
     first, second = pair.weights
     residual2 = second * (pair.observed - pair.predicted) ** 2
-    trials = np.ones(pair.rows) if pair.count is None else pair.count.astype(float)
-    return Sums(trials, first, second, first * pair.predicted, first * pair.observed, residual2, residual2)
+    return Sums(
+        pair.repeats().astype(float),
+        first,
+        second,
+        first * pair.predicted,
+        first * pair.observed,
+        residual2,
+        residual2,
+    )
 
 
 def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
@@ -368,9 +374,11 @@ def form_of(
     if min(down, up) >= OTHER * max(down, up):
         return "uneven", _uneven(off, min(low, high), max(low, high))
     form, last = ("too extreme", low) if down > up else ("too timid", high)
-    sides = np.array([part.sum() for part in np.split(off, [last + 1])])
-    noise = np.sqrt([part.sum() for part in np.split(variance, [last + 1])])  # 0 where all rows are certain
-    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * noise).all()
+    halves = np.split(np.stack([off, variance]), [last + 1], axis=1)
+    sides, noise = np.transpose(
+        [half.sum(axis=1) for half in halves]
+    )  # noise is 0 where all rows are certain
+    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()
     return form, ((last + 1, off.size - 1), (0, last))

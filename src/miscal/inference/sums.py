@@ -1,10 +1,8 @@
 """What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,22 +46,26 @@ class Sums:
     residual2: Floats
 
     @classmethod
-    def of(cls, sums: Tally | Sums) -> Sums:
+    def of(cls, sums: "Tally | Sums") -> "Sums":
         """The sums of a tally as plain arrays."""
         return cls(*[np.asarray(getattr(sums, name), np.float64) for name in cls.__annotations__])
 
     @classmethod
-    def joined(cls, every: Sequence[Sums]) -> Sums:
+    def joined(cls, every: Sequence["Sums"]) -> "Sums":
         """The cells of several, one after the other."""
         return cls(*map(np.concatenate, zip(*(vars(one).values() for one in every), strict=True)))
 
-    def map(self, change: Callable[[Floats], Floats]) -> Sums:
+    def map(self, change: Callable[[Floats], Floats]) -> "Sums":
         """The same change made to each of them."""
         return Sums(*map(change, vars(self).values()))
 
-    def cell(self, place: int) -> Sums:
+    def take(self, cells: Any) -> "Sums":
+        """The sums of some cells (indices, a mask or a slice)."""
+        return self.map(lambda values: values[cells])
+
+    def cell(self, place: int) -> "Sums":
         """The sums of one cell."""
-        return self.map(lambda values: values[place : place + 1])
+        return self.take(slice(place, place + 1))
 
     @property
     def off(self) -> Floats:
@@ -77,11 +79,11 @@ class Sums:
             return np.nan_to_num(self.predicted / self.weight)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CellRows(Pair):
     """The rows of cells, sorted by cell: cell c owns rows ``offsets[c]:offsets[c + 1]``."""
 
-    offsets: Integers = field(default_factory=lambda: np.zeros(1, np.int64))
+    offsets: Integers
 
     @property
     def cells(self) -> int:
@@ -100,7 +102,7 @@ class CellRows(Pair):
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        return np.asarray((self.observed - self.predicted) * self.sampling)
+        return (self.observed - self.predicted) * self.sampling
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,6 @@ class Judging:
     rows : the rows, sorted by cell; sharper where cells are small, and needed for clusters
     outcome_weights : whether weights depend on the outcome, so that Σw²p(1-p) is not the noise
     binary : False when outcomes are not 0/1; the sums then have the variance of their `Spread`
-    usual : whether the sums have the variance that is usual for their predictions (`Noise.sums`)
     model_variance : whether Σw²p(1-p) is known to be the noise of rows that are independent
     stretch : how much wider the flipped signs of each cell are made
     """
@@ -123,10 +124,14 @@ class Judging:
     rows: CellRows | None = None
     outcome_weights: bool = False
     binary: bool = True
-    usual: bool = False
     model_variance: bool = False
-    stretch: Floats | None = None
-    random_state: int | np.random.Generator | None = 0
+    stretch: Floats | float = 1.0
+    random_state: int = 0
+
+    @property
+    def clustered(self) -> bool:
+        """Whether rows are at hand that move together."""
+        return self.rows is not None and self.rows.cluster is not None
 
     @property
     def seed(self) -> np.uint64:
@@ -194,7 +199,7 @@ class Spread:
     mixed: float = 1.0
 
     @classmethod
-    def of(cls, pair: Pair) -> Spread:
+    def of(cls, pair: Pair) -> "Spread":
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
         predicted, residual = pair.predicted, pair.observed - pair.predicted
         first, second = pair.weights
@@ -246,7 +251,7 @@ class KeptInPart:
     mixed: float
 
     @classmethod
-    def of(cls, sums: Sums) -> KeptInPart:
+    def of(cls, sums: Sums) -> "KeptInPart":
         """As narrow cells of the score show it, or rows."""
         mean = sums.mean
         known = float(np.sum(sums.rows * mean * (1.0 - mean)))

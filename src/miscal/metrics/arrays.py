@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overloa
 
 import numpy as np
 
-from miscal.data.checks import refuse_rows
+from miscal.data.checks import check_seed, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
 from miscal.data.predictions import Predictions, check_arrays
@@ -121,14 +121,15 @@ class By(Protocol[Asked, Made_co]):
 
 
 def also_of_tables(by: Callable[Concatenate[Predictions, Asked], Made_co]) -> By[Asked, Made_co]:
-    """Let a function of predictions take a table too."""
+    """Let a function of predictions take a table too; its seed is checked here."""
 
     @wraps(by)
     def either(p: Any, *what: Any, **options: Any) -> Any:
         if isinstance(p, Predictions):
+            check_seed(options.get("random_state", 0))
             return by(p, *what, **options)
         from miscal.metrics.specs import of_table
 
-        return of_table(by, p, what, options)
+        return of_table(either, p, what, options)
 
     return cast("By[Asked, Made_co]", either)

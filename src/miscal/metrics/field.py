@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.checks import check_seed, number, one_of
+from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
@@ -213,7 +213,6 @@ def by_field(
     >>> miscal.by_field(p, "state").table.sort("p_adjusted")["label"][0]
     'NY'
     """
-    check_seed(random_state)
     compared = pair(p, target)
     levels = _levels(p, field, parent, bins)
     draws = draws_for(levels.pooling.cells.count)
@@ -319,7 +318,7 @@ def shifted(probability: Array, shift: float) -> Array:
     """
     factor, other = math.exp(-abs(shift)), 1.0 - probability  # of the side on which nothing overflows
     own, other = (probability, other * factor) if shift >= 0 else (probability * factor, other)
-    return np.asarray(own / (own + other))
+    return own / (own + other)
 
 
 def _shrunken(

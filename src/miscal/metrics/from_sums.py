@@ -16,9 +16,9 @@ from miscal.carriers.tally import Tally
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
 from miscal.engines.adding import add_up
-from miscal.engines.memory import Walk, walk_of
+from miscal.engines.memory import walk_of
 from miscal.engines.requests import SCORE, LevelCells, RangeCells
-from miscal.inference.aggregates import NullSummary, kuiper_p_value
+from miscal.inference.aggregates import kuiper_p_value
 from miscal.inference.residual import (
     BY_THE_MODEL,
     Noise,
@@ -26,18 +26,16 @@ from miscal.inference.residual import (
     choose_null,
     sums_depend_on_outcome,
 )
-from miscal.inference.sums import Judging, Sums, effective_events
+from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
-from miscal.metrics.losses import isotonic_rates, ratio_within
-from miscal.metrics.pooled import along_tested, draws_for, fine_edges, levels_tested, pooled_of
+from miscal.metrics.losses import SlopeIntercept, isotonic_rates, ratio_within
+from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import LevelPooling, Numbered, Ranges
 from miscal.pooling.columns import Nested
 from miscal.results import Result
-
-FITTED = ("slope", "intercept", "in_the_large", "ratio")
 
 
 def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: Noise | None = None) -> Noise:
@@ -62,7 +60,7 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(bins.cells.count, target)
     along: Any = walked(grid, noise, random_state)
-    tested = along_tested(found, grid, along[1].p_value, scored=True)
+    tested = along_tested(found, grid, along[1].p_value)
     filled = grid.take(np.flatnonzero(grid.weight > 0))
     rows = grid_rows(filled) if noise.binary else grid_means(filled, noise)
     made = score_result(found, rows, along, tested, settings)
@@ -74,7 +72,9 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
         within = ratio_within(ratio["value"], reach)
         ratio["interval"] = [within.low, within.high]
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
-        extra |= {name: {**extra[name], "interval": [math.nan, math.nan]} for name in FITTED}
+        extra |= {
+            name: {**extra[name], "interval": [math.nan, math.nan]} for name in SlopeIntercept.__annotations__
+        }
         extra |= {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = filled.cells.count
     return replace(made, extra=extra)
@@ -126,7 +126,7 @@ def grid_means(grid: Tally, noise: Noise) -> Pair:
     return made
 
 
-def walked(grid: Tally, noise: Noise, random_state: int) -> tuple[Walk, NullSummary] | None:
+def walked(grid: Tally, noise: Noise, random_state: int) -> Walked | None:
     """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells: Any = grid.cells
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
@@ -141,7 +141,7 @@ def walked(grid: Tally, noise: Noise, random_state: int) -> tuple[Walk, NullSumm
         events = float(whole.counts[0])
     elif grid.weighted:
         events = effective_events(Sums.of(whole))[0]
-    how = Judging(grid.weighted, noise.null, random_state=random_state)
+    how = noise.judging(weighted=grid.weighted, random_state=random_state)
     happened, ties = whole.residual2[0], Sums.of(known)
     return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
@@ -160,7 +160,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     if isinstance(cells, Ranges):
         scored = made.kind == "score"
         values = compared.predicted if scored else predictions.columns[name].values
-        fine = fine_edges(compared, values, cells.edges, scored=scored)
+        fine = fine_edges(compared, values, cells)
         requests = [RangeCells(SCORE if scored else name, edges) for edges in (cells.edges, fine)]
     if roles.weight is not None:
         requests.append(RangeCells(SCORE, GRID))

@@ -17,6 +17,7 @@ from miscal.data.libraries import special
 from miscal.data.vectors import Array
 from miscal.inference.adjust import NORMAL_95, total_reach
 from miscal.inference.nulls import rising_rates
+from miscal.inference.sums import run_starts
 from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
@@ -73,7 +74,7 @@ def pooled_scores(pair: Pair) -> tuple[Array, Array, Array]:
     """Distinct predictions in order, with the weight and the weighted events of each."""
     order = sorted_order(pair.predicted)
     scores = pair.predicted[order]
-    starts = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
+    starts = np.flatnonzero(run_starts(scores))
     weight = np.ones(pair.rows) if pair.first is None else pair.first[order]
     events = weight * pair.observed[order]
     return scores[starts], np.add.reduceat(weight, starts), np.add.reduceat(events, starts)
@@ -392,6 +393,6 @@ def integrated_calibration_index(
     scores = np.unique(pair.predicted)
     if scores.size > GRID:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
-    curve = smooth(pair.predicted, pair.observed, weight=pair.first, span=span, degree=2, grid=scores)
+    curve = smooth(pair.predicted, pair.observed, weight=pair.first, span=span, grid=scores)
     fitted = np.interp(pair.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
     return float(np.average(np.abs(fitted - pair.predicted), weights=pair.first))

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed, number, whole
+from miscal.data.checks import number, whole
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps, beyond_score
 from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import seed_of
+from miscal.inference.sums import seed_of, unwarned
 from miscal.metrics.arrays import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
@@ -133,7 +133,6 @@ def by_neighbourhood(
     >>> result.table["label"][0], result.p_value
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
     """
-    check_seed(random_state)
     check_kernel(kernel, device)
     draws = whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
@@ -217,9 +216,9 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)
     squares = squared.sums(noise * own**2)[0, 0]
-    usual = stretch = None
+    usual, stretch = squares, np.ones(squares.size)
     if chosen.spread is not None:
-        usual = chosen.spread.at(compared.predicted, *compared.weights) / problem.scale**2
+        usual = chosen.spread.at(predicted, *compared.weights) / problem.scale**2
         usual = np.maximum(squares, squared.sums(usual)[0, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     masses = squares
@@ -227,11 +226,10 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
         noise = 0.25
         masses = squared.sums(noise * own**2)[0, 0]
     powers = _squared(squared).sums(noise * own**4)[0, 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with unwarned():
         gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)
-    deviation = np.sqrt(masses if usual is None else usual)
-    return LocalGaps(gap, mass, deviation, (information >= least) & (masses > 0), stretch)
+    return LocalGaps(gap, mass, np.sqrt(usual), (information >= least) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:

@@ -57,7 +57,7 @@ def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     return made
 
 
-def group_matrix(features: Any, query_features: Any = None) -> tuple[Array, Array | None]:
+def group_matrix(features: Any, query_features: Any) -> tuple[Array, Array | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
     levels = [each.as_levels() for each in _columns(features, "'features'").values()]
     coded = np.column_stack([each.values.astype(float) for each in levels])
@@ -134,7 +134,7 @@ class Neighbourhoods:
     @cached_property
     def residual(self) -> Array:
         """Predicted minus observed."""
-        return np.asarray(self.pair.predicted - self.pair.observed)
+        return self.pair.predicted - self.pair.observed
 
     def gaps(self) -> Array:
         """Kernel-weighted sums of the weight and of the residual around each query, (2, bandwidths, queries)."""

@@ -16,7 +16,14 @@ from miscal.data.responses import Units
 from miscal.data.vectors import Array
 from miscal.engines.memory import DISTINCT, Walk, tally, walk
 from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
-from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
+from miscal.inference.aggregates import (
+    DRAWS,
+    FLOOR_DRAWS,
+    NullSummary,
+    PooledError,
+    aggregate_null,
+    kuiper_p_value,
+)
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
 from miscal.inference.omnibus import (
@@ -38,6 +45,7 @@ from miscal.inference.sums import (
     effective_events,
     effective_events_of,
     rows_of_cells,
+    unwarned,
 )
 from miscal.metrics.arrays import Norm, bins_asked, norm_power
 from miscal.pairs import Pair
@@ -45,13 +53,14 @@ from miscal.pooling.bins import grid_quantiles, united
 from miscal.pooling.cells import OF_SCORE, BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.results import Result, Table
 
-DRAWS = 999
 MANY_ROWS = 20_000
 # Cells times draws: with very many levels the aggregate hardly varies, and fewer draws do.
 MOST_VALUES = 20_000_000
-LEAST_DRAWS = 199
 MOST_GRIDDED = 100_000  # values of a variable, that its grid is found by
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
+MOST_KEYS = 200_000  # distinct keys up to which their sums are drawn
+
+Walked = tuple[Walk, NullSummary]  # a walk, and how its range compares with noise
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ class Pooled:
     summary: NullSummary
     level: float
     error: PooledError
-    drawn: Array | None = None
+    drawn: Array | None
 
     @property
     def rows(self) -> CellRows | None:
@@ -92,7 +101,7 @@ class Pooled:
         low, high = agreeing(low, high, made.gap, self.adjusted, level)
         unknown = np.full((3, low.size), np.nan)
         error, band_low, band_high = consistency_band(sums, self.how) if band else unknown
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             ratio = sums.predicted / sums.observed
         columns = {
             **_places(made.cells, self.noise.units),
@@ -153,8 +162,7 @@ class Pooled:
         if tested is not None:
             draws, bound = tested.draws, tested.bound
             numbers["p_value"] = tested.p_value
-            names, alone = zip(*tested.parts, strict=True)
-            more["tests"] = Table({"test": names, "p_value": np.array(alone)})
+            more["tests"] = Table({"test": list(tested.parts), "p_value": list(tested.parts.values())})
             made += f" {tested.words}"
         if not self.noise.binary:
             more |= {"scale": units.scale, "low": units.low}
@@ -173,7 +181,7 @@ class Pooled:
 
 def draws_for(cells: int) -> int:
     """How many draws so many levels get."""
-    return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
+    return int(np.clip(MOST_VALUES // max(cells, 1), FLOOR_DRAWS, DRAWS))
 
 
 def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -198,9 +206,9 @@ def pooled_of(
 
     levels : the cells have no order, and will be tested as such (`levels_tested`): draws serve both
     """
-    error = PooledError(norm_power(norm))
     sums = noise.sums(made)
-    stretch = None if noise.spread is None else stretch_of(sums, rows)
+    error = PooledError(norm_power(norm), sums.weight)
+    stretch = 1.0 if noise.spread is None else stretch_of(sums, rows)
     how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
     drawn = first = None
     if levels:
@@ -230,19 +238,15 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
 
 
 def _places(cells: Cells, units: Units) -> dict[str, Any]:
-    if isinstance(cells, Ranges) and cells.name == OF_SCORE:  # edges of a prediction are in its units
+    if not isinstance(cells, Ranges):
+        return {"label": cells.labels()}
+    if cells.name == OF_SCORE:  # edges of a prediction are in its units
         cells = replace(cells, edges=units.back(cells.edges))
-    places: dict[str, Any] = {"label": cells.labels()}
-    if isinstance(cells, Ranges):
-        missing = [np.nan] * cells.missing
-        places["low"] = np.append(cells.edges[:-1], missing)
-        places["high"] = np.append(cells.edges[1:], missing)
-    return places
+    low, high = (np.append(ends, [np.nan] * cells.missing) for ends in (cells.edges[:-1], cells.edges[1:]))
+    return {"label": cells.labels(), "low": low, "high": high}
 
 
-def walk_summary(
-    pair: Pair, key: Array | None, noise: Noise, random_state: int = 0
-) -> tuple[Walk, NullSummary]:
+def walk_summary(pair: Pair, key: Array | None, noise: Noise, random_state: int = 0) -> Walked:
     """The walk along a key and how its range compares with noise."""
     walked, clustered = walk(pair, key), pair.cluster is not None
     residual = pair.observed - pair.predicted
@@ -254,23 +258,16 @@ def walk_summary(
     rows = ties = None
     # Few keys and many rows: the sums of each key are drawn, in place of every row.
     few = crowded and pair.rows > MANY_ROWS and by_model
-    if needs_rows and not few and (clustered or pair.count is None):
-        # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
+    if needs_rows:
         keys, codes = np.unique(along, return_inverse=True)
-        rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
-    elif needs_rows and by_model:
-        ties = _tied(pair, along)
+        if not few and (clustered or pair.count is None):
+            # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
+            rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
+        elif by_model and keys.size <= MOST_KEYS:  # aggregated rows are drawn key by key, not trial by trial
+            ties = Sums.of(tally(pair, LevelPooling(codes, Numbered(keys.size))))
     how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
     how = how if pair.count is None else replace(how, model_variance=False)
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
-
-
-def _tied(pair: Pair, key: Array) -> Sums | None:
-    """Sums per distinct key, in order: aggregated rows are drawn key by key in place of trial by trial."""
-    values, codes = np.unique(key, return_inverse=True)
-    if values.size > MOST_TRIALS // 10:
-        return None
-    return Sums.of(tally(pair, LevelPooling(codes, Numbered(values.size))))
 
 
 def worst_cell(found: Pooled) -> dict[str, Any]:
@@ -301,8 +298,6 @@ def along_tested(
     grid: Tally,
     kuiper: float,
     rows: tuple[Pair, Array] | None = None,
-    *,
-    scored: bool = False,
 ) -> Omnibus:
     """Of a variable, or of the score, from a fine grid of it.
 
@@ -313,9 +308,9 @@ def along_tested(
     cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
     cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
     filled = np.flatnonzero(grid.weight > 0)
-    pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
+    pieces = Pieces.of(found.noise.sums(grid).take(filled), cell[filled])
     sums = pieces.sums
-    if scored:
+    if cells.name == OF_SCORE:
         tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
         missing = bool(fine.missing and grid.counts[-1])
@@ -327,27 +322,28 @@ def along_tested(
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes()]
         how = replace(how, rows=rows_of_cells(codes, sums.rows.size, pair))
-    if how.stretch is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
+    if found.noise.spread is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, sums.rows.size))
-        how = replace(how, stretch=np.repeat(how.stretch[found.sums.weight > 0.0], size))
-    known = []
+        stretch = np.asarray(how.stretch)[found.sums.weight > 0.0]
+        how = replace(how, stretch=np.repeat(stretch, size))
+    known: list[float] = []
     total = effective_events(sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
-        known = [test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic)]
-        known.insert(0, kuiper)
+        known = [kuiper, *(test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic))]
     return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
 
 
-def grid_of(found: Pooled, pair: Pair, values: Array, *, scored: bool = False) -> Tally:
+def grid_of(found: Pooled, pair: Pair, values: Array) -> Tally:
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
     cells: Any = found.tally.cells
-    fine = replace(cells, edges=fine_edges(pair, values, cells.edges, scored=scored))
+    fine = replace(cells, edges=fine_edges(pair, values, cells))
     return tally(pair, BinPooling(np.ascontiguousarray(values, float), fine))
 
 
-def fine_edges(pair: Pair, values: Array, edges: Array, *, scored: bool) -> Array:
+def fine_edges(pair: Pair, values: Array, cells: Ranges) -> Array:
     """Edges of a fine grid: of probabilities always the same and those of the bins, else by rank."""
-    return np.unique(np.append(GRID, edges)) if scored and pair.binary else grid_edges(values, edges)
+    probabilities = cells.name == OF_SCORE and pair.binary
+    return np.unique(np.append(GRID, cells.edges)) if probabilities else grid_edges(values, cells.edges)
 
 
 def grid_edges(values: Array, edges: Array) -> Array:

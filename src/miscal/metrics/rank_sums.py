@@ -91,7 +91,7 @@ class Measure:
     name: str
     kind: int
     function: Callable[[Array], Any]
-    corrected: bool = False
+    corrected: bool
 
     def __call__(self, shares: Array) -> Array:
         """Variation over the last axis of an array of any shape."""
@@ -304,7 +304,7 @@ def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> tuple[Arr
     counts, whole = np.zeros((bins, columns - 1)), weights.whole
     limbs = np.zeros((bins, columns, 2), np.int64) if whole else NO_LIMBS
     sums = NO_SUMS if whole else np.zeros((bins, columns))
-    weight = NO_VALUES if weights.first is None else weights.first[start:stop]
+    weight = weights.uneven[start:stop]
     place = ranked_rows(rows, start, stop, weight, counts, limbs, sums, kept=False).place
     size = second = counts.sum(axis=1)
     if weights.second is not None:

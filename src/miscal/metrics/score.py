@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.vectors import Array
-from miscal.engines.memory import Walk
 from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise
 from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
-from miscal.metrics.pooled import Pooled, along_tested, grid_of, pooled, walk_summary
+from miscal.metrics.pooled import Pooled, Walked, along_tested, grid_of, pooled, walk_summary
 from miscal.metrics.score_errors import score_bins, smooth_error, span_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import Bins
@@ -65,21 +63,20 @@ def by_score(
     >>> result.p_value > 0.05
     True
     """
-    check_seed(random_state)
     compared = pair(p, target)
     pooling = score_bins(compared, bins, strategy)
     found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
     settings = found.settings(bins, compared.target, strategy, norm)
     walked = walk_summary(compared, None, found.noise, random_state)
-    grid = grid_of(found, compared, compared.predicted, scored=True)
-    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), scored=True)
+    grid = grid_of(found, compared, compared.predicted)
+    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted))
     return score_result(found, compared, walked, tested, settings)
 
 
 def score_result(
     found: Pooled,
     compared: Pair,
-    walked: tuple[Walk, NullSummary],
+    walked: Walked,
     tested: Omnibus,
     settings: Mapping[str, Any],
 ) -> Result:
@@ -93,9 +90,7 @@ def score_result(
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
 
-def _extras(
-    compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int
-) -> dict[str, Any]:
+def _extras(compared: Pair, noise: Noise, along: Walked, random_state: int) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
     (walked, kuiper), units = along, noise.units
     scores, weight, events = losses.pooled_scores(compared)

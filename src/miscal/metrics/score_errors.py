@@ -10,11 +10,9 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.data.checks import number
-from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array
 from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
-from miscal.engines.sums import NO_WEIGHT
 from miscal.kernels.classes import class_means
 from miscal.kernels.neighbours import laplacian_energy
 from miscal.kernels.sums import on_grid
@@ -114,8 +112,9 @@ def expected_calibration_error(
     if quick:
         found = quantile_tally(pair, pair.predicted if on is None else on, quick)
         warn_of_merged(quick, found.counts.size)
-        return tally_error(found, norm)
-    return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm) * given.scale
+    else:
+        found = mean_tally(pair, score_bins(pair, bins, strategy, range, on))
+    return tally_error(found, norm) * given.scale
 
 
 def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
@@ -164,28 +163,21 @@ def classwise_calibration_error(
     if p.probability.ndim == 2 and p.weight is None and (strategy == "uniform" or not whole):
         low, high = (float(end) for end in range)
         edges = edges_for(np.empty(0), bins, strategy, low=low, high=high)
-        found = _class_tally(p, edges, whole and high > low)
+        equal_width, cells = whole and high > low, Numbered(p.n_classes * (edges.size - 1))
+
+        def work(start: int, stop: int) -> Array:  # sums of every class in the same bins
+            result = np.zeros((p.n_classes, edges.size - 1, 4), np.int64)
+            class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
+            return result
+
+        # Memory is that of K times the bins for each block of rows, whatever their number.
+        total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * cells.count)), axis=0)
+        found = mean_tally_of(total.reshape(-1, 4), cells)
         gaps, weight = (values.reshape(p.n_classes, -1) for values in (found.gap, found.weight))
         return float(np.mean(aggregate(gaps, weight, norm)))
     pairs = map(given.pair, np.arange(p.n_classes).tolist())
     errors = [tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm) for pair in pairs]
     return float(np.mean(errors))
-
-
-def _class_tally(p: Predictions, edges: Array, equal_width: bool) -> Tally:
-    """Means of every class in the same bins, a class after the other; every row counts once.
-
-    Memory is that of K times the bins for each block of rows, whatever their number.
-    """
-    bins = edges.size - 1
-
-    def work(start: int, stop: int) -> Array:
-        result = np.zeros((p.n_classes, bins, 4), np.int64)
-        class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
-        return result
-
-    total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
-    return mean_tally_of(total.reshape(-1, 4), Numbered(p.n_classes * bins))
 
 
 def groupwise_maximum_calibration_error(
@@ -301,7 +293,7 @@ def smooth_error(pair: Pair) -> float:
 
 def residual_mass(pair: Pair, steps: int) -> Array:
     """The residual mass on a grid, per unit of weight."""
-    weight = NO_WEIGHT if pair.first is None else pair.first
+    weight = pair.uneven
 
     def work(start: int, stop: int) -> Array:
         result = np.zeros((steps + 1, 2))

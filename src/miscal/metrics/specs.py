@@ -17,9 +17,8 @@ from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
 from miscal.data.vectors import Array
 from miscal.engines.memory import mean_tally, walk_range
-from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import step_down
-from miscal.inference.aggregates import summary_of_draws
+from miscal.inference.aggregates import DRAWS, summary_of_draws
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.inference.nulls import ROW_DRAWS
 from miscal.inference.residual import Noise, choose_null
@@ -29,7 +28,6 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import aggregate, also_of_tables
 from miscal.metrics.field import by_field
 from miscal.metrics.neighbourhood import by_neighbourhood
-from miscal.metrics.pooled import DRAWS
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
 from miscal.metrics.subpopulation import by_subpopulation
@@ -231,23 +229,19 @@ class Pools:
         gaps = apart / np.where(self.weight > 0, self.weight, 1.0)
         return aggregate(gaps, self.weight, self.spec.norm)
 
-    def matrix(self) -> Array:
-        """The probabilities, (n, K)."""
-        probability = self.predictions.probability
-        return probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
-
     def drawn_errors(self, noise: Noise) -> Array:
         """Errors of all classes in draws under the null, (draws, K)."""
-        matrix, weights = self.matrix(), outcome_pair(self.predictions)
+        matrix, weights = self.predictions.probability, outcome_pair(self.predictions)
+        if matrix.ndim == 1:
+            matrix = np.stack([1.0 - matrix, matrix], axis=1)
         draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // weights.rows)))
         if noise.null == "residual":
             return self._flipped_errors(matrix, weights, draws)
         seed = seed_of(self.spec.random_state)
-        weight = NO_WEIGHT if weights.first is None else weights.first
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((stop - start, *self.weight.shape))
-            draw_classes(matrix, weight, self.codes, start, seed, out)
+            draw_classes(matrix, weights.uneven, self.codes, start, seed, out)
             return self.errors(self.predicted - out)
 
         return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
@@ -261,11 +255,9 @@ class Pools:
         class_residuals(matrix, outcome, weight, self.codes, group, residual)
         flat = residual.reshape(len(residual), -1)
         random = np.random.default_rng(self.spec.random_state)
-        parts = []
-        for first in range(0, draws, DRAWS_A_BLOCK):
-            signs = random.integers(0, 2, size=(min(DRAWS_A_BLOCK, draws - first), len(flat))) * 2.0 - 1.0
-            parts.append(self.errors((signs @ flat).reshape(-1, *shape)))
-        return np.concatenate(parts)
+        signs = random.integers(0, 2, size=(draws, len(flat))) * 2.0 - 1.0
+        blocks = np.split(signs, range(DRAWS_A_BLOCK, draws, DRAWS_A_BLOCK))
+        return np.concatenate([self.errors((some @ flat).reshape(-1, *shape)) for some in blocks])
 
 
 def _pools(p: Predictions, spec: Any) -> Pools:

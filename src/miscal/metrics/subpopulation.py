@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed, whole
+from miscal.data.checks import whole
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.vectors import Array
@@ -15,7 +15,7 @@ from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference import maxima
 from miscal.inference.aggregates import RANGE_MEAN
 from miscal.inference.residual import choose_null
-from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
+from miscal.kernels.subpopulation import HIGH_AT, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve
 from miscal.metrics.score_errors import MEANS
@@ -158,23 +158,19 @@ def by_subpopulation(
     >>> result.table["label"][0], result.p_value
     ('age < 50 and state = CA', 0.005)
     """
-    check_seed(random_state)
     draws, least = whole("simulations", simulations, 0), whole("min_size", min_size, 1)
     names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
     for name in names:
         p.columns.find(name)
-    settings = {
-        "columns": names, "subpopulations": None, "simulations": draws, "min_size": least,
-        "min_information": min_information, "emphasis": emphasis, "random_state": random_state,
-    }  # fmt: skip
     compared = emphasised(pair(p, target), emphasis)
+    fewest, needed = least, float(min_information)
     if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
-        least, min_information = max(least, math.ceil(4.0 * min_information)), 0.0
+        fewest, needed = max(least, math.ceil(4.0 * min_information)), 0.0
     rows = ordered(compared)
-    asked = Asked(p.columns, names, p.rows, None, nominal, least, float(min_information), random_state)
+    asked = Asked(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
     chosen = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
-    stretch = None
+    stretch: Any = 1.0
     if chosen.spread is not None:
         stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
         found = replace(found, stats=stats)
@@ -188,8 +184,11 @@ def by_subpopulation(
     else:
         how = chosen.judging(stretch=stretch, random_state=random_state)
         noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws)
-    settings |= {"null": chosen.null, "target": compared.target, "draws": noise.summary.draws}
-    settings["subpopulations"] = _asked_words(subpopulations)
+    settings = {
+        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws, "min_size": least,
+        "min_information": min_information, "emphasis": emphasis, "random_state": random_state,
+        "null": chosen.null, "target": compared.target, "draws": noise.summary.draws,
+    }  # fmt: skip
     method = f"{chosen.reason} {noise.method}" if chosen.null == "residual" else noise.method
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
@@ -223,7 +222,7 @@ class Worst:
         named = [self.found.define(k) for k in range(order.size)]
         defined = [named[k] for k in order]
         table = Table({"label": [one.name for one in defined], **self._cells(order, critical, per_unit)})
-        place = np.flatnonzero(order == 0)[0]
+        place = int(order.argmin())  # of the full population
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
         return SubpopulationResult(
@@ -258,7 +257,7 @@ class Worst:
         ends = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64)
         low, high = np.abs(self.rows.signed)[np.sort(ends, axis=1).clip(0)].T
         falls = ends[:, 0] < ends[:, 1]
-        off = np.where(falls, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+        off = np.where(falls, 1.0, -1.0) * maxima.spans(stats)
         deviation = maxima.deviations(stats)
         made = {
             **_means(stats),

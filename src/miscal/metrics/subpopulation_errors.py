@@ -16,11 +16,13 @@ from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
 from miscal.inference.maxima import scaled_errors
+from miscal.inference.sums import seed_of
 from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
 from miscal.pooling import subpopulations as pools
+from miscal.pooling.bins import numbered
 from miscal.pooling.parsing import rows_where
 
 
@@ -55,7 +57,7 @@ class Asked:
 
     def search(self, rows: Ordered, subpopulations: Any) -> Search:
         """Find or take the subpopulations and walk over each."""
-        if isinstance(subpopulations, (int, np.integer)) and not isinstance(subpopulations, (bool, np.bool_)):
+        if numbered(subpopulations):
             return self._paths(rows, whole("subpopulations", subpopulations, 0))
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
@@ -68,7 +70,7 @@ class Asked:
         return search_lists(rows, lists, definitions, self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
-        """The columns to generate from as codes in the order of the score, made on several threads."""
+        """The columns that vary as codes in the order of the score, made on several threads: what to generate from."""
         if self.columns is None or not self.names:
             where = "'features'" if self.columns is None else "'columns'"
             hint = "pass features, or the subpopulations themselves"
@@ -79,18 +81,19 @@ class Asked:
             name = self.names[start]
             return pools.covariate(columns[name], nominal=name in nominal, order=rows.order)
 
-        return over_blocks(len(self.names), made, 1)
+        return [one for one in over_blocks(len(self.names), made, 1) if one.count > 1]
 
     def _paths(self, rows: Ordered, count: int) -> Search:
-        covariates = [one for one in self.covariates(rows) if one.count > 1] if count else []
+        covariates = self.covariates(rows) if count else []
         if not covariates:
             return search_lists(rows, [], [])
-        seed = int(np.random.default_rng(self.random_state).integers(2**63))
-        return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
+        return PathSearch(
+            rows, covariates, int(seed_of(self.random_state)), self.least, self.information
+        ).run(count)
 
     def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
         depth, ranges = whole("depth", asked.depth, 1), whole("ranges", asked.ranges, 2)
-        covariates = [pools.ranged(one, ranges) for one in self.covariates(rows) if one.count > 1]
+        covariates = [pools.ranged(one, ranges) for one in self.covariates(rows)]
         found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
         return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 
@@ -227,7 +230,7 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     one_of("regularise", regularise, ("max", "sum"))
     score = probability_matrix(y_prob, "'y_prob'")[0]
     score = score[:, 1] if score.ndim == 2 else score
-    return np.asarray(1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho))
+    return 1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho)
 
 
 def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray:
@@ -260,4 +263,4 @@ def emphasised(pair: Pair, emphasis: str | None) -> Pair:
         extra = proportional_weights(pair.predicted)
     else:
         extra = low_prevalence_weights(pair.observed, pair.first)
-    return replace(pair, weight=extra if pair.weight is None else pair.weight * extra)
+    return replace(pair, weight=pair.sampling * extra)

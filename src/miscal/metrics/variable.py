@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
-from miscal.engines.memory import Walk, mean_tally, quantile_tally
+from miscal.engines.memory import mean_tally, quantile_tally
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.kernels.sorting import distinct_up_to
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import (
     Pooled,
+    Walked,
     along_tested,
     grid_of,
     levels_tested,
@@ -132,20 +131,19 @@ def by_variable(
     >>> miscal.by_variable(p, "age").p_value < 0.01
     True
     """
-    check_seed(random_state)
     compared = pair(p, target)
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
     settings = found.settings(bins, compared.target, strategy, norm)
+    names = [column.name for column in columns]
     if len(columns) != 1 or columns[0].nominal:
-        names = [column.name for column in columns]
         return variable_result(found, names, settings, tested=levels_tested(found))
     one, values = columns[0], columns[0].values
     extra: dict[str, Any] = {"column_kind": one.kind, "integer": one.integer}
     known = ~np.isnan(values)
     if not known.any():
-        made = variable_result(found, [one.name], settings, extra)
+        made = variable_result(found, names, settings, extra)
         words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
@@ -156,7 +154,7 @@ def by_variable(
         extra["curve"] = smooth.frame()
         extra["density"] = density_of(values, compared, integer=one.integer)
     tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
-    return variable_result(found, [one.name], settings, extra, along, tested)
+    return variable_result(found, names, settings, extra, along, tested)
 
 
 def variable_result(
@@ -164,7 +162,7 @@ def variable_result(
     names: Sequence[str],
     settings: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
-    along: tuple[Walk, NullSummary] | None = None,
+    along: Walked | None = None,
     tested: Omnibus | None = None,
 ) -> Result:
     """The record of the ranges; of one variable with the walk along it and how its range compares with noise."""

@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import summary_of_draws
+from miscal.inference.aggregates import DRAWS, summary_of_draws
 from miscal.inference.clusters import (
     clustered_ranks,
     drawn_variations,
@@ -18,10 +17,20 @@ from miscal.inference.clusters import (
     no_quieter_bins,
 )
 from miscal.inference.residual import Noise, choose_null
-from miscal.metrics import rank_sums as ranks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables, bins_asked
-from miscal.metrics.pooled import DRAWS
-from miscal.metrics.rank_sums import Measure, Ranked, RankSums, Variation
+from miscal.metrics.rank_sums import (
+    Measure,
+    Ranked,
+    RankSums,
+    Variation,
+    confidence,
+    entropy,
+    group_residuals,
+    measure_of,
+    rank_sums,
+    ranked,
+    ranked_rows,
+)
 from miscal.pairs import checked_events, outcome_pair
 from miscal.pooling.bins import Bins
 from miscal.pooling.cells import Ranges
@@ -84,8 +93,8 @@ def variation_calibration_error(
     0.2
     """
     given = Given(y_true, y_prob, sample_weight)
-    measure = ranks.measure_of(variation, bias_correction)
-    sums = ranks.rank_sums(ranks.ranked(given.predictions, measure, bins, strategy, range))
+    measure = measure_of(variation, bias_correction)
+    sums = rank_sums(ranked(given.predictions, measure, bins, strategy, range))
     return float(aggregate(bin_variations(sums, measure)[2], sums.weight, norm))
 
 
@@ -95,7 +104,7 @@ def bin_variations(sums: RankSums, measure: Measure) -> tuple[Array, Array, Arra
     predicted, observed = np.full((2, filled.size), np.nan)
     predicted[filled] = measure(sums.predicted[filled])
     observed[filled] = measure.of_frequencies(sums.observed[filled], sums.size[filled])
-    exact = measure.function is ranks.confidence
+    exact = measure.function is confidence
     return predicted, observed, sums.first_rank_gap if exact else predicted - observed
 
 
@@ -129,7 +138,7 @@ def uncertainty_calibration_error(
     0.0
     """
     given = Given(y_true, y_prob, sample_weight)
-    sums = ranks.rank_sums(ranks.ranked(given.predictions, ranks.measure_of("entropy"), bins, strategy, None))
+    sums = rank_sums(ranked(given.predictions, measure_of("entropy"), bins, strategy, None))
     return _uncertainty_error(sums)
 
 
@@ -185,15 +194,14 @@ def by_variation(
     >>> result.p_value > 0.05, result.table["predicted_ranks"][5].round(2).tolist()
     (True, [0.78, 0.18, 0.04])
     """
-    check_seed(random_state)
-    measure = ranks.measure_of(variation, bias_correction)
+    measure = measure_of(variation, bias_correction)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(
             what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'"
         )
-    rows = ranks.ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
-    sums = ranks.rank_sums(rows)
+    rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
+    sums = rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
     drawn = _draws(rows, sums, noise, random_state)
     table = _table(sums, measure, drawn)
@@ -236,7 +244,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Arr
     few = few_clusters(outcome_pair(p), 0.5 * DRAWS * p.n_classes)
     clustered = few and not noise.outcome_weights
     if noise.null == "residual" and not clustered:
-        apart = ranks.group_residuals(rows)[:, filled]
+        apart = group_residuals(rows)[:, filled]
         if noise.outcome_weights:
             apart = no_quieter_bins(apart, shares, count)
         size = matched_size(apart, shares, weight, size, count)
@@ -248,7 +256,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Arr
 
     if p.cluster is None or not clustered:
         return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
-    each = ranks.ranked_rows(rows, 0, p.rows)
+    each = ranked_rows(rows, 0, p.rows)
     own = outcome_pair(p).sampling
     place = np.searchsorted(filled, each.place)
     return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
@@ -293,7 +301,7 @@ def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
         "predicted_ranks": share @ sums.predicted[filled],
         "observed_ranks": share @ sums.observed[filled],
     }
-    if measure.function is ranks.entropy:
+    if measure.function is entropy:
         error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
         noise = 1.96 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
         extra["uncertainty_error"] = _uncertainty_error(sums)
