@@ -94,7 +94,7 @@ class FileSource(Source):
     def check(self, columns: Sequence[str]) -> None:
         first = self.files[0]
         for file in self.files:
-            check_named(columns, file.names, file.where, file.names)
+            check_named(columns, file.names, file.where)
             for name in columns:
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
@@ -153,8 +153,8 @@ class FrameSource(Source):
         for first in range(0, table.num_rows, batch_rows):
             yield table.slice(first, batch_rows)
 
-    def whole(self, columns: Sequence[str]) -> Any:  # noqa: ARG002
-        return self._table
+    def whole(self, columns: Sequence[str]) -> Any:
+        return super().whole(columns) if self.forms else self._table
 
 
 def _polars(frame: Any) -> LazySource:

@@ -179,8 +179,7 @@ def recalibrated(
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = [probability] if isinstance(probability, str) else list(probability)
-    known = frame.columns
-    check_named(names, known, "the Spark frame", known)
+    check_named(names, frame.columns, "the Spark frame")
     text = model.to_json()
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     schema = StructType(
