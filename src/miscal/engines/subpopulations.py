@@ -13,7 +13,7 @@ from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.subpopulations import IN_ORDER, Covariate, Definition, interval_condition
+from miscal.pooling.subpopulations import IN_ORDER, Covariate, Definition, Parts, interval_condition
 
 NOTHING = np.empty(0)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
@@ -123,7 +123,7 @@ def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
     def work(start: int, stop: int) -> list[Array]:
         return [rows.walk(members) for members in lists[start:stop]]
 
-    block = max(1, -(-len(lists) // (4 * thread_count())))
+    block = -(-len(lists) // (4 * thread_count()))
     return np.concatenate(over_blocks(len(lists), work, block))
 
 
@@ -134,13 +134,10 @@ def information(stats: Array) -> Array:
         return np.where(top > 0, stats[:, kernels.VARIANCE] / top**2, 0.0)
 
 
-def search_lists(
-    rows: Ordered, lists: list[Array], definitions: list[Definition], least_information: float = 0.0
-) -> Search:
+def search_lists(rows: Ordered, subpopulations: Parts, least_information: float = 0.0) -> Search:
     """Measure given subpopulations; equal ones are merged, the first name stays."""
     firsts: dict[int, tuple[Array, Definition]] = {}
-    names = [Definition(), *definitions]
-    for members, name in zip([rows.everyone, *lists], names, strict=True):
+    for members, name in chain([(rows.everyone, Definition())], subpopulations):
         firsts.setdefault(kernels.fingerprint(members), (members, name))
     kept = list(firsts.values())
     stats = walk_lists(rows, [members for members, _ in kept])
@@ -174,7 +171,7 @@ class PathSearch:
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
         path, idle = 0, 0
-        longest = max(1.0, math.log2(max(self.rows.rows / self.least, 2.0)))
+        longest = math.log2(max(self.rows.rows / self.least, 2.0))
         while len(self.found) < count and idle < IDLE_PATHS:
             before = len(self.found)
             length = (before + len(self.small)) / path if path else 0
@@ -184,29 +181,22 @@ class PathSearch:
             path += paths
             idle = idle + paths if len(self.found) == before else 0
         listed = lru_cache(maxsize=1)(self._listed)  # of one path at a time
-        every = [*self.found, *self.small]
+        # All rows are what a path, the first for instance, leaves before its first split.
+        every = [(0, (), self.rows.walk(self.everyone)), *self.found, *self.small]
 
         def members(k: int) -> Array:
-            if k == 0:
-                return self.everyone
-            path, splits, _ = every[k - 1]
-            return listed(path)[len(splits) - 1]
+            path, splits, _ = every[k]
+            return listed(path)[len(splits)]
 
-        def define(k: int) -> Definition:
-            return self._named(every[k - 1]) if k else Definition()
+        large, small = np.split(np.array([one[2] for one in every]), [1 + len(self.found)])
+        return Search(large, small, lambda k: self._named(every[k]), members)
 
-        stats = np.array([self.rows.walk(self.everyone), *(one[2] for one in every)])
-        large, small = np.split(stats, [1 + len(self.found)])
-        return Search(large, small, define, members)
-
-    def descend(self, path: int, lists: Array | None = None) -> Iterator[tuple[Split, Array]]:
+    def descend(self, path: int, lists: Array) -> Iterator[tuple[Split, Array]]:
         """The splits of a path and the rows that each leaves: random column, random side, until too few remain.
 
         Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
         anew for each path takes a tenth of the time.
         """
-        if lists is None:
-            lists = self._scratch()
         own, rows, turn, depth = self._own(path), self.everyone, 0, 0
         alive = list(range(len(self.covariates)))
         while alive and depth < kernels.DEEPEST:
@@ -242,7 +232,7 @@ class PathSearch:
             lists = self._scratch()
             return [self._walked(first + k, lists) for k in range(start, stop)]
 
-        block = max(1, -(-paths // thread_count()))
+        block = -(-paths // thread_count())
         for part in over_blocks(paths, work, block):
             for one, mark in chain.from_iterable(part):
                 if mark in self.marks or len(self.found) >= count:
@@ -275,8 +265,8 @@ class PathSearch:
         conditions = tuple(
             interval_condition(self.covariates[j], *ends, self._order(own, j)) for j, ends in bounds.items()
         )
-        return Definition(conditions, given=" and ".join(one.words() for one in conditions))
+        return Definition(conditions, given=" and ".join(one.words() for one in conditions) or None)
 
     def _listed(self, path: int) -> list[Array]:
-        """The rows of the levels of a path, which is taken once more."""
-        return [rows.copy() for _, rows in self.descend(path)]
+        """The rows of the levels of a path, all of them first; it is taken once more."""
+        return [self.everyone, *(rows.copy() for _, rows in self.descend(path, self._scratch()))]
