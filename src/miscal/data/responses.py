@@ -54,15 +54,10 @@ class Units:
         least = min(each.min(initial=0.0) for each in arrays)
         return cls.of(least, max(each.max(initial=0.0) for each in arrays))
 
-    @property
-    def plain(self) -> bool:
-        """Whether values are where they are on the grid."""
-        return self.scale == 1.0 and self.low == 0.0
-
     def inside(self, values: np.ndarray) -> Floats:
         """Values on the grid."""
         values = np.asarray(values, dtype=np.float64)
-        return values if self.plain else (values - self.low) / self.scale
+        return values if self == Units() else (values - self.low) / self.scale
 
     def back(self, values: Any) -> Any:
         """Means on the grid as means of values."""
@@ -91,9 +86,3 @@ def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
         hint = "amounts? use response='real'"
         checks.refuse_rows(bad, "must hold whole numbers, 0 or more", where, values, hint)
     return values
-
-
-def exposures(thing: Any, where: str) -> Floats:
-    """Validate exposures: finite numbers above 0."""
-    what, hint = "must hold finite numbers above 0", "drop rows without exposure"
-    return checks.bounded(thing, where, what, checks.SMALLEST_WEIGHT, checks.LARGEST_WEIGHT, hint)

@@ -16,6 +16,7 @@ from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import check_named, refusal
 from miscal.data.libraries import pa, pc
+from miscal.data.outcomes import are_words
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
@@ -89,7 +90,7 @@ def crossed(parts: Sequence[Pooling]) -> Pooling:
 def named_columns(columns: Any, names: str | Sequence[str]) -> list[Column]:
     """The columns of these names."""
     wanted = [names] if isinstance(names, str) else list(names)
-    check_named(wanted, columns, "the data", columns)
+    check_named(wanted, columns, "the data")
     return [columns[name] for name in wanted]
 
 
@@ -142,8 +143,11 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
         # The indices of a dictionary of different texts, none of them missing; unused ones are empty cells.
         vector: Any = flat(values, where)
         entries = vector.dictionary
-        text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
-        if text and not (vector.null_count or entries.null_count) and len(pc.unique(entries)) == len(entries):
+        if (
+            are_words(entries)
+            and not (vector.null_count or entries.null_count)
+            and len(pc.unique(entries)) == len(entries)
+        ):
             return LevelPooling(numpy_of(vector.indices.cast(pa.int32())), Numbered(len(entries)))
     made = column(where.strip("'"), values, where=where)
     pooling = level_pooling(made) if bins is None else range_pooling(made, bins)
@@ -159,11 +163,11 @@ def _within(codes: Integers, part: Pooling) -> Integers:
 
 @dataclass(frozen=True)
 class Nested:
-    """Levels with their ancestors: for each height, from the nearest up, the ancestor's code and name of each level."""
+    """Levels with their ancestors: for each height, from the nearest up, the code of each level's; and the parents."""
 
     pooling: Pooling
     ancestors: tuple[Integers, ...] = ()
-    names: tuple[tuple[str, ...], ...] = ()
+    parents: tuple[str, ...] = ()  # the name of each level's
     parts: tuple[tuple[str, ...], ...] = ()  # of crossed fields: each level's part by part
 
 
@@ -190,9 +194,7 @@ def nested_levels(
     row = np.unique(codes[-1], return_index=True)[1]  # one row of each level
     texts = [np.array(pool.cells.labels(), object)[pool.codes()[row]].tolist() for pool in pools]
     above, own = texts[:height], texts[height:]
-    heights = range(height, 0, -1)
-    paths = tuple(_joined(" > ", above[:depth]) for depth in heights)
-    ancestors = tuple(codes[depth][row] for depth in heights)
+    ancestors = tuple(each[row] for each in codes[height:0:-1])
     names: Sequence[str] = own[0]
     parts: tuple[tuple[str, ...], ...] = ()
     if len(own) > 1:
@@ -201,7 +203,7 @@ def nested_levels(
         names = _joined(" and ", [[f"{each.name} {text}".strip() for text in mine] for each, mine in named])
     name = " and ".join(each.name for each in (*parents, *columns))
     levels = Levels(_joined(" > ", [*above, names]), name=name)
-    return Nested(LevelPooling(codes[-1], levels), ancestors, paths, parts)
+    return Nested(LevelPooling(codes[-1], levels), ancestors, _joined(" > ", above), parts)
 
 
 def _joined(mark: str, texts: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -251,8 +253,7 @@ class Encoding:
             # Levels that occur among the rows, in their order, as JSON can hold them, and None for missing.
             known = column.as_levels()
             seen = [known.levels[code] for code in np.unique(known.values) if code >= 0]
-            plain = [level.item() if isinstance(level, np.generic) else level for level in seen]
-            return replace(made, levels=[*plain, None] if made.missing else plain)
+            return replace(made, levels=[*seen, *[None] * made.missing])
         values = np.clip(column.values, *made.ends)
         mean, spread = mean_and_spread(values[~absent], None if weight is None else weight[~absent], constant)
         if filled and made.missing:
