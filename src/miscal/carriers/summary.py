@@ -195,7 +195,7 @@ def coarsened(grid: Tally, edges: Array) -> Tally:
 
 
 def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = None) -> Array:
-    """Sums by score and outcome of rows of positive weight; `outcome` is 0 and 1.
+    """Sums by score and outcome of rows, all of positive weight; `outcome` is 0 and 1.
 
     (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])
 
@@ -204,10 +204,8 @@ def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = N
     >>> weight_sums(np.array([1.0, 3.0]), np.array([1, 1]), np.array([0.5, 0.5])).sum(axis=0)[1].tolist()
     [2.0, 4.0, 10.0, 1.0, 2.0]
     """
-    kept = weight > 0.0
-    scores, weights = score[kept], weight[kept]
-    place = 2 * np.searchsorted(BORDERS, scores) + (outcome[kept] > 0)
-    trials = np.ones(weights.size) if count is None else count[kept].astype(np.float64)
-    each = (trials, trials * weights, trials * weights**2, trials * scores, trials * weights * scores)
+    place = 2 * np.searchsorted(BORDERS, score) + (outcome > 0)
+    trials = np.ones(weight.size) if count is None else count
+    each = (trials, trials * weight, trials * weight**2, trials * score, trials * weight * score)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]
     return np.stack(made, axis=1).reshape(-1, 2, len(made))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,6 @@ def carried(limbs: Array) -> Array:
     limbs[..., 0] += limbs[..., 1] >> 32
     limbs[..., 1] &= 0xFFFFFFFF
     return limbs
-
-
-class _Column:
-    """A column of a tally by its name: `tally.weight`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, tally: Tally, owner: type) -> Array:
-        return tally.column(self.name)
 
 
 def _real(limbs: Array) -> Array:
@@ -79,7 +70,9 @@ class Tally:
     def rows(self) -> Array:
         return self.counts.astype(np.float64)
 
-    weight, weight2, predicted, observed, variance, residual2 = map(_Column, ALL_COLUMNS)
+    weight, weight2, predicted, observed, variance, residual2 = (
+        property(methodcaller("column", name)) for name in ALL_COLUMNS
+    )
 
     @property
     def mean_predicted(self) -> Array:
