@@ -14,7 +14,7 @@ from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.data.vectors import Array
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Ranges, digest_of, fingerprint
+from miscal.pooling.cells import Ranges, digest_of
 
 SCHEMA = "miscal.summary/3"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
@@ -44,8 +44,8 @@ class ColumnSums:
     kind: str
     tally: Tally
     beyond: Tally
-    bins: Array = field(default_factory=lambda: np.empty(0))
-    fine: Array = field(default_factory=lambda: np.empty(0))
+    bins: Array
+    fine: Array
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         kind = self.kind if self.kind == other.kind or not self.bins.size else "numeric"
@@ -113,7 +113,7 @@ class Summary:
         """A digest of all sums."""
         digest = hashlib.blake2b(self.rule.encode(), digest_size=16)
         for tally in self._tallies().values():
-            digest.update(fingerprint(tally.cells).encode())
+            digest.update(digest_of(tally.cells.describe()).encode())
             for values in tally.arrays("").values():
                 digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
         return digest.hexdigest()

@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.vectors import Array
-from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, fingerprint
+from miscal.pooling.cells import Cells, Levels, Numbered, Ranges
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
 MEAN_COLUMNS = ("weight", "predicted", "observed")
@@ -106,7 +106,7 @@ class Tally:
         if self.columns != other.columns:
             raise refusal("must have the same columns to be added", where="the tallies")
         one, two = self.cells, other.cells
-        if fingerprint(one) == fingerprint(two):
+        if one.describe() == two.describe():
             return self._plus(other)
         if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:  # merge by name
             names = tuple(sorted({*one.names, *two.names}))
@@ -164,7 +164,7 @@ class Tally:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Tally)
-            and fingerprint(self.cells) == fingerprint(other.cells)
+            and self.cells.describe() == other.cells.describe()
             and self.columns == other.columns
             and all(np.array_equal(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
@@ -173,7 +173,7 @@ class Tally:
         """What it is but for its arrays, as plain JSON."""
         return {
             "cells": self.cells.describe(),
-            "columns": list(self.columns),
+            "columns": self.columns,
             "weighted": self.weighted,
         }
 

@@ -278,7 +278,7 @@ def apply(
 
     out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
-    rows = apply_to(load_model(model), file, list(probability), out, column=column, **options)
+    rows = apply_to(load_model(model), file, probability, out, column=column, **options)
     say(f"{rows:,} rows. Table: {out}")
 
 

@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Collection, Mapping, Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -78,7 +78,7 @@ def truth(name: str, value: Any) -> None:
         raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
 
 
-def one_of(name: str, value: Any, options: Sequence[str]) -> None:
+def one_of(name: str, value: Any, options: Collection[str]) -> None:
     """Refuse a word that is not an option."""
     if not isinstance(value, str) or value not in options:
         words = [*map(repr, options)]

@@ -65,8 +65,9 @@ class Units:
 
     def of_cells(self, columns: dict[str, Any]) -> dict[str, Any]:
         """The columns of a table of cells, each as a mean, as a difference of means, or as it is."""
-        made = dict(columns)
-        made |= {name: self.back(np.asarray(made[name], np.float64)) for name in SHIFTED if name in made}
+        made = columns | {
+            name: self.back(np.asarray(columns[name], np.float64)) for name in SHIFTED if name in columns
+        }
         made |= {name: np.asarray(made[name], np.float64) * self.scale for name in SCALED if name in made}
         if self.low and "ratio" in made:
             with np.errstate(divide="ignore", invalid="ignore"):

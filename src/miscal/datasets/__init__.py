@@ -369,7 +369,7 @@ def planted(
     """
     n, random = whole("n", n, 1), generator(random_state)
     gap = number("gap", gap, -1.0, 1.0, above=True, below=True)
-    one_of("place", place, tuple(PLACES))
+    one_of("place", place, PLACES)
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)
     words, find = PLACES[place]

@@ -53,8 +53,7 @@ def rows_that_fit(memory: Any, kinds: Mapping[str, str], texts: Mapping[str, flo
 
 def levels_that_fit(memory: Any, predictions: Predictions, level: int = LEVEL) -> int:
     """How many levels a column may have below a ceiling of memory; columns of many share it."""
-    nominal = [column for column in predictions.columns.values() if column.nominal]
-    many = sum(len(column.levels) > MANY_LEVELS for column in nominal)
+    many = sum(len(column.levels) > MANY_LEVELS for column in predictions.columns.values())
     room = memory_bytes(memory) - LEVELS
     return max(int(room // (level * max(many, 1))), MANY_LEVELS)
 

@@ -120,8 +120,8 @@ class LazySource(Source):
     def __init__(
         self, words: str, schema: Any, parts: Sequence[Callable[[list[str], int], Iterator[Any]]]
     ) -> None:
-        unique(list(schema.names), words)
-        self.words, self._parts = words, list(parts)
+        unique(schema.names, words)
+        self.words, self._parts = words, parts
         self.types = {field.name: field.type for field in schema}
         self.sizes = [None] * len(self._parts)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from itertools import chain, takewhile
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from miscal.data.checks import memory_bytes
 from miscal.data.errors import check_named, refusal
@@ -82,7 +82,9 @@ def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> A
 
     source = source_of(data)
     source.texts = {} if source.held else source.sizes_of_texts()
-    return source.limited(ceiling, progress)
+    source.memory, source.progress = ceiling, progress
+    source.share_out(ceiling or sys.maxsize)
+    return source
 
 
 class Source:
@@ -109,10 +111,8 @@ class Source:
     passes = 0
     seen: int | None = None  # rows that a pass found: the next must find as many
 
-    def limited(self, memory: int | None, progress: Progress | None) -> Self:
-        """Share the processors out, and a ceiling of memory."""
-        self.memory, self.progress = memory, progress
-        ceiling = memory or sys.maxsize
+    def share_out(self, ceiling: int) -> None:
+        """Share the processors out, and the memory below a ceiling."""
         allowed = min(thread_count(), max(1, ceiling // (256 << 20)))
         self.threads = min(allowed, max(self.parts, 1))
         self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
@@ -120,7 +120,6 @@ class Source:
         # All threads together stay below the ceiling.
         rows = max(ceiling - FIXED, 40 * MEGABYTE) // (self.threads * row)
         self.batch_rows = min(max(rows, 1 << 14), BATCH_ROWS)
-        return self
 
     @property
     def names(self) -> list[str]:
@@ -161,7 +160,7 @@ class Source:
     def _head(self, part: int, names: Sequence[str]) -> Any:
         while True:
             with contextlib.suppress(TypesChanged):
-                return next(iter(self.tables(part, names, FEW_ROWS)), None)
+                return next(self.tables(part, names, FEW_ROWS), None)
 
     @property
     def parts(self) -> int:
@@ -204,7 +203,7 @@ class Source:
 
     def head(self, names: Sequence[str]) -> Any:
         """The first rows of some columns; None of a table without rows."""
-        first = next(iter(self.batches(list(names))), None)
+        first = next(self.batches(names), None)
         return None if first is None else first.table.slice(0, HEAD)
 
     def read_as_meant(self) -> dict[str, str]:

@@ -207,7 +207,7 @@ class Display:
         if result.kind != self.word:
             raise refusal(f"must be of by_{self.word}", where="the result", got=f"its kind is {result.kind}")
         self.result, self.kind = result, kind or self.usual(result)
-        one_of("kind", self.kind, tuple(self.views))
+        one_of("kind", self.kind, self.views)
         self.view = self.views[self.kind](result, **choices)
 
     @classmethod

@@ -4,7 +4,7 @@ A definition is a conjunction of conditions, one a column, and its words can be 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import compress
 from typing import Any
@@ -46,9 +46,9 @@ class Covariate:
     codes: Array
     count: int
     missing: bool
-    levels: tuple[str, ...] = ()
-    values: Array = field(default_factory=lambda: np.empty(0))
-    tops: Array = field(default_factory=lambda: np.empty(0))
+    levels: tuple[str, ...]
+    values: Array
+    tops: Array
 
     @property
     def known(self) -> int:
@@ -64,16 +64,15 @@ def covariate(column: Column, *, nominal: bool, order: Array) -> Covariate:
     if not column.nominal:
         distinct, ranks = np.unique(column.values, return_inverse=True)  # missing values last, as one
         codes, missing = ranks[order].astype(np.int32), bool(column.missing.any())
-        return Covariate(
-            column.name, kind, False, codes, distinct.size, missing, values=distinct, tops=distinct
-        )
+        return Covariate(column.name, kind, False, codes, distinct.size, missing, (), distinct, distinct)
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     missing, used = bool(used[0]), used[1:]
     levels = tuple(map(str, compress(column.levels, used)))
     count = len(levels) + missing
     # The last entry serves code -1.
     table = np.append(np.cumsum(used) - 1, count - 1).astype(np.int32)
-    return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels)
+    codes, none = table[column.values[order]], np.empty(0)
+    return Covariate(column.name, kind, nominal, codes, count, missing, levels, none, none)
 
 
 def ranged(one: Covariate, ranges: int) -> Covariate:
