@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges, digest_of
 
 SCHEMA = "miscal.summary/3"
-PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
+PLAIN = ("about", "rows", "ignored", "aside", "outcome_weights", "parts")  # saved as they are
 ADDED = ("rows", "ignored", "score", "grid", "parts")
 KINDS, SUMS, EDGES = ("variables", "fields"), ("tally", "beyond"), ("bins", "fine")  # of columns
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
@@ -71,10 +72,10 @@ class Summary:
     ignored: int
     score: Tally
     grid: Tally
-    variables: dict[str, ColumnSums] = field(default_factory=dict)
-    fields: dict[str, ColumnSums] = field(default_factory=dict)
-    aside: tuple[dict[str, Any], ...] = ()
-    outcome_weights: bool = False
+    variables: dict[str, ColumnSums]
+    fields: dict[str, ColumnSums]
+    aside: Sequence[dict[str, Any]]
+    outcome_weights: bool
     parts: int = 1
 
     def __add__(self, other: Summary) -> Summary:
@@ -142,7 +143,6 @@ class Summary:
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
-            "aside": self.aside,
             "columns": {
                 word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS
             },
@@ -173,7 +173,6 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, Array]) -> Summary:
     return Summary(
         score=tally("score"),
         grid=tally("grid"),
-        aside=tuple(header["aside"]),
         **{word: columns(word) for word in KINDS},
         **{name: header[name] for name in PLAIN},
     )

@@ -198,7 +198,7 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
             place = f"column '{name}' of {where}"
             singles[place] = one_probability(values, place)
         check_lengths(singles)
-        return check_matrix(np.stack([*singles.values()], axis=1), where), tuple(frame)
+        return check_matrix(np.column_stack([*singles.values()]), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
         lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)

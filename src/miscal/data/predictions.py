@@ -336,10 +336,10 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
+def _selected(fields: dict[str, Any], rows: Array) -> dict[str, Any]:
     """Take some rows of every field."""
     chosen = {name: locked(fields[name][rows]) for name in ROWS if fields[name] is not None}
     chosen["columns"] = fields["columns"].take(rows)
     if fields["id"] is not None:
         chosen["id"] = fields["id"].take(rows)  # of numpy as of Arrow
-    return {**fields, **chosen}
+    return fields | chosen

@@ -110,7 +110,6 @@ def _opened(source: Any) -> tuple[list[str], Any]:
             "must be a table or a path", where="'source'", got="got Predictions, which are read already"
         )
     names = [str(name) for name in names_of(source, "'source'")]
-    unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only)
 
 
@@ -262,7 +261,7 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
             warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
         if len(made) == 1:
             return sigmoid(made[0])
-        return special.softmax(np.stack(made, axis=1), axis=1)
+        return special.softmax(np.column_stack(made), axis=1)
     given = dict(vectors)
     for name, vector in vectors.items() if clip else ():
         values = checks.numbers(vector, f"column '{name}'", checks.PROBABILITY)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from miscal.carriers.tally import MEAN_COLUMNS, Tally
+from miscal.carriers.tally import MEAN_COLUMNS, Tally, carried
 from miscal.data.vectors import Array, locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
 from miscal.kernels.order import add_exact, add_real, spread, strips
@@ -103,11 +103,9 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
 def mean_tally_of(sums: Array, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
-    high, low = sums[:, 2], sums[:, 3]
-    np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
-    np.add(high, low >> 32, out=limbs[:, 1, 0])
-    np.bitwise_and(low, 0xFFFFFFFF, out=limbs[:, 1, 1])
-    return Tally(cells, sums[:, 0].copy(), limbs, None, MEAN_COLUMNS)
+    limbs[:, ::2, 0] = sums[:, :2] << 20
+    limbs[:, 1] = sums[:, 2:]
+    return Tally(cells, sums[:, 0].copy(), carried(limbs), None, MEAN_COLUMNS)
 
 
 def quantile_tally(pair: Pair, values: Array, bins: int) -> Tally:

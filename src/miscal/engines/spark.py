@@ -32,8 +32,7 @@ def packed(arrays: Packed) -> bytes:
 
 def unpacked(content: bytes) -> Packed:
     """Arrays from bytes; never code."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    return dict(np.load(io.BytesIO(content), allow_pickle=False))
 
 
 def _row(state: bytes | None, problem: str | None = None) -> Any:
