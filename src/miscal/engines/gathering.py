@@ -211,7 +211,7 @@ class SampleState:
             self._settle()
         table = joined(self.pieces)
         numbers = _numbers(table)
-        if np.any(numbers[1:] < numbers[:-1]):
+        if np.any(np.diff(numbers) < 0):
             table = table.sort_by(NUMBER)
         return table.drop_columns([NUMBER])
 

@@ -40,8 +40,11 @@ def paths_of(source: str) -> list[Path]:
     path = Path(source)
     check_file(path)
     if path.is_dir():
-        own = (item for item in path.rglob("*") if item.name.lower().endswith(ENDINGS))
-        every = [item for item in own if not HIDDEN.search(item.relative_to(path).as_posix())]
+        every = [
+            item
+            for item in path.rglob("*")
+            if item.name.lower().endswith(ENDINGS) and not HIDDEN.search(item.relative_to(path).as_posix())
+        ]
     elif path.exists() or not glob.has_magic(source):
         return [path]
     else:

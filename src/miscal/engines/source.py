@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from itertools import chain, takewhile
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -187,8 +187,8 @@ class Source:
 
     def whole(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes; its text is not yet what it stands for."""
-        parts = (self.tables(part, columns, BATCH_ROWS) for part in range(self.parts))
-        return joined(list(chain.from_iterable(parts)))
+        parts = range(self.parts)
+        return joined([table for part in parts for table in self.tables(part, columns, BATCH_ROWS)])
 
     def loaded(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes."""

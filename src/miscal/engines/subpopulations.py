@@ -129,9 +129,9 @@ def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
 
 def information(stats: Array) -> Array:
     """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
-    top = stats[:, kernels.TOP]
+    top = stats[..., kernels.TOP]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(top > 0, stats[:, kernels.VARIANCE] / top**2, 0.0)
+        return np.where(top > 0, stats[..., kernels.VARIANCE] / top**2, 0.0)
 
 
 def search_lists(rows: Ordered, subpopulations: Parts, least_information: float = 0.0) -> Search:
@@ -197,7 +197,7 @@ class PathSearch:
         Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
         anew for each path takes a tenth of the time.
         """
-        own, rows, turn, depth = self._own(path), self.everyone, 0, 0
+        own, rows, turn, depth = kernels.random_word(self.seed, path), self.everyone, 0, 0
         alive = list(range(len(self.covariates)))
         while alive and depth < kernels.DEEPEST:
             pick = kernels.random_word(own, turn) % len(alive)
@@ -215,31 +215,23 @@ class PathSearch:
             rows, depth = made[:found], depth + 1
             yield (column, threshold, upper), rows
 
-    def _scratch(self) -> Array:
-        return np.empty((2, self.everyone.size), np.int32)
-
-    def _own(self, path: int) -> int:
-        """The seed of a path."""
-        return int(kernels.random_word(self.seed, path))
-
     def _order(self, own: int, column: int) -> Array:
         """The order of a nominal column's levels on a path; empty of one that has its own."""
         one = self.covariates[column]
         return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
 
     def _round(self, first: int, paths: int, count: int) -> None:
-        def work(start: int, stop: int) -> list[list[tuple[Found, int]]]:
-            lists = self._scratch()
-            return [self._walked(first + k, lists) for k in range(start, stop)]
+        def work(start: int, stop: int) -> list[tuple[Found, int]]:
+            lists = np.empty((2, self.everyone.size), np.int32)
+            return [level for k in range(start, stop) for level in self._walked(first + k, lists)]
 
         block = -(-paths // thread_count())
-        for part in over_blocks(paths, work, block):
-            for one, mark in chain.from_iterable(part):
-                if mark in self.marks or len(self.found) >= count:
-                    continue
-                self.marks.add(mark)
-                held = information(one[2][None])[0]
-                (self.found if held >= self.least_information else self.small).append(one)
+        for one, mark in chain.from_iterable(over_blocks(paths, work, block)):
+            if mark in self.marks or len(self.found) >= count:
+                continue
+            self.marks.add(mark)
+            enough = information(one[2]) >= self.least_information
+            (self.found if enough else self.small).append(one)
 
     def _walked(self, path: int, lists: Array) -> list[tuple[Found, int]]:
         """The subpopulations of a path, each with a mark that equal ones share."""
@@ -247,8 +239,7 @@ class PathSearch:
         for split, rows in self.descend(path, lists):
             stats = self.rows.walk(rows)
             splits.append(split)
-            found = path, tuple(splits), stats
-            levels.append((found, kernels.fingerprint(rows)))
+            levels.append(((path, tuple(splits), stats), kernels.fingerprint(rows)))
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:
                 break
@@ -261,7 +252,7 @@ class PathSearch:
         for j, threshold, upper in splits:
             low, high = bounds.get(j, (0, self.covariates[j].count))
             bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
-        own = self._own(path)
+        own = kernels.random_word(self.seed, path)
         conditions = tuple(
             interval_condition(self.covariates[j], *ends, self._order(own, j)) for j, ends in bounds.items()
         )
@@ -269,4 +260,5 @@ class PathSearch:
 
     def _listed(self, path: int) -> list[Array]:
         """The rows of the levels of a path, all of them first; it is taken once more."""
-        return [self.everyone, *(rows.copy() for _, rows in self.descend(path, self._scratch()))]
+        lists = np.empty((2, self.everyone.size), np.int32)
+        return [self.everyone, *(rows.copy() for _, rows in self.descend(path, lists))]
