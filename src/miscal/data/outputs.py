@@ -156,7 +156,7 @@ def _pour(temporary: Path, node: Path) -> None:
 
 def _mode(target: Path) -> int:
     """The permissions of the file replaced, else what an ordinary new file would get."""
-    if target.exists() and not _is_node(target):
+    if target.is_file():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)

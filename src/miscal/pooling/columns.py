@@ -262,32 +262,22 @@ class Encoding:
 
     def read(self, columns: Columns) -> Array:
         """The column as numbers, NaN where missing; or as places, whole if `unseen` is."""
-        column = columns.find(self.name)
+        column, known, where = columns.find(self.name), _kinds_of(self.levels), f"'X' column '{self.name}'"
+        # Nothing but missing has no type.
+        if self.nominal and not column.nominal and ("numbers" in known or column.missing.all()):
+            column = column.as_levels()
+        if column.nominal != self.nominal:  # numbers became words, or the other way round
+            was = "a category" if self.nominal else "numeric"
+            raise refusal(f"must be {was}, as it was in fit", where, got=f"now it is {column.kind}")
         if not self.nominal:
-            return np.asarray(np.clip(self._as_learned(column).values, *self.ends))
-        known = _kinds_of(self.levels)
-        column = column.as_levels() if "numbers" in known and not column.nominal else self._as_learned(column)
+            return np.asarray(np.clip(column.values, *self.ends))
         now = _kinds_of(column.levels)
         if known and now and known.isdisjoint(now):
-            what, got = (
-                f"must hold {' and '.join(sorted(known))}, as it did in fit",
-                f"now it holds {min(now)}",
-            )
-            raise refusal(what, where=f"'X' column '{self.name}'", got=got)
+            what = f"must hold {' and '.join(sorted(known))}, as it did in fit"
+            raise refusal(what, where, got=f"now it holds {min(now)}")
         place = {level: i for i, level in enumerate(self.levels)}
         table = [place.get(level, self.unseen) for level in (*column.levels, None)]
         return np.array(table)[column.values]  # the last entry serves code -1
-
-    def _as_learned(self, column: Column) -> Column:
-        """Refuse a column if numbers became words or the other way round."""
-        # Nothing but missing has no type.
-        if self.nominal and not column.nominal and column.missing.all():
-            return Column(self.name, "category", np.full(len(column), -1, dtype=np.int32))
-        if column.nominal != self.nominal:
-            was = "a category" if self.nominal else "numeric"
-            got = f"now it is {column.kind}"
-            raise refusal(f"must be {was}, as it was in fit", where=f"'X' column '{self.name}'", got=got)
-        return column
 
     def scaled(self, values: Array) -> tuple[Floats, Array]:
         """Numbers that `read` gave, missing ones at the mean, in units of the spread; and which were missing."""
