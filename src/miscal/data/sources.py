@@ -110,6 +110,7 @@ def _opened(source: Any) -> tuple[list[str], Any]:
             "must be a table or a path", where="'source'", got="got Predictions, which are read already"
         )
     names = [str(name) for name in names_of(source, "'source'")]
+    unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only)
 
 
