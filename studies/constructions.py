@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal import Predictions
-from miscal.data.checks import Floats, number, whole
+from miscal.data.checks import Floats, Integers, number, whole
 from miscal.data.errors import refusal
-from miscal.datasets import Booleans, Codes
+from miscal.datasets import Booleans
 
 LARGEST_DENOMINATOR = 1000
 
@@ -43,13 +43,13 @@ class Construction:
         Without the full population; empty where the paper has none.
     """
 
-    y_true: Codes
+    y_true: Integers
     y_prob: Floats
     columns: Mapping[str, npt.NDArray[Any]]
     expected: Mapping[str, float]
     score_edges: Floats | None = None
     variable_edges: Floats | None = None
-    subpopulations: tuple[Codes, ...] = field(default=())
+    subpopulations: tuple[Integers, ...] = field(default=())
 
     def masks(self) -> Booleans:
         """Return the subpopulations as boolean rows, (number of subpopulations, n)."""
@@ -80,12 +80,12 @@ def halves(low: Floats, high: Floats, steps: int) -> Floats:
     return np.concatenate([low[0] + (low[1] - low[0]) * middle, high[0] + (high[1] - high[0]) * middle])
 
 
-def answers(right: Codes, repeats: int) -> Codes:
+def answers(right: Integers, repeats: int) -> Integers:
     """Return ``repeats`` 0/1 answers for each count, the right ones first."""
     return (np.arange(repeats) < right[:, None]).astype(np.int64).ravel()
 
 
-def as_classes(score: Floats, right: Codes, n_classes: int) -> tuple[Codes, Floats]:
+def as_classes(score: Floats, right: Integers, n_classes: int) -> tuple[Integers, Floats]:
     """Return outcomes and probabilities whose top score and its correctness are the ones given.
 
     Two classes: the label predicted is always 1, so that "positive" and "top" compare the same. More: the predicted
@@ -100,7 +100,7 @@ def as_classes(score: Floats, right: Codes, n_classes: int) -> tuple[Codes, Floa
     return np.where(right == 1, label, (label + 1) % n_classes), y_prob
 
 
-def assemble(score: Floats, right: Codes, repeats: int, n_classes: int, expected: dict[str, float]) -> Construction:
+def assemble(score: Floats, right: Integers, repeats: int, n_classes: int, expected: dict[str, float]) -> Construction:
     """Cross scores with values of the variable; ``right`` (scores, values) counts the right answers of ``repeats``."""
     values = right.shape[1]
     variable = (np.arange(values) + 0.5) / values

@@ -39,7 +39,7 @@ def span(rows):
 
 def walk_of(value, *, weight, variance, distinct):
     total = value * weight
-    return Walk(total, 0.0, weight, variance, events=0.0, distinct=distinct)
+    return Walk(total / weight, weight, variance, events=0.0, distinct=distinct)
 
 
 def unweighted(size, mean, variance, events):

@@ -115,7 +115,7 @@ def audit(
     >>> [finding.where for finding in found.findings if finding.real][:1]
     ['the whole table']
     """
-    one_of("effort", effort, list(MOST_CLASSES))
+    one_of("effort", effort, MOST_CLASSES)
     number("level", level, 0.0, 1.0, above=True, below=True)
     whole("max_levels", max_levels, 1)
     check_seed(random_state)

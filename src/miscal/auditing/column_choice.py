@@ -82,7 +82,8 @@ def usable_columns(source: Source, roles: Any, by: Names | None, ignore: Names) 
     """The columns of a table to look at: those asked for, or all that can be; refuses names that it does not have."""
     known = [name for name in source.kinds if name not in roles.names]
     source.check([name for name, _ in source.aside if name in (by or ())])
-    check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
+    aside = dict(source.aside)
+    check_named((name for name in (*(by or ()), *ignore) if name not in aside), known, "the data")
     left = {*ignore, *source.unfit} if by is None else {*ignore, *known}.difference(by)
     return [name for name in known if name not in left]
 
@@ -97,7 +98,7 @@ def chosen_columns(
 ) -> tuple[list[Column], list[Plain]]:
     """The columns to look at, and those set aside with the reason; `constants` keeps those of one value."""
     known = predictions.columns
-    check_named(by or (), known, "the data", known)
+    check_named(by or (), known, "the data")
     chosen, aside = [], []
     for column in (known[name] for name in by or known if name not in ignore):
         reason = f"it has more than {max_levels:,} levels" if len(column.levels) > max_levels else None

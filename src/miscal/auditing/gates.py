@@ -171,7 +171,7 @@ def judge(
     if (limit := gates.max_multicalibration_sigma) is not None:
         outcomes.append(_multicalibration(audit, limit, named))
     errors = {str(result.settings.get("column")): result.value for result in audit.columns}
-    check_named(gates.max_field, errors, "the audit", errors)
+    check_named(gates.max_field, errors, "the audit")
     for name, limit in gates.max_field.items():
         outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
     heads = [head for head in audit.findings if not {head.code, head.where}.intersection(gates.ignore)]

@@ -46,7 +46,7 @@ def check_every(every: str | None, time: str | None) -> None:
 
 def time_column(predictions: Predictions, time: str) -> Column:
     """The column of the time, as days; text that is a date on every row is read as one."""
-    check_named([time], predictions.columns, "the data", predictions.columns)
+    check_named([time], predictions.columns, "the data")
     given = predictions.columns[time]
     days = given.values
     if given.kind != "date":

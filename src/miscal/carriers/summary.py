@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.data.vectors import Array
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Ranges, digest_of, fingerprint
+from miscal.pooling.cells import Ranges, digest_of
 
 SCHEMA = "miscal.summary/3"
-PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
+PLAIN = ("about", "rows", "ignored", "aside", "outcome_weights", "parts")  # saved as they are
 ADDED = ("rows", "ignored", "score", "grid", "parts")
 KINDS, SUMS, EDGES = ("variables", "fields"), ("tally", "beyond"), ("bins", "fine")  # of columns
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
@@ -44,8 +45,8 @@ class ColumnSums:
     kind: str
     tally: Tally
     beyond: Tally
-    bins: Array = field(default_factory=lambda: np.empty(0))
-    fine: Array = field(default_factory=lambda: np.empty(0))
+    bins: Array
+    fine: Array
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         kind = self.kind if self.kind == other.kind or not self.bins.size else "numeric"
@@ -71,10 +72,10 @@ class Summary:
     ignored: int
     score: Tally
     grid: Tally
-    variables: dict[str, ColumnSums] = field(default_factory=dict)
-    fields: dict[str, ColumnSums] = field(default_factory=dict)
-    aside: tuple[dict[str, Any], ...] = ()
-    outcome_weights: bool = False
+    variables: dict[str, ColumnSums]
+    fields: dict[str, ColumnSums]
+    aside: Sequence[dict[str, Any]]
+    outcome_weights: bool
     parts: int = 1
 
     def __add__(self, other: Summary) -> Summary:
@@ -113,7 +114,7 @@ class Summary:
         """A digest of all sums."""
         digest = hashlib.blake2b(self.rule.encode(), digest_size=16)
         for tally in self._tallies().values():
-            digest.update(fingerprint(tally.cells).encode())
+            digest.update(digest_of(tally.cells.describe()).encode())
             for values in tally.arrays("").values():
                 digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
         return digest.hexdigest()
@@ -142,7 +143,6 @@ class Summary:
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
-            "aside": self.aside,
             "columns": {
                 word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS
             },
@@ -173,7 +173,6 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, Array]) -> Summary:
     return Summary(
         score=tally("score"),
         grid=tally("grid"),
-        aside=tuple(header["aside"]),
         **{word: columns(word) for word in KINDS},
         **{name: header[name] for name in PLAIN},
     )
@@ -195,7 +194,7 @@ def coarsened(grid: Tally, edges: Array) -> Tally:
 
 
 def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = None) -> Array:
-    """Sums by score and outcome of rows of positive weight; `outcome` is 0 and 1.
+    """Sums by score and outcome of rows, all of positive weight; `outcome` is 0 and 1.
 
     (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])
 
@@ -204,10 +203,8 @@ def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = N
     >>> weight_sums(np.array([1.0, 3.0]), np.array([1, 1]), np.array([0.5, 0.5])).sum(axis=0)[1].tolist()
     [2.0, 4.0, 10.0, 1.0, 2.0]
     """
-    kept = weight > 0.0
-    scores, weights = score[kept], weight[kept]
-    place = 2 * np.searchsorted(BORDERS, scores) + (outcome[kept] > 0)
-    trials = np.ones(weights.size) if count is None else count[kept].astype(np.float64)
-    each = (trials, trials * weights, trials * weights**2, trials * scores, trials * weights * scores)
+    place = 2 * np.searchsorted(BORDERS, score) + (outcome > 0)
+    trials = np.ones(weight.size) if count is None else count
+    each = (trials, trials * weight, trials * weight**2, trials * score, trials * weight * score)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]
     return np.stack(made, axis=1).reshape(-1, 2, len(made))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.vectors import Array
-from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, fingerprint
+from miscal.pooling.cells import Cells, Levels, Numbered, Ranges
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
 MEAN_COLUMNS = ("weight", "predicted", "observed")
@@ -27,16 +28,6 @@ def carried(limbs: Array) -> Array:
     limbs[..., 0] += limbs[..., 1] >> 32
     limbs[..., 1] &= 0xFFFFFFFF
     return limbs
-
-
-class _Column:
-    """A column of a tally by its name: `tally.weight`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, tally: Tally, owner: type) -> Array:
-        return tally.column(self.name)
 
 
 def _real(limbs: Array) -> Array:
@@ -79,7 +70,9 @@ class Tally:
     def rows(self) -> Array:
         return self.counts.astype(np.float64)
 
-    weight, weight2, predicted, observed, variance, residual2 = map(_Column, ALL_COLUMNS)
+    weight, weight2, predicted, observed, variance, residual2 = (
+        property(methodcaller("column", name)) for name in ALL_COLUMNS
+    )
 
     @property
     def mean_predicted(self) -> Array:
@@ -113,7 +106,7 @@ class Tally:
         if self.columns != other.columns:
             raise refusal("must have the same columns to be added", where="the tallies")
         one, two = self.cells, other.cells
-        if fingerprint(one) == fingerprint(two):
+        if one.describe() == two.describe():
             return self._plus(other)
         if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:  # merge by name
             names = tuple(sorted({*one.names, *two.names}))
@@ -171,7 +164,7 @@ class Tally:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Tally)
-            and fingerprint(self.cells) == fingerprint(other.cells)
+            and self.cells.describe() == other.cells.describe()
             and self.columns == other.columns
             and all(np.array_equal(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
@@ -180,7 +173,7 @@ class Tally:
         """What it is but for its arrays, as plain JSON."""
         return {
             "cells": self.cells.describe(),
-            "columns": list(self.columns),
+            "columns": self.columns,
             "weighted": self.weighted,
         }
 

@@ -127,9 +127,10 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     say("The event: a flight arrives more than 15 minutes late.")
     page, json_path = out / "report.html", out / "report.json"
     prepared({"--out": page, "--json": json_path})
-    roles = {"outcome": "late", "probability": "probability", "time": "date"}
-    said = {"ignore": ["month", "day", "minute"], "source": "Flights from New York, July to December 2013"}
-    found = _audited(flights(), effort=effort, random_state=random_state, **roles, **said)
+    found = _audited(
+        flights(), outcome="late", probability="probability", time="date", ignore=["month", "day", "minute"],
+        source="Flights from New York, July to December 2013", effort=effort, random_state=random_state,
+    )  # fmt: skip
     leave(found, page, json_path, None)
 
 
@@ -190,8 +191,8 @@ def check(
     gates = gates_of(
         {name: value for name, value in given.items() if value is not None}, "--{0}", config, most
     )
-    read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
-    prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
+    outputs = {"--out": out, "--json": json_path, "--junit": junit}
+    prepared(outputs, table=file, baseline=gates.no_new_findings, configuration=config)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
     made = audit_options(options)
     searched = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
@@ -277,7 +278,7 @@ def apply(
 
     out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
-    rows = apply_to(load_model(model), file, list(probability), out, column=column, **options)
+    rows = apply_to(load_model(model), file, probability, out, column=column, **options)
     say(f"{rows:,} rows. Table: {out}")
 
 

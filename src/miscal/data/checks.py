@@ -5,7 +5,7 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 import math
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Collection, Mapping, Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -78,7 +78,7 @@ def truth(name: str, value: Any) -> None:
         raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
 
 
-def one_of(name: str, value: Any, options: Sequence[str]) -> None:
+def one_of(name: str, value: Any, options: Collection[str]) -> None:
     """Refuse a word that is not an option."""
     if not isinstance(value, str) or value not in options:
         words = [*map(repr, options)]
@@ -198,7 +198,7 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
             place = f"column '{name}' of {where}"
             singles[place] = one_probability(values, place)
         check_lengths(singles)
-        return check_matrix(np.stack([*singles.values()], axis=1), where), tuple(frame)
+        return check_matrix(np.column_stack([*singles.values()]), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and isinstance(thing[0], (list, tuple, np.ndarray)):
         lengths = np.array([np.size(row) for row in thing])
         refuse_rows(lengths != lengths[0], "must have rows of one length", where, lengths)

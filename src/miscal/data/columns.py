@@ -185,7 +185,7 @@ class Columns(Mapping[str, Column]):
 
     def find(self, name: str) -> Column:
         """Return a column, or refuse an unknown name with the nearest one."""
-        check_named([name], self._raw, "the table", self._raw)
+        check_named([name], self._raw, "the table")
         return self[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from types import FrameType
@@ -75,17 +75,14 @@ def refusal(what: str, where: str = "", *, got: str = "", hint: str = "") -> Mis
 
 
 @contextmanager
-def refusing(
-    what: str, where: str, *, got: str = "", hint: str = "", passing: type[Exception] = MiscalError
-) -> Iterator[None]:
+def refusing(what: str, where: str, *, got: str = "", hint: str = "") -> Iterator[None]:
     """Turn whatever foreign code raises within the block into one refusal, with the first line of what it said.
 
-    got : in the place of that line
-    passing : what is no error; refusals pass as they are
+    got : in the place of that line; refusals pass as they are
     """
     try:
         yield
-    except (MiscalError, passing):
+    except MiscalError:
         raise
     except Exception as error:  # foreign code may fail in its own way
         said = str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
@@ -131,17 +128,17 @@ def listed(items: Sequence[str], most: int) -> str:
     return ", ".join([*items[:most], *["..."] * (len(items) > most)])
 
 
-def check_named(names: Iterable[str], known: Container[str], where: str, offered: Iterable[str]) -> None:
-    """Refuse the first of the names that is no known column, and offer the nearest of those that may be meant.
+def check_named(names: Iterable[str], known: Collection[str], where: str) -> None:
+    """Refuse the first of the names that is no known column, and offer the nearest of those.
 
-    >>> check_named(["agee"], ["age", "y"], "the data", ["age"])
+    >>> check_named(["agee"], ["age", "y"], "the data")
     Traceback (most recent call last):
     miscal.data.errors.MiscalError: the data has no column 'agee'.
     Hint: did you mean 'age'?
     """
     for name in names:
         if name not in known:
-            raise refusal(f"has no column '{name}'", where, hint=nearest(name, offered))
+            raise refusal(f"has no column '{name}'", where, hint=nearest(name, known))
 
 
 def warn(text: str) -> None:

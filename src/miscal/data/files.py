@@ -91,7 +91,7 @@ class TableFile:
     def guarded(self, part: str = "") -> AbstractContextManager[None]:
         """Turn whatever a reader raises into one clear refusal that names the place."""
         what, hint = f"cannot be read as {self.form}", "the file may be damaged, cut off or of another format"
-        return refusing(what, where=f"{self.where}{part}", hint=hint, passing=TypesChanged)
+        return refusing(what, where=f"{self.where}{part}", hint=hint)
 
 
 def kind_of(arrow_type: Any) -> str:
@@ -163,7 +163,7 @@ LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # whole numbers that would not come bac
 WIDE = 1e18  # from which a number may be a whole one that lost its last digits
 
 
-class TypesChanged(Exception):  # not an error: what was begun starts again with wider types
+class TypesChanged(BaseException):  # not an error: what was begun starts again with wider types
     """A column of a CSV file turned out to hold other values than the rows before told."""
 
 
@@ -306,9 +306,9 @@ class Watch(io.IOBase):
         self.problem: Exception | None = None
         self.last = b"\n"
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Some bytes more."""
-        content: bytes = self.stream.read(None if size is None or size < 0 else size)
+        content: bytes = self.stream.read(size)
         if content:
             joint = self.last + content
             self.zeros = self.zeros or any(pattern.search(joint) for pattern in self.patterns)

@@ -156,7 +156,7 @@ def _pour(temporary: Path, node: Path) -> None:
 
 def _mode(target: Path) -> int:
     """The permissions of the file replaced, else what an ordinary new file would get."""
-    if target.exists() and not _is_node(target):
+    if target.is_file():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)
@@ -190,7 +190,7 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     made = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
     for name in sorted(arrays):
         made.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
-        made.update(np.ascontiguousarray(arrays[name]).data)
+        made.update(arrays[name].data)
     return made.hexdigest()
 
 
@@ -214,7 +214,8 @@ def load_arrays(
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as file:
             header = dict(json.loads(file[HEADER].tobytes()))
-            arrays = {name: file[name] for name in file.files if name != HEADER}
+            arrays = dict(file)
+        del arrays[HEADER]
         whole = header.pop("digest", None) == _digest(header, arrays)
     if header.get("schema") != schema:
         got = f"it has {header.get('schema')!r}"

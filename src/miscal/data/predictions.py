@@ -211,17 +211,9 @@ class Predictions:
             if values is not None:
                 kind = np.int64 if name == "outcome" and self.response == "binary" else values.dtype
                 digest.update(f"{name}{values.shape}".encode())
-                for start in range(0, len(values), 1 << 18):
-                    digest.update(np.ascontiguousarray(values[start : start + (1 << 18)], dtype=kind).data)
+                digest.update(np.ascontiguousarray(values, dtype=kind).data)
         digest.update(repr((self.classes, list(self.columns))).encode())
         return digest.hexdigest()
-
-
-def check_arrays(
-    y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary"
-) -> Predictions:
-    """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
-    return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
 
 
 def _validated(raw: Raw) -> dict[str, Any]:
@@ -267,7 +259,8 @@ def _beside(raw: Raw, role: str) -> Any:
     if role == "count":
         return checks.whole_numbers(given, where, "must hold whole numbers of trials, 0 or more")
     if role == "exposure":
-        return responses.exposures(given, where)
+        what, hint = "must hold finite numbers above 0", "drop rows without exposure"
+        return checks.bounded(given, where, what, checks.SMALLEST_WEIGHT, checks.LARGEST_WEIGHT, hint)
     vector = flat(given, where)
     outcomes.refuse_missing(vector, where, f"every row needs its {role}")
     return vector if role == "id" else encoded(vector, (), where)[0].astype(np.int64)
@@ -343,10 +336,10 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
+def _selected(fields: dict[str, Any], rows: Array) -> dict[str, Any]:
     """Take some rows of every field."""
     chosen = {name: locked(fields[name][rows]) for name in ROWS if fields[name] is not None}
     chosen["columns"] = fields["columns"].take(rows)
     if fields["id"] is not None:
         chosen["id"] = fields["id"].take(rows)  # of numpy as of Arrow
-    return {**fields, **chosen}
+    return fields | chosen

@@ -54,15 +54,10 @@ class Units:
         least = min(each.min(initial=0.0) for each in arrays)
         return cls.of(least, max(each.max(initial=0.0) for each in arrays))
 
-    @property
-    def plain(self) -> bool:
-        """Whether values are where they are on the grid."""
-        return self.scale == 1.0 and self.low == 0.0
-
     def inside(self, values: np.ndarray) -> Floats:
         """Values on the grid."""
         values = np.asarray(values, dtype=np.float64)
-        return values if self.plain else (values - self.low) / self.scale
+        return values if self == Units() else (values - self.low) / self.scale
 
     def back(self, values: Any) -> Any:
         """Means on the grid as means of values."""
@@ -70,8 +65,9 @@ class Units:
 
     def of_cells(self, columns: dict[str, Any]) -> dict[str, Any]:
         """The columns of a table of cells, each as a mean, as a difference of means, or as it is."""
-        made = dict(columns)
-        made |= {name: self.back(np.asarray(made[name], np.float64)) for name in SHIFTED if name in made}
+        made = columns | {
+            name: self.back(np.asarray(columns[name], np.float64)) for name in SHIFTED if name in columns
+        }
         made |= {name: np.asarray(made[name], np.float64) * self.scale for name in SCALED if name in made}
         if self.low and "ratio" in made:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -91,9 +87,3 @@ def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
         hint = "amounts? use response='real'"
         checks.refuse_rows(bad, "must hold whole numbers, 0 or more", where, values, hint)
     return values
-
-
-def exposures(thing: Any, where: str) -> Floats:
-    """Validate exposures: finite numbers above 0."""
-    what, hint = "must hold finite numbers above 0", "drop rows without exposure"
-    return checks.bounded(thing, where, what, checks.SMALLEST_WEIGHT, checks.LARGEST_WEIGHT, hint)

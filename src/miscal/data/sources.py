@@ -164,21 +164,19 @@ class Roles:
         Rows of weight 0 are left out and a batch may have none left.
         """
         names, load = _opened(source)
-        probability = expanded(self.probability, names)
-        if probability is not self.probability:
-            return replace(self, probability=probability).read(source, columns, part)
-        self._check(names)
+        roles = replace(self, probability=expanded(self.probability, names))
+        roles.check(names)
         checks.truth("logit", self.logit)
         checks.number("clip", self.clip, 0.0, 0.5, below=True, hint="a small tolerance, such as 1e-6")
-        kept = _kept(columns, names, self)
-        table = load(list(dict.fromkeys([*self.names, *kept])))
-        wanted = self.outcome, *self.probabilities
+        kept = _kept(columns, names, roles)
+        table = load(list(dict.fromkeys([*roles.names, *kept])))
+        wanted = self.outcome, *roles.probabilities
         vectors = {name: flat(table[name], f"column '{name}'") for name in wanted}
         checks.check_lengths({f"column '{name}'": vector for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):
             raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")
-        classes, event = _classes_of(self, labels)
+        classes, event = _classes_of(roles, labels)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
             Raw(
@@ -188,14 +186,14 @@ class Roles:
                 columns={name: table[name] for name in kept},
                 classes=classes,
                 positive=event,
-                names=self._words(),
+                names=roles.words(),
                 response=self.response,
                 units=self.units,
                 part=bool(part),
             )
         )
 
-    def _check(self, names: list[str]) -> None:
+    def check(self, names: list[str]) -> None:
         """Refuse what is not the name of a column, and a column that plays two parts; a cluster may also be the id."""
         if not self.probabilities:
             raise refusal(
@@ -205,13 +203,13 @@ class Roles:
             raise unnamed("the table", names)
         taken: dict[str, str] = {}
         for role, name in self.named:
-            check_named([name], names, f"'{role}': the table", names)
+            check_named([name], names, f"'{role}': the table")
             if name in taken and {role, taken[name]} != {"cluster", "id"}:
                 got = f"column '{name}' is also '{taken[name]}'"
                 raise refusal("must be a column of its own", where=f"'{role}'", got=got)
             taken[name] = role
 
-    def _words(self) -> dict[str, str]:
+    def words(self) -> dict[str, str]:
         """How messages name the parts."""
         words = {role: f"column '{name}'" for role, name in self.named}
         if len(self.probabilities) > 1:
@@ -227,7 +225,7 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
     if isinstance(columns, str) or not hasattr(columns, "__iter__"):
         raise refusal("must be a list of names", where="'columns'", got=f"got {columns!r}")
     kept = list(columns)
-    check_named(kept, names, "'columns': the table", names)
+    check_named(kept, names, "'columns': the table")
     if roles.outcome in kept:
         raise refusal("must not hold the outcome", where="'columns'", got=f"'{roles.outcome}' is the outcome")
     unique(kept, "'columns'")
@@ -264,7 +262,7 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
             warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
         if len(made) == 1:
             return sigmoid(made[0])
-        return special.softmax(np.stack(made, axis=1), axis=1)
+        return special.softmax(np.column_stack(made), axis=1)
     given = dict(vectors)
     for name, vector in vectors.items() if clip else ():
         values = checks.numbers(vector, f"column '{name}'", checks.PROBABILITY)

@@ -26,10 +26,9 @@ from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal, refusing
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats
+from miscal.data.vectors import Array, Floats, Integers
 
 __all__ = ["Synthetic", "calibrated", "calibrated_classes", "flights", "flights_predictions", "planted"]
-Codes = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 WIDE = (0.8, 1.6)
 REGIONS = np.array(["North", "East", "South", "West", "Coast", "Hills", "Lakes", "Islands"])
@@ -152,7 +151,7 @@ class Synthetic:
         Sampling weights; codes of the clusters.
     """
 
-    y_true: Codes
+    y_true: Integers
     y_prob: Floats
     truth: Floats
     columns: Columns
@@ -160,7 +159,7 @@ class Synthetic:
     planted: Booleans
     gap: float
     weight: Floats | None = None
-    cluster: Codes | None = None
+    cluster: Integers | None = None
 
     def predictions(self) -> Predictions:
         """Return the same data as validated predictions."""
@@ -200,12 +199,12 @@ def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> 
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
 
 
-def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
+def draw_outcomes(truth: Floats, random: np.random.Generator) -> Integers:
     """Draw 0 or 1 for each probability."""
     return (random.random(len(truth)) < truth).astype(np.int64)
 
 
-def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, Array]) -> Synthetic:
+def calibrated_record(y_true: Integers, y_prob: Floats, columns: dict[str, Array]) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
     nothing = np.zeros(len(y_true), bool)
     return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0)
@@ -370,7 +369,7 @@ def planted(
     """
     n, random = whole("n", n, 1), generator(random_state)
     gap = number("gap", gap, -1.0, 1.0, above=True, below=True)
-    one_of("place", place, tuple(PLACES))
+    one_of("place", place, PLACES)
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)
     words, find = PLACES[place]

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,9 +43,7 @@ LEVELS, LEVEL, ADDED = 430 * 10**6, 4_500, 1_300
 MANY_LEVELS = 10_000
 
 
-def rows_that_fit(
-    memory: Any, kinds: Mapping[str, str], texts: Mapping[str, float] = MappingProxyType({})
-) -> int:
+def rows_that_fit(memory: Any, kinds: Mapping[str, str], texts: Mapping[str, float]) -> int:
     """How many rows of columns of these kinds, and texts of these sizes, an audit can hold below a ceiling."""
     ceiling, row = memory_bytes(memory), ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
     text = sum(size for name, size in texts.items() if name in kinds and size <= LONG)
@@ -56,8 +53,7 @@ def rows_that_fit(
 
 def levels_that_fit(memory: Any, predictions: Predictions, level: int = LEVEL) -> int:
     """How many levels a column may have below a ceiling of memory; columns of many share it."""
-    nominal = [column for column in predictions.columns.values() if column.nominal]
-    many = sum(len(column.levels) > MANY_LEVELS for column in nominal)
+    many = sum(len(column.levels) > MANY_LEVELS for column in predictions.columns.values())
     room = memory_bytes(memory) - LEVELS
     return max(int(room // (level * max(many, 1))), MANY_LEVELS)
 
@@ -175,7 +171,6 @@ class SampleState:
     def __post_init__(self) -> None:
         self.columns = list(dict.fromkeys([*self.roles.names, *self.kept]))
         self.pieces: list[Any] = []
-        self.held = 0
         self.added = AddState(self.roles, self.target, (RangeCells(SCORE, GRID),))
 
     @property
@@ -203,14 +198,12 @@ class SampleState:
 
     def _take(self, table: Any) -> None:
         self.pieces.append(table)
-        self.held += table.num_rows
-        if self.held > SLACK * self.limit and self.total is None:
+        if self.total is None and sum(piece.num_rows for piece in self.pieces) > SLACK * self.limit:
             self._settle()
 
     def _settle(self) -> None:
         """Drop the rows that are out."""
         self.pieces = [piece.take(arrow_of(self._among(_numbers(piece)))) for piece in self.pieces]
-        self.held = sum(piece.num_rows for piece in self.pieces)
 
     def table(self) -> Any:
         """The sample in the order of the table."""
@@ -218,7 +211,7 @@ class SampleState:
             self._settle()
         table = joined(self.pieces)
         numbers = _numbers(table)
-        if np.any(numbers[1:] < numbers[:-1]):
+        if np.any(np.diff(numbers) < 0):
             table = table.sort_by(NUMBER)
         return table.drop_columns([NUMBER])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from miscal.carriers.tally import MEAN_COLUMNS, Tally
+from miscal.carriers.tally import MEAN_COLUMNS, Tally, carried
 from miscal.data.vectors import Array, locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
 from miscal.kernels.order import add_exact, add_real, spread, strips
@@ -46,9 +46,7 @@ def _block(cells: int) -> int:
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
     if not (pair.plain and pair.binary):
-        if pair.whole or pair.weight is None:
-            return tally(pair, pooling)
-        return _weighted_means(pair, pooling)
+        return tally(pair, pooling) if pair.whole else _weighted_means(pair, pooling)
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
@@ -89,8 +87,7 @@ def _packed_sums(rows: int, add: Callable[[int, int, Array], None], cells: int) 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
     cells = pooling.cells.count
-    assert pair.weight is not None
-    arrays = (pair.predicted, pair.observed, pair.weight, NO_COUNT if pair.count is None else pair.count)
+    arrays = (pair.predicted, pair.observed, pair.sampling, NO_COUNT if pair.count is None else pair.count)
 
     def work(start: int, stop: int) -> tuple[Array, Array]:
         rows, result = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS)))
@@ -106,11 +103,9 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
 def mean_tally_of(sums: Array, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
-    high, low = sums[:, 2], sums[:, 3]
-    np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
-    np.add(high, low >> 32, out=limbs[:, 1, 0])
-    np.bitwise_and(low, 0xFFFFFFFF, out=limbs[:, 1, 1])
-    return Tally(cells, sums[:, 0].copy(), limbs, None, MEAN_COLUMNS)
+    limbs[:, ::2, 0] = sums[:, :2] << 20
+    limbs[:, 1] = sums[:, 2:]
+    return Tally(cells, sums[:, 0].copy(), carried(limbs), None, MEAN_COLUMNS)
 
 
 def quantile_tally(pair: Pair, values: Array, bins: int) -> Tally:
@@ -164,7 +159,7 @@ class Walk:
 
     Attributes
     ----------
-    highest, lowest : of its partial sums, the start, 0, included
+    range : highest minus lowest of its partial sums, the start, 0, included, divided by the weight: Kuiper's error
     weight : Σw;  variance : Σw²p(1-p)
     events : expected ones of the rarer side, the smaller of Σw·p and Σw·(1-p)
     distinct : number of distinct keys, counted up to a limit
@@ -172,8 +167,7 @@ class Walk:
     first : smallest key
     """
 
-    highest: float
-    lowest: float
+    range: float
     weight: float
     variance: float
     events: float
@@ -181,11 +175,6 @@ class Walk:
     highest_at: float = math.nan
     lowest_at: float = math.nan
     first: float = math.nan
-
-    @property
-    def range(self) -> float:
-        """Highest minus lowest, divided by the weight: Kuiper's calibration error."""
-        return (self.highest - self.lowest) / self.weight
 
     @property
     def deviation(self) -> float:
@@ -203,8 +192,7 @@ def walk_of(sums: Array, keys: Array, whole: Tally, distinct: int, first: float)
     high, low = int(np.argmax(sums)), int(np.argmin(sums))
     weight, predicted = float(whole.weight[0]), float(whole.predicted[0])
     return Walk(
-        highest=float(sums[high]),
-        lowest=float(sums[low]),
+        range=float(sums[high] - sums[low]) / weight,
         weight=weight,
         variance=float(whole.variance[0]),
         events=min(predicted, weight - predicted),
@@ -274,8 +262,7 @@ class _Walker:
             kernel(self.codes[start:stop], *self._rows(slice(start, stop)), result)
             return result
 
-        first, *others = over_blocks(self.key.size, work, BLOCK)
-        return sum(others, first)
+        return np.asarray(np.sum(over_blocks(self.key.size, work, BLOCK), axis=0))
 
     def _rows(self, rows: slice | Array) -> tuple[Array, Array, Array]:
         weight = self.weight[rows] if self.weight.size else self.weight

@@ -40,8 +40,11 @@ def paths_of(source: str) -> list[Path]:
     path = Path(source)
     check_file(path)
     if path.is_dir():
-        own = (item for item in path.rglob("*") if item.name.lower().endswith(ENDINGS))
-        every = [item for item in own if not HIDDEN.search(item.relative_to(path).as_posix())]
+        every = [
+            item
+            for item in path.rglob("*")
+            if item.name.lower().endswith(ENDINGS) and not HIDDEN.search(item.relative_to(path).as_posix())
+        ]
     elif path.exists() or not glob.has_magic(source):
         return [path]
     else:
@@ -94,7 +97,7 @@ class FileSource(Source):
     def check(self, columns: Sequence[str]) -> None:
         first = self.files[0]
         for file in self.files:
-            check_named(columns, file.names, file.where, file.names)
+            check_named(columns, file.names, file.where)
             for name in columns:
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
@@ -120,8 +123,8 @@ class LazySource(Source):
     def __init__(
         self, words: str, schema: Any, parts: Sequence[Callable[[list[str], int], Iterator[Any]]]
     ) -> None:
-        unique(list(schema.names), words)
-        self.words, self._parts = words, list(parts)
+        unique(schema.names, words)
+        self.words, self._parts = words, parts
         self.types = {field.name: field.type for field in schema}
         self.sizes = [None] * len(self._parts)
 
@@ -153,8 +156,8 @@ class FrameSource(Source):
         for first in range(0, table.num_rows, batch_rows):
             yield table.slice(first, batch_rows)
 
-    def whole(self, columns: Sequence[str]) -> Any:  # noqa: ARG002
-        return self._table
+    def whole(self, columns: Sequence[str]) -> Any:
+        return super().whole(columns) if self.forms else self._table
 
 
 def _polars(frame: Any) -> LazySource:

@@ -11,18 +11,16 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from functools import partial
-from itertools import chain, takewhile
+from itertools import takewhile
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from miscal.data.checks import memory_bytes
-from miscal.data.columns import arrow_vector
 from miscal.data.errors import check_named, refusal
 from miscal.data.files import TypesChanged, kind_of
 from miscal.data.libraries import pa, pc
 from miscal.data.texts import form_of, parsed
-from miscal.data.vectors import Array, frame_of
+from miscal.data.vectors import Array
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count
 
@@ -84,7 +82,9 @@ def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> A
 
     source = source_of(data)
     source.texts = {} if source.held else source.sizes_of_texts()
-    return source.limited(ceiling, progress)
+    source.memory, source.progress = ceiling, progress
+    source.share_out(ceiling or sys.maxsize)
+    return source
 
 
 class Source:
@@ -111,21 +111,15 @@ class Source:
     passes = 0
     seen: int | None = None  # rows that a pass found: the next must find as many
 
-    def limited(self, memory: int | None, progress: Progress | None) -> Self:
-        """Share the processors out, and a ceiling of memory."""
-        self.memory, self.progress = memory, progress
-        allowed = thread_count()
-        if memory is not None:
-            allowed = min(allowed, max(1, memory // (256 << 20)))
-        self.threads = max(1, min(allowed, max(self.parts, 1)))
+    def share_out(self, ceiling: int) -> None:
+        """Share the processors out, and the memory below a ceiling."""
+        allowed = min(thread_count(), max(1, ceiling // (256 << 20)))
+        self.threads = min(allowed, max(self.parts, 1))
         self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
-        self.batch_rows = BATCH_ROWS
-        if memory is not None:  # all threads together stay below the ceiling
-            row = 100 + 24 * len(self.kinds)  # decoded, as float64, as codes; and what pools keep
-            rows = max(memory - FIXED, 40 * MEGABYTE) // (self.threads * row)
-            self.batch_rows = int(min(max(rows, 1 << 14), BATCH_ROWS))
-        self.keep = 7 * (memory or sys.maxsize) // 8  # bytes that may be held without giving any back
-        return self
+        row = 100 + 24 * len(self.kinds)  # decoded, as float64, as codes; and what pools keep
+        # All threads together stay below the ceiling.
+        rows = max(ceiling - FIXED, 40 * MEGABYTE) // (self.threads * row)
+        self.batch_rows = min(max(rows, 1 << 14), BATCH_ROWS)
 
     @property
     def names(self) -> list[str]:
@@ -145,8 +139,10 @@ class Source:
     def unfit(self) -> dict[str, str]:
         """Columns that no audit looks at, with the reason."""
         found = {name: "it holds no plain values" for name, kind in self.kinds.items() if not kind}
-        long = {name: size for name, size in self.texts.items() if size > LONG}
-        return found | {name: f"its texts have {size:,.0f} bytes on average" for name, size in long.items()}
+        for name, size in self.texts.items():
+            if size > LONG:
+                found[name] = f"its texts have {size:,.0f} bytes on average"
+        return found
 
     def sizes_of_texts(self) -> dict[str, float]:
         """Bytes of a value of text in a few rows of the first part and of the last, the larger of the two."""
@@ -164,7 +160,7 @@ class Source:
     def _head(self, part: int, names: Sequence[str]) -> Any:
         while True:
             with contextlib.suppress(TypesChanged):
-                return next(iter(self.tables(part, names, FEW_ROWS)), None)
+                return next(self.tables(part, names, FEW_ROWS), None)
 
     @property
     def parts(self) -> int:
@@ -183,7 +179,7 @@ class Source:
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse parts that lack columns, or have them in other types, before anything is read."""
-        check_named(columns, self.names, self.words, self.names)
+        check_named(columns, self.names, self.words)
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
         """Read some columns of a part."""
@@ -191,29 +187,23 @@ class Source:
 
     def whole(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes; its text is not yet what it stands for."""
-        parts = (self.tables(part, columns, BATCH_ROWS) for part in range(self.parts))
-        return joined(list(chain.from_iterable(parts)))
+        parts = range(self.parts)
+        return joined([table for part in parts for table in self.tables(part, columns, BATCH_ROWS)])
 
     def loaded(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes."""
-        table = self.whole(columns)
-        if not self.forms:
-            return table
-
-        frame = frame_of(table, self.words, list(columns))
-        vectors = {name: arrow_vector(frame[name], "the column") for name in columns}
-        return self._as_meant(pa.table(vectors))
+        return self._as_meant(self.whole(columns))
 
     def _as_meant(self, table: Any) -> Any:
-        for place, name in enumerate(table.column_names):
-            if name in self.forms:
-                values = parsed(table[name], self.forms[name], f"column '{name}'")
-                table = table.set_column(place, name, values)
+        for name, form in self.forms.items():
+            place = table.schema.get_field_index(name)
+            if place >= 0:
+                table = table.set_column(place, name, parsed(table[name], form, f"column '{name}'"))
         return table
 
     def head(self, names: Sequence[str]) -> Any:
         """The first rows of some columns; None of a table without rows."""
-        first = next(iter(self.batches(list(names))), None)
+        first = next(self.batches(names), None)
         return None if first is None else first.table.slice(0, HEAD)
 
     def read_as_meant(self) -> dict[str, str]:
@@ -236,7 +226,7 @@ class Source:
                 continue
             row += yield from self._read(part, columns, row)
             if worker == 0:
-                self._release(self.keep)
+                self._release(7)
                 if self.progress is not None:
                     self.progress(f"pass {self.passes}", part, self.parts)
 
@@ -268,12 +258,14 @@ class Source:
                     alone = self.threads == 1 or self.rows is None
                     return self._alone(start()) if alone else self._together(start)
         finally:
-            self._release(4 * self.keep // 7)  # what comes after a pass needs other memory
+            self._release(4)  # what comes after a pass needs other memory
 
     def _alone(self, state: State) -> State:
         """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        read = partial(self.batches, state.columns)
-        return _filled(state, ahead(read) if self.ahead else read())
+        # Not named here: an error would hold the batches, and they every open file.
+        return _filled(
+            state, ahead(self.batches(state.columns)) if self.ahead else self.batches(state.columns)
+        )
 
     def _together(self, start: Start) -> Any:
         """The state of several workers; after an error or an interrupt they end at their next batch."""
@@ -300,9 +292,9 @@ class Source:
                 takewhile(lambda _: not stop.is_set(), self.batches(state.columns, worker, self.threads)),
             )
 
-    def _release(self, keep: int) -> None:
-        """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
-        if self.memory is not None and _resident() > keep:
+    def _release(self, eighths: int) -> None:
+        """Give back memory that a part needed where more than so much of the ceiling is held: anew it costs time."""
+        if self.memory is not None and _resident() > eighths * self.memory // 8:
             give_back()
 
 
@@ -336,9 +328,8 @@ def give_back(rows: int = MANY_ROWS) -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def ahead(chunks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def ahead(reading: Iterator[Any]) -> Iterator[Any]:
     """Read on another thread, one batch ahead."""
-    reading = chunks()
     with ThreadPoolExecutor(1, thread_name_prefix="miscal-reader") as pool:
         waiting = pool.submit(next, reading, None)
         while (chunk := waiting.result()) is not None:

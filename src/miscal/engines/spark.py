@@ -32,8 +32,7 @@ def packed(arrays: Packed) -> bytes:
 
 def unpacked(content: bytes) -> Packed:
     """Arrays from bytes; never code."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    return dict(np.load(io.BytesIO(content), allow_pickle=False))
 
 
 def _row(state: bytes | None, problem: str | None = None) -> Any:
@@ -179,8 +178,7 @@ def recalibrated(
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = [probability] if isinstance(probability, str) else list(probability)
-    known = frame.columns
-    check_named(names, known, "the Spark frame", known)
+    check_named(names, frame.columns, "the Spark frame")
     text = model.to_json()
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     schema = StructType(

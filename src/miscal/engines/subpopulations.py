@@ -13,7 +13,7 @@ from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.subpopulations import IN_ORDER, Covariate, Definition, interval_condition
+from miscal.pooling.subpopulations import IN_ORDER, Covariate, Definition, Parts, interval_condition
 
 NOTHING = np.empty(0)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
@@ -123,24 +123,21 @@ def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
     def work(start: int, stop: int) -> list[Array]:
         return [rows.walk(members) for members in lists[start:stop]]
 
-    block = max(1, -(-len(lists) // (4 * thread_count())))
+    block = -(-len(lists) // (4 * thread_count()))
     return np.concatenate(over_blocks(len(lists), work, block))
 
 
 def information(stats: Array) -> Array:
     """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
-    top = stats[:, kernels.TOP]
+    top = stats[..., kernels.TOP]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(top > 0, stats[:, kernels.VARIANCE] / top**2, 0.0)
+        return np.where(top > 0, stats[..., kernels.VARIANCE] / top**2, 0.0)
 
 
-def search_lists(
-    rows: Ordered, lists: list[Array], definitions: list[Definition], least_information: float = 0.0
-) -> Search:
+def search_lists(rows: Ordered, subpopulations: Parts, least_information: float = 0.0) -> Search:
     """Measure given subpopulations; equal ones are merged, the first name stays."""
     firsts: dict[int, tuple[Array, Definition]] = {}
-    names = [Definition(), *definitions]
-    for members, name in zip([rows.everyone, *lists], names, strict=True):
+    for members, name in chain([(rows.everyone, Definition())], subpopulations):
         firsts.setdefault(kernels.fingerprint(members), (members, name))
     kept = list(firsts.values())
     stats = walk_lists(rows, [members for members, _ in kept])
@@ -174,7 +171,7 @@ class PathSearch:
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
         path, idle = 0, 0
-        longest = max(1.0, math.log2(max(self.rows.rows / self.least, 2.0)))
+        longest = math.log2(max(self.rows.rows / self.least, 2.0))
         while len(self.found) < count and idle < IDLE_PATHS:
             before = len(self.found)
             length = (before + len(self.small)) / path if path else 0
@@ -184,30 +181,23 @@ class PathSearch:
             path += paths
             idle = idle + paths if len(self.found) == before else 0
         listed = lru_cache(maxsize=1)(self._listed)  # of one path at a time
-        every = [*self.found, *self.small]
+        # All rows are what a path, the first for instance, leaves before its first split.
+        every = [(0, (), self.rows.walk(self.everyone)), *self.found, *self.small]
 
         def members(k: int) -> Array:
-            if k == 0:
-                return self.everyone
-            path, splits, _ = every[k - 1]
-            return listed(path)[len(splits) - 1]
+            path, splits, _ = every[k]
+            return listed(path)[len(splits)]
 
-        def define(k: int) -> Definition:
-            return self._named(every[k - 1]) if k else Definition()
+        large, small = np.split(np.array([one[2] for one in every]), [1 + len(self.found)])
+        return Search(large, small, lambda k: self._named(every[k]), members)
 
-        stats = np.array([self.rows.walk(self.everyone), *(one[2] for one in every)])
-        large, small = np.split(stats, [1 + len(self.found)])
-        return Search(large, small, define, members)
-
-    def descend(self, path: int, lists: Array | None = None) -> Iterator[tuple[Split, Array]]:
+    def descend(self, path: int, lists: Array) -> Iterator[tuple[Split, Array]]:
         """The splits of a path and the rows that each leaves: random column, random side, until too few remain.
 
         Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
         anew for each path takes a tenth of the time.
         """
-        if lists is None:
-            lists = self._scratch()
-        own, rows, turn, depth = self._own(path), self.everyone, 0, 0
+        own, rows, turn, depth = kernels.random_word(self.seed, path), self.everyone, 0, 0
         alive = list(range(len(self.covariates)))
         while alive and depth < kernels.DEEPEST:
             pick = kernels.random_word(own, turn) % len(alive)
@@ -225,31 +215,23 @@ class PathSearch:
             rows, depth = made[:found], depth + 1
             yield (column, threshold, upper), rows
 
-    def _scratch(self) -> Array:
-        return np.empty((2, self.everyone.size), np.int32)
-
-    def _own(self, path: int) -> int:
-        """The seed of a path."""
-        return int(kernels.random_word(self.seed, path))
-
     def _order(self, own: int, column: int) -> Array:
         """The order of a nominal column's levels on a path; empty of one that has its own."""
         one = self.covariates[column]
         return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
 
     def _round(self, first: int, paths: int, count: int) -> None:
-        def work(start: int, stop: int) -> list[list[tuple[Found, int]]]:
-            lists = self._scratch()
-            return [self._walked(first + k, lists) for k in range(start, stop)]
+        def work(start: int, stop: int) -> list[tuple[Found, int]]:
+            lists = np.empty((2, self.everyone.size), np.int32)
+            return [level for k in range(start, stop) for level in self._walked(first + k, lists)]
 
-        block = max(1, -(-paths // thread_count()))
-        for part in over_blocks(paths, work, block):
-            for one, mark in chain.from_iterable(part):
-                if mark in self.marks or len(self.found) >= count:
-                    continue
-                self.marks.add(mark)
-                held = information(one[2][None])[0]
-                (self.found if held >= self.least_information else self.small).append(one)
+        block = -(-paths // thread_count())
+        for one, mark in chain.from_iterable(over_blocks(paths, work, block)):
+            if mark in self.marks or len(self.found) >= count:
+                continue
+            self.marks.add(mark)
+            enough = information(one[2]) >= self.least_information
+            (self.found if enough else self.small).append(one)
 
     def _walked(self, path: int, lists: Array) -> list[tuple[Found, int]]:
         """The subpopulations of a path, each with a mark that equal ones share."""
@@ -257,8 +239,7 @@ class PathSearch:
         for split, rows in self.descend(path, lists):
             stats = self.rows.walk(rows)
             splits.append(split)
-            found = path, tuple(splits), stats
-            levels.append((found, kernels.fingerprint(rows)))
+            levels.append(((path, tuple(splits), stats), kernels.fingerprint(rows)))
             # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
             if not self.rows.weight.size and stats[kernels.VARIANCE] < self.least_information:
                 break
@@ -271,12 +252,13 @@ class PathSearch:
         for j, threshold, upper in splits:
             low, high = bounds.get(j, (0, self.covariates[j].count))
             bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
-        own = self._own(path)
+        own = kernels.random_word(self.seed, path)
         conditions = tuple(
             interval_condition(self.covariates[j], *ends, self._order(own, j)) for j, ends in bounds.items()
         )
-        return Definition(conditions, given=" and ".join(one.words() for one in conditions))
+        return Definition(conditions, given=" and ".join(one.words() for one in conditions) or None)
 
     def _listed(self, path: int) -> list[Array]:
-        """The rows of the levels of a path, which is taken once more."""
-        return [rows.copy() for _, rows in self.descend(path)]
+        """The rows of the levels of a path, all of them first; it is taken once more."""
+        lists = np.empty((2, self.everyone.size), np.int32)
+        return [self.everyone, *(rows.copy() for _, rows in self.descend(path, lists))]

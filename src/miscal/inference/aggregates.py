@@ -387,7 +387,7 @@ def kuiper_p_value(
 
     Examples
     --------
-    >>> walk = Walk(20.0, -10.0, weight=1000.0, variance=100.0, events=120.0, distinct=1000)
+    >>> walk = Walk(0.03, weight=1000.0, variance=100.0, events=120.0, distinct=1000)
     >>> found = kuiper_p_value(walk, Judging(), events=120.0)
     >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
     (0.011, 'Brownian range', 0.016)

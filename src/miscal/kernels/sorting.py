@@ -1,4 +1,4 @@
-"""Numbers in order, their dense ranks and order statistics, and the buckets that share them out.
+"""Numbers in order, their order statistics, and the buckets that share them out.
 
 Sorting by digits takes linear time and is stable. A number becomes an unsigned integer in the same order; missing
 numbers come last. Digits that all rows share cost nothing, so whole numbers, which leave most bits empty, take two or
@@ -29,8 +29,8 @@ class BucketMap:
 
     def __init__(self, values: Array, count: int) -> None:
         self.count = count
-        self.low, self.high = float(values.min()), float(values.max())
-        base, top = _ordinals(np.array([self.low, self.high]))
+        self.low, high = float(values.min()), float(values.max())
+        base, top = _ordinals(np.array([self.low, high]))
         # The half keeps the largest value inside the last stretch whatever rounding does.
         scale = (STRETCHES - 0.5) / max(int(top - base) >> 1, 1)
         sample = _ordinals(values[:: max(1, values.size // SAMPLE)])
@@ -44,7 +44,7 @@ class BucketMap:
         # A hair narrower than the distance to the next stretch, so that rounding never steps over it.
         widths = np.diff(starts) * (1.0 - 1e-9)
         of_all = np.append(starts, count), np.append(widths, [0.0, 0.0])  # those of NaN in the end
-        self.arguments = self.low, self.high, base, scale, *of_all  # what `bucket_codes` takes
+        self.arguments = self.low, high, base, scale, *of_all  # what `bucket_codes` takes
 
     def codes(self, values: Array) -> Array:
         """The bucket of each value, in two bytes."""
@@ -86,16 +86,6 @@ def sorted_order(values: Array) -> Array:
     return order
 
 
-def dense_ranks(values: Array) -> tuple[Array, Array]:
-    """Rank of each value among the distinct ones (int32), and the distinct values, missing ones last as one.
-
-    >>> dense_ranks(np.array([5.0, 3.0, 5.0, np.nan]))
-    (array([1, 0, 1, 2], dtype=int32), array([ 3.,  5., nan]))
-    """
-    distinct, ranks = np.unique(values, return_inverse=True)
-    return ranks.astype(np.int32), distinct
-
-
 def distinct_up_to(values: Array, limit: int) -> int:
     """How many distinct values there are, `limit` at most; all are looked at only where the first of them are few.
 
@@ -107,9 +97,9 @@ def distinct_up_to(values: Array, limit: int) -> int:
     return min(np.unique(few).size, limit)
 
 
-def order_statistics(values: Array, ranks: Array, count: Array) -> Array:
-    """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (empty: once)."""
-    if not count.size:
+def order_statistics(values: Array, ranks: Array, count: Array | None) -> Array:
+    """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (None: once)."""
+    if count is None:
         return np.sort(values)[ranks]
     if values.size > FEW:
         codes = BucketMap(values, BUCKETS).codes(values)

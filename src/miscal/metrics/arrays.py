@@ -13,7 +13,7 @@ import numpy as np
 from miscal.data.checks import check_seed, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
-from miscal.data.predictions import Predictions, check_arrays
+from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import Array, named_columns
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import Bins
@@ -24,7 +24,8 @@ class Given:
     """Checked arrays of one metric call; rows of weight 0 are left out of everything alike."""
 
     def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
-        self.predictions = check_arrays(y_true, y_prob, sample_weight, response)
+        raw = Raw(y_true, y_prob, sample_weight, names=METRIC, response=response)
+        self.predictions = Predictions.validated(raw)
         # What an error is multiplied by to be in the units of the response.
         self.scale = self.predictions.units.scale
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them

@@ -254,8 +254,8 @@ def field_result(
     if levels.parts:
         extra["parts"] = [list(part) for part in levels.parts]
     columns = dict(found.columns)
-    if levels.names:
-        columns["parent"] = list(levels.names[0])
+    if levels.parents:
+        columns["parent"] = list(levels.parents)
     columns["events"] = found.sums.observed * units.scale + units.low * weight
     columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
     words = "All of it may be noise." if share == 1.0 else ""

@@ -61,13 +61,12 @@ class Asked:
             return self._paths(rows, whole("subpopulations", subpopulations, 0))
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
-        lists, definitions = [], []
+        found = []
         for key, item in self._items(subpopulations).items():
             inside = self._belong(item, key)[rows.order]
-            lists.append(np.flatnonzero(inside).astype(np.int32))
             name = next((word for word in (key, item) if isinstance(word, str)), f"#{key}")
-            definitions.append(pools.Definition(given=name))
-        return search_lists(rows, lists, definitions, self.information)
+            found.append((np.flatnonzero(inside).astype(np.int32), pools.Definition(given=name)))
+        return search_lists(rows, found, self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
         """The columns that vary as codes in the order of the score, made on several threads: what to generate from."""
@@ -86,16 +85,15 @@ class Asked:
     def _paths(self, rows: Ordered, count: int) -> Search:
         covariates = self.covariates(rows) if count else []
         if not covariates:
-            return search_lists(rows, [], [])
-        return PathSearch(
-            rows, covariates, int(seed_of(self.random_state)), self.least, self.information
-        ).run(count)
+            return search_lists(rows, [])
+        seed = int(seed_of(self.random_state))
+        return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
 
     def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
         depth, ranges = whole("depth", asked.depth, 1), whole("ranges", asked.ranges, 2)
         covariates = [pools.ranged(one, ranges) for one in self.covariates(rows)]
-        found = list(pools.conjunctions_of(covariates, depth, self.least, rows.everyone))
-        return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
+        found = pools.conjunctions_of(covariates, depth, self.least, rows.everyone)
+        return search_lists(rows, found, self.information)
 
     def _items(self, subpopulations: Any) -> dict[Any, Any]:
         """Subpopulations that the user brought, by name or by number."""

@@ -207,7 +207,7 @@ class Display:
         if result.kind != self.word:
             raise refusal(f"must be of by_{self.word}", where="the result", got=f"its kind is {result.kind}")
         self.result, self.kind = result, kind or self.usual(result)
-        one_of("kind", self.kind, tuple(self.views))
+        one_of("kind", self.kind, self.views)
         self.view = self.views[self.kind](result, **choices)
 
     @classmethod
@@ -274,7 +274,7 @@ class Display:
             by = _columns(X, cls.word)
         elif isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
             columns = _columns(X, cls.word)
-            check_named(names, columns, "'X'", columns)
+            check_named(names, columns, "'X'")
             by = {name: columns[name] for name in names}
         classes = list(estimator.classes_)
         options |= {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}

@@ -183,6 +183,5 @@ class FieldDisplay(Display):
     @classmethod
     def usual(cls, result: Result) -> str:
         """A map of two short crossed fields, a list of few levels, a funnel of many."""
-        parts = result.extra.get("parts", ())
-        small = len(parts) == 2 and all(len(set(part)) <= FEW for part in parts)
+        small = FieldMap.suits(result) and all(len(set(part)) <= FEW for part in result.extra["parts"])
         return "map" if small else "caterpillar" if result.table.rows <= FEW else "funnel"

@@ -14,7 +14,6 @@ from miscal.kernels.sorting import order_statistics
 
 Bins = int | Sequence[float] | np.ndarray
 Weight = Array | None
-EMPTY = np.empty(0, np.int64)
 MANY = 200  # edges, from which on halving beats counting
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 
@@ -48,7 +47,7 @@ def quantile_edges(
     shares = np.arange(bins + 1) / bins
     if weight is None or (weight == weight[0]).all():
         total = values.size if count is None else int(count.sum())
-        found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
+        found = order_statistics(values, quantile_ranks(shares, total), count)
         edges = interpolated(found, shares, total)
     else:
         order = np.argsort(values, kind="stable")

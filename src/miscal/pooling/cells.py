@@ -68,7 +68,7 @@ class Levels:
         return list(self.names) + [MISSING] * self.missing
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "levels", "name": self.name, "names": list(self.names), "missing": self.missing}
+        return {"kind": "levels", "name": self.name, "names": self.names, "missing": self.missing}
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,12 @@ class Product:
         return {"kind": "product", "name": "", "parts": [part.describe() for part in self.parts]}
 
 
-Cells = Ranges | Levels | Numbered | Product  # how many, what they are called, and a description of them
-
-
-def fingerprint(cells: Cells) -> str:
-    """A short digest of the description, equal for equal cells on any machine: it says when tallies may be added."""
-    return digest_of(cells.describe())
+# How many, what they are called, and a description of them, which says when tallies may be added.
+Cells = Ranges | Levels | Numbered | Product
 
 
 def digest_of(content: object) -> str:
-    """A short digest of plain data."""
+    """A short digest of plain data, such as what cells are: the same on any machine."""
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 

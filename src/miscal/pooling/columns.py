@@ -16,6 +16,7 @@ from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import check_named, refusal
 from miscal.data.libraries import pa, pc
+from miscal.data.outcomes import are_words
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
@@ -89,7 +90,7 @@ def crossed(parts: Sequence[Pooling]) -> Pooling:
 def named_columns(columns: Any, names: str | Sequence[str]) -> list[Column]:
     """The columns of these names."""
     wanted = [names] if isinstance(names, str) else list(names)
-    check_named(wanted, columns, "the data", columns)
+    check_named(wanted, columns, "the data")
     return [columns[name] for name in wanted]
 
 
@@ -143,8 +144,11 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
         # The indices of a dictionary of different texts, none of them missing; unused ones are empty cells.
         vector: Any = flat(values, where)
         entries = vector.dictionary
-        text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
-        if text and not (vector.null_count or entries.null_count) and len(pc.unique(entries)) == len(entries):
+        if (
+            are_words(entries)
+            and not (vector.null_count or entries.null_count)
+            and len(pc.unique(entries)) == len(entries)
+        ):
             return LevelPooling(numpy_of(vector.indices.cast(pa.int32())), Numbered(len(entries)))
     made = column(where.strip("'"), values, where=where)
     pooling = level_pooling(made) if bins is None else range_pooling(made, bins)
@@ -160,11 +164,11 @@ def _within(codes: Integers, part: Pooling) -> Integers:
 
 @dataclass(frozen=True)
 class Nested:
-    """Levels with their ancestors: for each height, from the nearest up, the ancestor's code and name of each level."""
+    """Levels with their ancestors: for each height, from the nearest up, the code of each level's; and the parents."""
 
     pooling: Pooling
     ancestors: tuple[Integers, ...] = ()
-    names: tuple[tuple[str, ...], ...] = ()
+    parents: tuple[str, ...] = ()  # the name of each level's
     parts: tuple[tuple[str, ...], ...] = ()  # of crossed fields: each level's part by part
 
 
@@ -191,9 +195,7 @@ def nested_levels(
     row = np.unique(codes[-1], return_index=True)[1]  # one row of each level
     texts = [np.array(pool.cells.labels(), object)[pool.codes()[row]].tolist() for pool in pools]
     above, own = texts[:height], texts[height:]
-    heights = range(height, 0, -1)
-    paths = tuple(_joined(" > ", above[:depth]) for depth in heights)
-    ancestors = tuple(codes[depth][row] for depth in heights)
+    ancestors = tuple(each[row] for each in codes[height:0:-1])
     names: Sequence[str] = own[0]
     parts: tuple[tuple[str, ...], ...] = ()
     if len(own) > 1:
@@ -202,7 +204,7 @@ def nested_levels(
         names = _joined(" and ", [[f"{each.name} {text}".strip() for text in mine] for each, mine in named])
     name = " and ".join(each.name for each in (*parents, *columns))
     levels = Levels(_joined(" > ", [*above, names]), name=name)
-    return Nested(LevelPooling(codes[-1], levels), ancestors, paths, parts)
+    return Nested(LevelPooling(codes[-1], levels), ancestors, _joined(" > ", above), parts)
 
 
 def _joined(mark: str, texts: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -252,8 +254,7 @@ class Encoding:
             # Levels that occur among the rows, in their order, as JSON can hold them, and None for missing.
             known = column.as_levels()
             seen = [known.levels[code] for code in np.unique(known.values) if code >= 0]
-            plain = [level.item() if isinstance(level, np.generic) else level for level in seen]
-            return replace(made, levels=[*plain, None] if made.missing else plain)
+            return replace(made, levels=[*seen, *[None] * made.missing])
         values = np.clip(column.values, *made.ends)
         mean, spread = mean_and_spread(values[~absent], None if weight is None else weight[~absent], constant)
         if filled and made.missing:
@@ -262,32 +263,22 @@ class Encoding:
 
     def read(self, columns: Columns) -> Array:
         """The column as numbers, NaN where missing; or as places, whole if `unseen` is."""
-        column = columns.find(self.name)
+        column, known, where = columns.find(self.name), _kinds_of(self.levels), f"'X' column '{self.name}'"
+        # Nothing but missing has no type.
+        if self.nominal and not column.nominal and ("numbers" in known or column.missing.all()):
+            column = column.as_levels()
+        if column.nominal != self.nominal:  # numbers became words, or the other way round
+            was = "a category" if self.nominal else "numeric"
+            raise refusal(f"must be {was}, as it was in fit", where, got=f"now it is {column.kind}")
         if not self.nominal:
-            return np.asarray(np.clip(self._as_learned(column).values, *self.ends))
-        known = _kinds_of(self.levels)
-        column = column.as_levels() if "numbers" in known and not column.nominal else self._as_learned(column)
+            return np.asarray(np.clip(column.values, *self.ends))
         now = _kinds_of(column.levels)
         if known and now and known.isdisjoint(now):
-            what, got = (
-                f"must hold {' and '.join(sorted(known))}, as it did in fit",
-                f"now it holds {min(now)}",
-            )
-            raise refusal(what, where=f"'X' column '{self.name}'", got=got)
+            what = f"must hold {' and '.join(sorted(known))}, as it did in fit"
+            raise refusal(what, where, got=f"now it holds {min(now)}")
         place = {level: i for i, level in enumerate(self.levels)}
         table = [place.get(level, self.unseen) for level in (*column.levels, None)]
         return np.array(table)[column.values]  # the last entry serves code -1
-
-    def _as_learned(self, column: Column) -> Column:
-        """Refuse a column if numbers became words or the other way round."""
-        # Nothing but missing has no type.
-        if self.nominal and not column.nominal and column.missing.all():
-            return Column(self.name, "category", np.full(len(column), -1, dtype=np.int32))
-        if column.nominal != self.nominal:
-            was = "a category" if self.nominal else "numeric"
-            got = f"now it is {column.kind}"
-            raise refusal(f"must be {was}, as it was in fit", where=f"'X' column '{self.name}'", got=got)
-        return column
 
     def scaled(self, values: Array) -> tuple[Floats, Array]:
         """Numbers that `read` gave, missing ones at the mean, in units of the spread; and which were missing."""

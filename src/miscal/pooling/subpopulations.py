@@ -3,8 +3,8 @@
 A definition is a conjunction of conditions, one a column, and its words can be read back (`pooling.parsing`).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import compress
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.vectors import Array
-from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
 from miscal.pooling.bins import even_groups
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
@@ -47,9 +46,9 @@ class Covariate:
     codes: Array
     count: int
     missing: bool
-    levels: tuple[str, ...] = ()
-    values: Array = field(default_factory=lambda: np.empty(0))
-    tops: Array = field(default_factory=lambda: np.empty(0))
+    levels: tuple[str, ...]
+    values: Array
+    tops: Array
 
     @property
     def known(self) -> int:
@@ -63,23 +62,22 @@ def covariate(column: Column, *, nominal: bool, order: Array) -> Covariate:
     if nominal:
         column = column.as_levels()
     if not column.nominal:
-        ranks, distinct = dense_ranks(column.values)
-        missing = bool(column.missing.any())
-        return Covariate(
-            column.name, kind, False, ranks[order], distinct.size, missing, values=distinct, tops=distinct
-        )
+        distinct, ranks = np.unique(column.values, return_inverse=True)  # missing values last, as one
+        codes, missing = ranks[order].astype(np.int32), bool(column.missing.any())
+        return Covariate(column.name, kind, False, codes, distinct.size, missing, (), distinct, distinct)
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     missing, used = bool(used[0]), used[1:]
     levels = tuple(map(str, compress(column.levels, used)))
     count = len(levels) + missing
     # The last entry serves code -1.
     table = np.append(np.cumsum(used) - 1, count - 1).astype(np.int32)
-    return Covariate(column.name, kind, nominal, table[column.values[order]], count, missing, levels)
+    codes, none = table[column.values[order]], np.empty(0)
+    return Covariate(column.name, kind, nominal, codes, count, missing, levels, none, none)
 
 
 def ranged(one: Covariate, ranges: int) -> Covariate:
     """A numeric column cut into ranges of about equally many rows, equal values together; few values stay as is."""
-    if one.nominal or one.levels or one.known <= ranges:
+    if one.levels or one.known <= ranges:
         return one
     rows = np.bincount(one.codes, minlength=one.count)[: one.known]
     group = even_groups(rows, ranges)
@@ -139,7 +137,7 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: Array = IN_
     return condition(end(low), end(high), missing=missing)
 
 
-Parts = Iterator[tuple[Array, Definition]]  # rows, and what they are
+Parts = Iterable[tuple[Array, Definition]]  # rows, and what they are
 
 
 def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: Array) -> Parts:

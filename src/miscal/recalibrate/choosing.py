@@ -129,7 +129,7 @@ def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
     known = list(columns)
-    check_named(names or (), known, f"X, named in {where},", known)
+    check_named(names or (), known, f"X, named in {where},")
     return known if names is None else list(names)
 
 

@@ -106,7 +106,7 @@ def chosen_columns(columns: Columns, chosen: Any) -> list[Column]:
     places = range(-len(known), len(known))
     asked: Any = known if chosen is None else _items(chosen)
     names = [known[item] if item in places else str(item) for item in asked]
-    check_named(names, known, "'X' (by name or position)", known)
+    check_named(names, known, "'X' (by name or position)")
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
     return [columns[name] for name in names]

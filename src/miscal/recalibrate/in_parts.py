@@ -68,7 +68,7 @@ def fit_to(
     model.check_parameters()
     opening = opened(source, memory or DEFAULT)
     names = _names(model)
-    check_named([*roles.names, *names], opening.kinds, opening.words, opening.kinds)
+    check_named([*roles.names, *names], opening.kinds, opening.words)
     limit = rows_that_fit(memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.texts)
     rows = gather(opening, roles, names, limit=limit, target="positive")
     if rows.complete or names:
@@ -170,7 +170,7 @@ def apply_to(
     table = opened(source, memory or DEFAULT)
     known = list(table.kinds)
     probability = [name for given in probability for name in named_by(given, known)]
-    check_named(probability, known, f"'{source}'", known)
+    check_named(probability, known, f"'{source}'")
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     for name in made:
         if name in known:
@@ -179,7 +179,7 @@ def apply_to(
             )
     table.check([*known, *(name for name, _ in table.aside)])
     while True:
-        chunks = ahead(lambda: table.batches(known))
+        chunks = ahead(table.batches(known))
         tables = (with_columns(model, chunk, probability, made, logit=logit) for chunk in chunks)
         with contextlib.suppress(TypesChanged):  # of a CSV file: from the start again
             return _written(tables, table.words, Path(out))

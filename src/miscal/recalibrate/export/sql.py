@@ -24,7 +24,7 @@ MOST_REPEATED = LONGEST // 100  # characters of a value that is written wherever
 
 def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | list[str]:
     """The expression of `Recalibrator.to_sql`."""
-    one_of("dialect", dialect, tuple(DIALECTS))
+    one_of("dialect", dialect, DIALECTS)
     written = DIALECTS[dialect]
     recalibrator.check_fitted()
     several = recalibrator.n_classes_ > 2
