@@ -250,7 +250,7 @@ def _named(data: Any, source: Any, options: Plain) -> tuple[Roles, Plain, list[s
         outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
-    return Roles(**options), {"read_as": forms} if forms else {}, notes
+    return Roles.told("audit", options), {"read_as": forms} if forms else {}, notes
 
 
 def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:

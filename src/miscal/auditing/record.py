@@ -164,6 +164,9 @@ class Audit(Printed):
         those of independent rows. Levels are matched by name. Ranges that were cut at other
         edges are joined to those between round numbers that both have; columns without any are in `left_out`.
         """
+        if not isinstance(other, Audit):
+            hint = "give miscal.audit(...) or miscal.Audit.load(path)"
+            raise refusal("must be an Audit", where="'other'", got=f"it is {other!r}", hint=hint)
         return compare(self, other)
 
     def with_comparison(self, before: Audit) -> Audit:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,14 @@ class Chunk:
 
 class Roles(sources.Roles):
     """Which columns are what, for passes over a table."""
+
+    @classmethod
+    def told(cls, where: str, options: dict[str, Any]) -> "Roles":
+        """As a function was told; what it has no name for is refused as an argument of that function."""
+        unknown = options.keys() - signature(cls).parameters.keys()
+        if unknown:
+            raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
+        return cls(**options)
 
     @property
     def added(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
-from miscal.data.checks import number, refuse_rows, truth
+from miscal.data.checks import refuse_rows, truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
@@ -20,7 +20,7 @@ from miscal.kernels import variation
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.score_errors import span_of
 from miscal.pairs import Pair, outcome_pair
-from miscal.pooling.bins import Bins, edges_for
+from miscal.pooling.bins import Bins, edges_for, ends_of
 
 NO_VALUES, NO_LIMBS, NO_SUMS = np.empty(0), np.empty((0, 0, 2), np.int64), np.empty((0, 0))
 CALL_VALUES = 1 << 22  # probabilities handed to a callable at a time: 32 MiB
@@ -211,9 +211,7 @@ def ranked(
     low = 1.0 / predictions.n_classes if measure.function is confidence else 0.0
     low, high = span_of(values) if given else (low, 1.0)
     if range is not None:
-        if np.shape(range) != (2,):
-            raise refusal("must be (low, high)", where="'range'", got=f"it is {range!r}")
-        low, high = (number("range", end, -np.inf) for end in range)
+        low, high = ends_of(range)
     weight, count = predictions.weight, predictions.count
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
     return replace(bare, edges=edges, values=values)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.checks import number
+from miscal.data.checks import number, whole
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array
 from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
@@ -19,7 +19,7 @@ from miscal.kernels.sums import on_grid
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
-from miscal.pooling.bins import Bins, edges_for, given_edges, numbered, warn_of_merged
+from miscal.pooling.bins import Bins, edges_for, ends_of, given_edges, numbered, warn_of_merged
 from miscal.pooling.cells import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
 from miscal.pooling.columns import field_pooling
 
@@ -42,7 +42,7 @@ def score_bins(
     """
     own = on is None  # other values are cut as the paper cuts them
     values, whole = pair.predicted if on is None else on, numbered(bins)
-    low, high = float(range[0]), float(range[1])
+    low, high = ends_of(range)
     if own and pair.target in MEANS:
         bins = bins if whole else pair.units.inside(given_edges(bins))
         low, high = pair.units.inside(np.array([low, high])).tolist()
@@ -161,7 +161,7 @@ def classwise_calibration_error(
     given = Given(y_true, y_prob, sample_weight)
     p, whole = given.predictions, numbered(bins)
     if p.probability.ndim == 2 and p.weight is None and (strategy == "uniform" or not whole):
-        low, high = (float(end) for end in range)
+        low, high = ends_of(range)
         edges = edges_for(np.empty(0), bins, strategy, low=low, high=high)
         equal_width, cells = whole and high > low, Numbered(p.n_classes * (edges.size - 1))
 
@@ -252,7 +252,8 @@ def _group_gaps(
     width = scores.cells.count
     cells = Numbered(levels.cells.count * width)
     tally = mean_tally(pair, LevelPooling(codes * width + scores.codes(), cells))
-    gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
+    least = max(whole("min_count", min_count, 0), 1)
+    gaps = np.where(tally.counts >= least, tally.gap, np.nan)
     return gaps.reshape(-1, width), tally.weight.reshape(-1, width)
 
 

@@ -118,11 +118,8 @@ def _opened(
         hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
         got = f"data is {type(data).__name__}, not Predictions"
         raise refusal(f"needs {' and '.join(missing)}", where=where, got=got, hint=hint)
-    unknown = options.keys() - signature(Roles).parameters.keys()
-    if unknown:
-        raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
     probability = one_prediction(options.get("probability"), prediction, options.get("response", "binary"))
-    roles = Roles(**options | {"probability": probability})
+    roles = Roles.told(where, options | {"probability": probability})
     source = opened(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
     limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)

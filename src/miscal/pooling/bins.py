@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from miscal.data.checks import one_of
+from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, refusing, warn
 from miscal.data.vectors import Array
 from miscal.kernels.order import edge_index
@@ -77,6 +77,14 @@ def interpolated(found: Array, shares: Array, total: int) -> Array:
     return np.asarray(np.where(part < 0.5, low + rise * part, high - rise * (1.0 - part)))
 
 
+def ends_of(range: Any) -> tuple[float, float]:  # noqa: A002
+    """Both ends of a range that the user gave."""
+    if np.shape(range) != (2,):
+        raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is {range!r}")
+    low, high = (number("range", end, -np.inf) for end in range)
+    return low, high
+
+
 def edges_for(
     values: Array,
     bins: Bins,
@@ -91,19 +99,19 @@ def edges_for(
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
     if not numbered(bins):
         return given_edges(bins)
-    number = int(bins)
-    if number < 1:
+    asked = int(bins)
+    if asked < 1:
         raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
     if strategy == "uniform":
         if not high >= low:
             raise refusal(
                 "must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})"
             )
-        return uniform_edges(number, low, high) if high > low else np.array([low, high])
+        return uniform_edges(asked, low, high) if high > low else np.array([low, high])
     one_of("strategy", strategy, ("uniform", "quantile"))
-    edges = quantile_edges(values, number, weight, count, apart=apart)
+    edges = quantile_edges(values, asked, weight, count, apart=apart)
     if edges.size - 1 < values.size:
-        warn_of_merged(number, edges.size - 1)
+        warn_of_merged(asked, edges.size - 1)
     return edges
 
 

@@ -20,7 +20,7 @@ from miscal.data.outcomes import are_words
 from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
-from miscal.pooling.bins import Bins, Weight, edges_for, numbered, quantile_edges
+from miscal.pooling.bins import Bins, Weight, edges_for, given_edges, numbered, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, Product, Ranges
 
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
@@ -44,6 +44,8 @@ def range_pooling(
     lowest value that fills whole bins by itself (95% zeros) has its own range; without, equal edges are only merged.
     """
     if column.nominal:
+        if not numbered(bins) or bins < 1:
+            given_edges(bins)
         return level_pooling(column)
     values, missing = column.values, column.missing
     if missing.all():
