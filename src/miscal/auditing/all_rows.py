@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.auditing.column_choice import left_out, reason_aside
 from miscal.auditing.search.groups import Both, Group, Rows
-from miscal.auditing.search.looking import leave_out_shapes, shown_edges, walk_of
+from miscal.auditing.search.looking import leave_out_shapes, shown_edges
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Looked, Place
 from miscal.auditing.search.shapes import along_of_tally
@@ -36,7 +36,6 @@ from miscal.pooling.cells import Levels
 from miscal.results import Result
 
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
-LookedAt = tuple[Column, Result, Group]
 
 
 class Cuts(NamedTuple):
@@ -54,8 +53,9 @@ def score_edges(compared: Pair) -> Floats:
     return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
 
 
-def cuts_of(column: Column, compared: Pair, fine: Floats | None, *, alone: bool = False) -> Cuts:
+def cuts_of(part: Part, compared: Pair, *, alone: bool = False) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
+    column, fine = part.column, part.edges
     kind = "integer" if column.integer else column.kind
     if column.nominal or (alone and reason_aside(column) == "constant"):
         return Cuts(column.name, kind, np.empty(0), np.empty(0), None)
@@ -145,10 +145,10 @@ def measured_on_all(
 
     further : cells whose sums are wanted as well, given in the end
     """
-    sampled, groups = looked.rows, [*looked.groups, *looked.pairs]
+    sampled, groups = looked.rows, [*looked.columns, *looked.pairs]
     compared = sampled.raw
     scale = every.gathered.rows / max(compared.rows, 1)
-    cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
+    cuts = [cuts_of(group.parts[0], compared) for group in looked.columns]
     conjunctions = [place.conjunction for _, found in looked.searched.values() for place in found]
     chosen = [
         *(CrossedCells(tuple(map(cells_of_part, group.parts))) for group in looked.pairs),
@@ -171,7 +171,7 @@ def measured_on_all(
         looked.searched = _searched(looked, *map(Sums.of, next(sums)))
     along = {group.names: next(sums) for group in groups}
     # A column may have too many levels among all rows, and be gone.
-    for group in [*looked.groups, *looked.pairs]:
+    for group in [*looked.columns, *looked.pairs]:
         see_sums(group, along[group.names])
     leave_out_shapes(looked)
     of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
@@ -186,7 +186,7 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     grid = summary.grid
     looked.score = from_sums.score_from_sums(summary.score, grid, rows.noise, **common)
     looked.scores = Sums.of(grid)
-    seen = [(column, result) for column, result, _ in looked.columns]
+    seen = [(group.column, group.result) for group in looked.columns]
     # A tally: values that are all missing stand in for the rows.
     for name, each in {} if seen else sums.items():
         column = column_like(name, each, np.full(rows.raw.rows, np.nan))
@@ -200,7 +200,7 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
             looked.columns.append(look(column, sums[column.name], rows, sampled, common))
     whole = beyond = Sums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
     if looked.columns:
-        beyond = looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True))
+        beyond = looked.columns[0].beyond.map(lambda values: values.sum(keepdims=True))
     looked.all = whole, beyond
 
 
@@ -210,7 +210,7 @@ def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
     return Column(name, "date" if kind == "date" else "numeric", values, integer=kind == "integer")
 
 
-def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
+def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> Group:
     grid = each.tally
     bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
     beyond, cells = Sums.of(coarsened(each.beyond, each.fine)), fine.cells
@@ -226,19 +226,17 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     codes[np.isnan(column.values)] = cells.count - 1
     part = Part(column, codes, (), each.fine, cells.missing)  # type: ignore[union-attr]
     raw = Sums.of(fine)
-    group = Group((part,), "variable", rows, raw, beyond, rows.p_values(raw))
-    group.walk = walk_of(result, part)
-    return column, result, group
+    return Group((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
 
 
-def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, common: Any) -> LookedAt:
+def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, common: Any) -> Group:
     cells: Any = each.tally.cells
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
     sums = Sums.of(each.tally), Sums.of(each.beyond)
-    return column, result, Group((part,), "field", rows, *sums, result.table["p_value"])
+    return Group((part,), "field", rows, *sums, result.table["p_value"], result=result)
 
 
 def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
@@ -261,8 +259,8 @@ def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, l
     for family, (size, places) in looked.searched.items():
         moved = []
         for place, (cell, p) in zip(places, cells, strict=False):
-            p_value = min(1.0, p * size * place.searched)
-            moved.append(replace(place, raw=raw.cell(cell), beyond=beyond.cell(cell), p_value=p_value))
+            own = raw.cell(cell), beyond.cell(cell)
+            moved.append(replace(place, raw=own[0], beyond=own[1], p_value=p * size * place.searched))
         made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
     return made
 

@@ -22,7 +22,7 @@ from miscal.inference.changes import Changes, DayNoise, changes, day_noise, judg
 from miscal.inference.residual import Noise
 from miscal.inference.sums import Floats
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
-from miscal.page.words import KIND, showing, step_words
+from miscal.page.words import showing, step_words
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges
 from miscal.results import Result, Table
@@ -228,7 +228,7 @@ def _result_of(
         f"residuals{summed}, Holm over {int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
     )
     settings = {"column": column, "every": every, "null": noise.null, **judged}
-    return found.result(f"Calibration by {every}", KIND, settings, extra, words=words, table=table)
+    return found.result(f"Calibration by {every}", "period", settings, extra, words=words, table=table)
 
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:
