@@ -124,7 +124,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> Rare | None:
     chance, rare = compared.predicted[inside], compared.observed[inside]
     if end.upper:
         chance, rare = 1.0 - chance, 1.0 - rare
-    chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
+    chance = np.maximum(chance, least) * compared.repeats()[inside]
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
     return (

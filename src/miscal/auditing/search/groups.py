@@ -120,8 +120,7 @@ class Rows:
             return self.lookup([place.conjunction for place in places])
         every, raw = (place.rows for place in places), self.raw
         at = [members[np.argmax(np.abs(residuals(raw, members)))] for members in every]
-        weight = np.ones(len(at)) if raw.first is None else raw.first[at]
-        return np.stack([weight, raw.predicted[at], raw.observed[at]], axis=1)
+        return np.stack([raw.weights[0][at], raw.predicted[at], raw.observed[at]], axis=1)
 
     @property
     def sample(self) -> bool:
@@ -136,16 +135,13 @@ class Rows:
     @cached_property
     def kish(self) -> float:
         """Rows of equal weight that would be as informative, for each row."""
-        first, second = self.raw.first, self.raw.second
-        if first is None or second is None:
-            return 1.0
+        first, second = self.raw.weights
         return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
 
-    @property
+    @cached_property
     def weight(self) -> Array:
         """Weight of the table's rows that each row stands for."""
-        first = self.raw.first
-        return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
+        return self.raw.weights[0] * self.scale
 
     def variance(self, sums: Sums) -> Floats:
         """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
