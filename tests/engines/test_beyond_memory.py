@@ -141,7 +141,7 @@ def test_rows_of_the_sample_lie_in_the_cells_of_all_rows(path, monkeypatch):
     miscal.audit(path, outcome="y", probability="p", ignore=["w", "day"], effort="quick")
     group = next(group for group in seen[0].columns if group.column.name == "x")
     part, missing = group.parts[0], np.isnan(group.column.values)
-    assert part.missing
+    assert part.cells.missing
     assert missing.any()
     assert np.array_equal(part.codes == part.known, missing)
     share = group.raw.rows / group.raw.rows.sum()

@@ -15,7 +15,7 @@ import numpy as np
 from miscal.auditing.column_choice import left_out, reason_aside
 from miscal.auditing.search.groups import Both, Group, Rows
 from miscal.auditing.search.looking import leave_out_shapes, shown_edges
-from miscal.auditing.search.parts import Part
+from miscal.auditing.search.parts import Part, small
 from miscal.auditing.search.places import Looked, Place
 from miscal.auditing.search.shapes import along_of_tally
 from miscal.carriers.summary import ColumnSums, Summary, coarsened
@@ -31,8 +31,8 @@ from miscal.inference.sums import Floats, Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, grid_quantiles, quantile_edges, shared_edges, united
-from miscal.pooling.cells import Levels
+from miscal.pooling.bins import grid_quantiles, quantile_edges, shared_edges, united
+from miscal.pooling.cells import BinPooling, Levels
 from miscal.results import Result
 
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
@@ -213,7 +213,7 @@ def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
 def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> Group:
     grid = each.tally
     bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
-    beyond, cells = Sums.of(coarsened(each.beyond, each.fine)), fine.cells
+    cells: Any = fine.cells
     # Those that other audits may have.
     shared = np.intersect1d(shared_edges(each.bins), grid.cells.edges)  # type: ignore[union-attr]
     extra: Any = {"column_kind": column.kind, "integer": column.integer}
@@ -222,10 +222,8 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
         extra["curve_rows"] = len(column)
     extra["fine"] = coarsened(grid, united(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, grid, rows.noise, extra=extra, **common)
-    codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
-    codes[np.isnan(column.values)] = cells.count - 1
-    part = Part(column, codes, (), each.fine, cells.missing)  # type: ignore[union-attr]
-    raw = Sums.of(fine)
+    part = Part(column, small(BinPooling(column.values, cells).codes(), cells.count), cells)
+    raw, beyond = Sums.of(fine), Sums.of(coarsened(each.beyond, each.fine))
     return Group((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
 
 
@@ -234,7 +232,7 @@ def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, commo
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
-    part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
+    part = Part(column, table[column.values], cells)
     sums = Sums.of(each.tally), Sums.of(each.beyond)
     return Group((part,), "field", rows, *sums, result.table["p_value"], result=result)
 
@@ -247,7 +245,7 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
         codes = part.codes if missing else np.minimum(part.codes, max(part.known - 1, 0))
         if part.some:
             codes = np.where(part.codes == part.count, part.known + missing, codes)
-        parts.append(replace(part, codes=codes, missing=missing))
+        parts.append(replace(part, codes=codes, cells=cells))
     sums = Sums.of(raw)
     return Group(tuple(parts), group.kind, rows, sums, Sums.of(beyond), rows.p_values(sums))
 
@@ -276,7 +274,7 @@ def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
         part = group.parts[0]
         rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
         chosen = np.argsort(-rows, kind="stable")[:most]
-        levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
+        levels = tuple(part.cells.names[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
         cells = [LevelCells(part.name, levels=levels)]
     return CrossedCells((*cells, RangeCells(SCORE, grid.edges)))
 
@@ -284,7 +282,7 @@ def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
 def cells_of_part(part: Part) -> RangeCells | LevelCells:
     """The cells of a column as a pass over all rows is asked for them."""
     if part.edges is None:
-        return LevelCells(part.name, levels=part.labels)
+        return LevelCells(part.name, levels=part.cells.names)
     return RangeCells(part.name, part.edges)
 
 
@@ -295,7 +293,7 @@ def see_sums(group: Group, both: Any) -> None:
     group.along = along.map(lambda values: values.reshape(-1, score.count))
     if group.kind == "field":
         part = group.parts[0]
-        place = {name: number for number, name in enumerate(part.labels)}
+        place = {name: number for number, name in enumerate(part.cells.names)}
         own = np.array(
             [*(place.get(name, -1) for name in cells.names), *[part.known] * cells.missing], np.int64
         )

@@ -7,8 +7,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, Plain, left_out, named
@@ -184,8 +182,7 @@ def _carriers(every: list[Looked]) -> Plain:
             # Narrow ranges, some of which any audit has.
             if column.kind == "numeric" and isinstance(cells, Ranges):
                 ranges = replace(cells, edges=united(cells.edges, shared_edges(cells.edges)))
-                values = np.ascontiguousarray(column.values, dtype=np.float64)
-                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(values, ranges))
+                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(column.values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
         for dated in (result for result in looked.further if result.kind == "period"):
             name = f"period by {dated.settings['every']}:{dated.settings['column']}"
@@ -255,7 +252,7 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, unread: Sequence[Any
     digest = hashlib.blake2b(digest_size=12)
     exposure = () if predictions.exposure is None else (predictions.exposure,)
     for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
-        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
+        digest.update(b"-" if values is None else values.data)
     about["rows_fingerprint"] = digest.hexdigest()
     seen = Seen(looks, about, [*unread, *aside], {})
     if predictions.cluster is None:

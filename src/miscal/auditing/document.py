@@ -53,7 +53,7 @@ def document_of(seen: Seen, found: Sequence[Finding], data: Plain, settings: Pla
         made, shown = group.result.to_dict(), group.result.extra["tally"]
         cells = shown.cells  # the levels of a field, or the ranges that are shown of a variable
         if 2 <= cells.count <= MOST_GROUPS:
-            part = replace(group.parts[0], edges=getattr(cells, "edges", None), missing=cells.missing)
+            part = replace(group.parts[0], cells=cells)
             names = [part.level(cell, cell) for cell in range(part.count)]
             made["extra"]["differences"] = differences(Sums.of(shown), names, first.rows)
         sections[group.kind].append(made)

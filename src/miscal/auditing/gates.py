@@ -287,7 +287,7 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
         # By the middle of each range.
         inside = one.numbers(0.5 * (floats(table["low"]) + floats(table["high"])))
     else:
-        inside = one.slots([str(label) for label in table["label"]])
+        inside = one.slots(map(str, table["label"]))
     weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
     if not inside.any() or np.isnan(weight + error).any():
         return None

@@ -101,9 +101,10 @@ def chosen_every(days: Floats, every: str | None) -> str:
     if every is not None:
         return every
     known = np.unique(np.floor(days[~np.isnan(days)]))
-    month = known.astype(np.int64).astype("M8[D]").astype("M8[M]")
+    day = known.astype(np.int64).astype("M8[D]")
+    month = day.astype("M8[M]")
     # First days of months alone.
-    if known.size > 1 and np.array_equal(month.astype("M8[D]").astype(np.int64), known):
+    if known.size > 1 and np.array_equal(month, day):
         for word in ("year", "quarter"):
             if not (month.astype(np.int64) % MONTHS_OF[word]).any():
                 return word

@@ -387,7 +387,7 @@ class Overlap:
 
     def __init__(self, rows: Rows, place: Place) -> None:
         self.rows, self.place = rows, place
-        self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
+        self.members = place.rows
         self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
         self.last: dict[Group, Array] = {}
         self.known: dict[Place, Array] = {}

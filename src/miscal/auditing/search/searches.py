@@ -68,13 +68,13 @@ class _Side:
         if part.count <= most:
             return part
         if most not in self.cut:
-            chosen = np.sort(self.levels[: most - part.missing])
-            table = np.full(part.count, chosen.size + part.missing)
+            chosen = np.sort(self.levels[: most - part.cells.missing])
+            table = np.full(part.count, chosen.size + part.cells.missing)
             table[chosen] = np.arange(chosen.size)
             table[part.known :] = chosen.size  # missing values
-            labels = tuple(part.labels[cell] for cell in chosen.tolist())
+            labels = tuple(part.cells.names[cell] for cell in chosen.tolist())
             codes = small(table[part.codes], chosen.size + 2)
-            self.cut[most] = Part(part.column, codes, labels, None, part.missing, some=True)
+            self.cut[most] = Part(part.column, codes, replace(part.cells, names=labels), some=True)
         return self.cut[most]
 
 
