@@ -129,7 +129,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> Rare | None:
     most = np.minimum(np.bincount(code, chance), 1.0)
     return (
         most.size,
-        np.count_nonzero(np.bincount(code, rare > 0)),
+        float(np.count_nonzero(np.bincount(code, rare > 0))),
         most.sum(),
         (most * (1 - most)).sum(),
     )
