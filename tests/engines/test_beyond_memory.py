@@ -139,9 +139,9 @@ def test_rows_of_the_sample_lie_in_the_cells_of_all_rows(path, monkeypatch):
     monkeypatch.setattr(looking, "judge_columns", lambda looked, tests: (seen.append(looked), judge(looked, tests)))
     _held(monkeypatch)
     miscal.audit(path, outcome="y", probability="p", ignore=["w", "day"], effort="quick")
-    column, _, group = next(entry for entry in seen[0].columns if entry[0].name == "x")
-    part, missing = group.parts[0], np.isnan(column.values)
-    assert part.missing
+    group = next(group for group in seen[0].columns if group.column.name == "x")
+    part, missing = group.parts[0], np.isnan(group.column.values)
+    assert part.cells.missing
     assert missing.any()
     assert np.array_equal(part.codes == part.known, missing)
     share = group.raw.rows / group.raw.rows.sum()

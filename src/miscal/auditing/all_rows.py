@@ -14,8 +14,8 @@ import numpy as np
 
 from miscal.auditing.column_choice import left_out, reason_aside
 from miscal.auditing.search.groups import Both, Group, Rows
-from miscal.auditing.search.looking import leave_out_shapes, shown_edges, walk_of
-from miscal.auditing.search.parts import Part
+from miscal.auditing.search.looking import leave_out_shapes, shown_edges
+from miscal.auditing.search.parts import Part, small
 from miscal.auditing.search.places import Looked, Place
 from miscal.auditing.search.shapes import along_of_tally
 from miscal.carriers.summary import ColumnSums, Summary, coarsened
@@ -31,12 +31,11 @@ from miscal.inference.sums import Floats, Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, grid_quantiles, quantile_edges, shared_edges, united
-from miscal.pooling.cells import Levels
+from miscal.pooling.bins import grid_quantiles, quantile_edges, shared_edges, united
+from miscal.pooling.cells import BinPooling, Levels
 from miscal.results import Result
 
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
-LookedAt = tuple[Column, Result, Group]
 
 
 class Cuts(NamedTuple):
@@ -54,8 +53,9 @@ def score_edges(compared: Pair) -> Floats:
     return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
 
 
-def cuts_of(column: Column, compared: Pair, fine: Floats | None, *, alone: bool = False) -> Cuts:
+def cuts_of(part: Part, compared: Pair, *, alone: bool = False) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
+    column, fine = part.column, part.edges
     kind = "integer" if column.integer else column.kind
     if column.nominal or (alone and reason_aside(column) == "constant"):
         return Cuts(column.name, kind, np.empty(0), np.empty(0), None)
@@ -145,10 +145,10 @@ def measured_on_all(
 
     further : cells whose sums are wanted as well, given in the end
     """
-    sampled, groups = looked.rows, [*looked.groups, *looked.pairs]
+    sampled, groups = looked.rows, [*looked.columns, *looked.pairs]
     compared = sampled.raw
     scale = every.gathered.rows / max(compared.rows, 1)
-    cuts = [cuts_of(column, compared, group.parts[0].edges) for column, _, group in looked.columns]
+    cuts = [cuts_of(group.parts[0], compared) for group in looked.columns]
     conjunctions = [place.conjunction for _, found in looked.searched.values() for place in found]
     chosen = [
         *(CrossedCells(tuple(map(cells_of_part, group.parts))) for group in looked.pairs),
@@ -171,7 +171,7 @@ def measured_on_all(
         looked.searched = _searched(looked, *map(Sums.of, next(sums)))
     along = {group.names: next(sums) for group in groups}
     # A column may have too many levels among all rows, and be gone.
-    for group in [*looked.groups, *looked.pairs]:
+    for group in [*looked.columns, *looked.pairs]:
         see_sums(group, along[group.names])
     leave_out_shapes(looked)
     of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
@@ -186,7 +186,7 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
     grid = summary.grid
     looked.score = from_sums.score_from_sums(summary.score, grid, rows.noise, **common)
     looked.scores = Sums.of(grid)
-    seen = [(column, result) for column, result, _ in looked.columns]
+    seen = [(group.column, group.result) for group in looked.columns]
     # A tally: values that are all missing stand in for the rows.
     for name, each in {} if seen else sums.items():
         column = column_like(name, each, np.full(rows.raw.rows, np.nan))
@@ -200,7 +200,7 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
             looked.columns.append(look(column, sums[column.name], rows, sampled, common))
     whole = beyond = Sums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
     if looked.columns:
-        beyond = looked.groups[0].beyond.map(lambda values: values.sum(keepdims=True))
+        beyond = looked.columns[0].beyond.map(lambda values: values.sum(keepdims=True))
     looked.all = whole, beyond
 
 
@@ -210,10 +210,10 @@ def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
     return Column(name, "date" if kind == "date" else "numeric", values, integer=kind == "integer")
 
 
-def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> LookedAt:
+def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> Group:
     grid = each.tally
     bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
-    beyond, cells = Sums.of(coarsened(each.beyond, each.fine)), fine.cells
+    cells: Any = fine.cells
     # Those that other audits may have.
     shared = np.intersect1d(shared_edges(each.bins), grid.cells.edges)  # type: ignore[union-attr]
     extra: Any = {"column_kind": column.kind, "integer": column.integer}
@@ -222,23 +222,19 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
         extra["curve_rows"] = len(column)
     extra["fine"] = coarsened(grid, united(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, grid, rows.noise, extra=extra, **common)
-    codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
-    codes[np.isnan(column.values)] = cells.count - 1
-    part = Part(column, codes, (), each.fine, cells.missing)  # type: ignore[union-attr]
-    raw = Sums.of(fine)
-    group = Group((part,), "variable", rows, raw, beyond, rows.p_values(raw))
-    group.walk = walk_of(result, part)
-    return column, result, group
+    part = Part(column, small(BinPooling(column.values, cells).codes(), cells.count), cells)
+    raw, beyond = Sums.of(fine), Sums.of(coarsened(each.beyond, each.fine))
+    return Group((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
 
 
-def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, common: Any) -> LookedAt:
+def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, common: Any) -> Group:
     cells: Any = each.tally.cells
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
-    part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
+    part = Part(column, table[column.values], cells)
     sums = Sums.of(each.tally), Sums.of(each.beyond)
-    return column, result, Group((part,), "field", rows, *sums, result.table["p_value"])
+    return Group((part,), "field", rows, *sums, result.table["p_value"], result=result)
 
 
 def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
@@ -249,7 +245,7 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
         codes = part.codes if missing else np.minimum(part.codes, max(part.known - 1, 0))
         if part.some:
             codes = np.where(part.codes == part.count, part.known + missing, codes)
-        parts.append(replace(part, codes=codes, missing=missing))
+        parts.append(replace(part, codes=codes, cells=cells))
     sums = Sums.of(raw)
     return Group(tuple(parts), group.kind, rows, sums, Sums.of(beyond), rows.p_values(sums))
 
@@ -261,8 +257,8 @@ def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, l
     for family, (size, places) in looked.searched.items():
         moved = []
         for place, (cell, p) in zip(places, cells, strict=False):
-            p_value = min(1.0, p * size * place.searched)
-            moved.append(replace(place, raw=raw.cell(cell), beyond=beyond.cell(cell), p_value=p_value))
+            own = raw.cell(cell), beyond.cell(cell)
+            moved.append(replace(place, raw=own[0], beyond=own[1], p_value=p * size * place.searched))
         made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
     return made
 
@@ -278,7 +274,7 @@ def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
         part = group.parts[0]
         rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
         chosen = np.argsort(-rows, kind="stable")[:most]
-        levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
+        levels = tuple(part.cells.names[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
         cells = [LevelCells(part.name, levels=levels)]
     return CrossedCells((*cells, RangeCells(SCORE, grid.edges)))
 
@@ -286,7 +282,7 @@ def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
 def cells_of_part(part: Part) -> RangeCells | LevelCells:
     """The cells of a column as a pass over all rows is asked for them."""
     if part.edges is None:
-        return LevelCells(part.name, levels=part.labels)
+        return LevelCells(part.name, levels=part.cells.names)
     return RangeCells(part.name, part.edges)
 
 
@@ -297,7 +293,7 @@ def see_sums(group: Group, both: Any) -> None:
     group.along = along.map(lambda values: values.reshape(-1, score.count))
     if group.kind == "field":
         part = group.parts[0]
-        place = {name: number for number, name in enumerate(part.labels)}
+        place = {name: number for number, name in enumerate(part.cells.names)}
         own = np.array(
             [*(place.get(name, -1) for name in cells.names), *[part.known] * cells.missing], np.int64
         )

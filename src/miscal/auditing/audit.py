@@ -1,13 +1,11 @@
 """One audit of a table: the score, every column, pairs of them, and the places that are wrong beyond noise."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
@@ -18,7 +16,7 @@ from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Seen, Wanted, judge, leave_out_by_effort, look
+from miscal.auditing.search.looking import Progress, Seen, Steps, Wanted, judge, leave_out_by_effort, look
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Looked
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
@@ -34,13 +32,11 @@ from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_th
 from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
-from miscal.page.words import KIND
 from miscal.pooling.bins import shared_edges, united
 from miscal.pooling.cells import BinPooling, Ranges
 
 __all__ = ["Audit", "audit"]
 
-Progress = Callable[[str, int, int], None]
 MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
 # Rows beyond which a search gains nothing.
 MOST_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}
@@ -130,14 +126,15 @@ def audit(
         "exposure": exposure,
     }
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
-    wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
+    wanted = Wanted(
+        by, ignore, target, level, effort, random_state, time, every, max_levels, say=Steps(progress)
+    )
     means = {} if response == "binary" else {"response": response}
     options = parts | {"cluster": cluster} | means | read_options
-    steps = Steps(progress)
-    if isinstance(data, (str, PathLike)) and fspath(data).endswith(".tally"):
+    if source_of(data) is not None and fspath(data).endswith(".tally"):
         seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore, "time": time})
     else:
-        seen = look_at_table(data, wanted, options, memory, steps)
+        seen = look_at_table(data, wanted, options, memory)
     columns, positive = named(options["probability"]), read_options.get("positive")
     described = {
         "source": source or source_of(data), "outcome": options["outcome"], "probability": ", ".join(columns) or None,
@@ -145,39 +142,29 @@ def audit(
         "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
         "ignore": ignore, **({"exposure": exposure} if exposure else {}), **means, **seen.about,
     }  # fmt: skip
-    made = _judged(seen, wanted, described, steps)
+    made = _judged(seen, wanted, described)
     return made.suppressed(suppress_below) if suppress_below else made
 
 
-class Steps:
-    """What is being looked at, passed on with how far it is."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self.progress, self.total, self.done = progress, 1, 0
-
-    def __call__(self, what: str) -> None:
-        if self.progress is not None:
-            self.progress(what, min(self.done, self.total) if what else self.total, self.total)
-        self.done += 1
-
-
-def _judged(seen: Seen, wanted: Wanted, described: Plain, steps: Steps) -> Audit:
+def _judged(seen: Seen, wanted: Wanted, described: Plain) -> Audit:
     """Run all tests, and put everything into one record."""
     looks, tests = seen.looks, judge(seen.looks, wanted.level)
     heads = [entry for looked in looks for entry in findings_of(looked)]
     found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
     if described.get("response") == "count" and described["outcome"]:
         found = [named_after(finding, described["outcome"]) for finding in found]
-    steps("")
+    wanted.say("")
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
         "target": str(wanted.target), "tests": tests.total,
         "families": {name: tests.families[name].size for name in tests.names}, **seen.settings,
     }  # fmt: skip
-    document = document_of(seen, found, tests, described, settings)
+    document = document_of(seen, found, described, settings)
     document["along_score"] = curves_of(looks, found)
     results = [
-        result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)
+        result
+        for one in looks
+        for result in (one.score, *(group.result for group in one.columns), *one.further)
     ]
     return Audit(document, found, results, _carriers(looks))
 
@@ -189,16 +176,16 @@ def _carriers(every: list[Looked]) -> Plain:
         suffix = f" ({looked.scope})" if looked.scope else ""
         clustered = looked.rows.raw.cluster is not None
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
-        for column, result, _ in looked.columns:
+        for group in looked.columns:
+            column, result = group.column, group.result
             cells, fine = result.extra["tally"].cells, None
             # Narrow ranges, some of which any audit has.
             if column.kind == "numeric" and isinstance(cells, Ranges):
                 ranges = replace(cells, edges=united(cells.edges, shared_edges(cells.edges)))
-                values = np.ascontiguousarray(column.values, dtype=np.float64)
-                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(values, ranges))
+                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(column.values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
-        for dated in (result for result in looked.further if result.kind == KIND):
-            name = f"{KIND} by {dated.settings['every']}:{dated.settings['column']}"
+        for dated in (result for result in looked.further if result.kind == "period"):
+            name = f"period by {dated.settings['every']}:{dated.settings['column']}"
             made[name] = cells_of(dated, clustered=clustered)
     return {name: cells for name, cells in made.items() if cells is not None}
 
@@ -208,11 +195,11 @@ def source_of(data: Any) -> str | None:
     return Path(data).name if isinstance(data, (str, PathLike)) else None
 
 
-def look_at_table(data: Any, wanted: Wanted, options: Plain, memory: Any, steps: Steps) -> Seen:
+def look_at_table(data: Any, wanted: Wanted, options: Plain, memory: Any) -> Seen:
     """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
-        return _look_at_rows(data, wanted, steps)
-    source = opened(data, memory, steps.progress)
+        return _look_at_rows(data, wanted)
+    source = opened(data, memory, wanted.say.progress)
     roles, about, notes = _named(data, source, options)
     if isinstance(roles.probability, str) and not roles.logit:  # it is the score as it stands
         wanted = replace(wanted, score=roles.probability)
@@ -232,9 +219,9 @@ def look_at_table(data: Any, wanted: Wanted, options: Plain, memory: Any, steps:
     if memory is not None:
         wanted = replace(wanted, max_levels=min(wanted.max_levels, levels_that_fit(memory, rows.predictions)))
     if rows.complete:
-        seen = _look_at_rows(rows.predictions, wanted, steps, unread)
+        seen = _look_at_rows(rows.predictions, wanted, unread)
     else:
-        seen = _look_at_sample(rows, source, roles, wanted, steps, unread)
+        seen = _look_at_sample(rows, source, roles, wanted, unread)
     return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
 
 
@@ -253,10 +240,10 @@ def _named(data: Any, source: Any, options: Plain) -> tuple[Roles, Plain, list[s
     return Roles.told("audit", options), {"read_as": forms} if forms else {}, notes
 
 
-def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:
+def _look_at_rows(predictions: Predictions, wanted: Wanted, unread: Sequence[Any] = ()) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
-    looks, aside = _looked(predictions, wanted, steps)
+    looks, aside = _looked(predictions, wanted)
     first = looks[0]
     if dated is not None:
         first.further.append(by_period(first.rows.raw, dated, wanted))
@@ -265,11 +252,11 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     digest = hashlib.blake2b(digest_size=12)
     exposure = () if predictions.exposure is None else (predictions.exposure,)
     for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
-        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
+        digest.update(b"-" if values is None else values.data)
     about["rows_fingerprint"] = digest.hexdigest()
     seen = Seen(looks, about, [*unread, *aside], {})
     if predictions.cluster is None:
-        known = [column for column, _, _ in first.columns]
+        known = [group.column for group in first.columns]
         known += [
             predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")
         ]
@@ -280,9 +267,7 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     return seen
 
 
-def _look_at_sample(
-    rows: Gathered, source: Any, roles: Roles, wanted: Wanted, steps: Steps, unread: Sequence[Any]
-) -> Seen:
+def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, unread: Sequence[Any]) -> Seen:
     """Some of the rows are here: what is chosen on them is measured on all."""
     if roles.cluster is not None:
         raise refusal(
@@ -291,8 +276,8 @@ def _look_at_sample(
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )  # fmt: skip
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
-    (looked, *_), aside = _looked(rows.predictions, wanted, steps, judged=wanted.effort != "quick")
-    steps("all rows")
+    (looked, *_), aside = _looked(rows.predictions, wanted, judged=wanted.effort != "quick")
+    wanted.say("all rows")
     event = looked.rows.raw.target
     every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
     summary, beside = measured_on_all(looked, every, further, wanted.random_state)
@@ -304,7 +289,7 @@ def _look_at_sample(
 
 
 def _looked(
-    predictions: Predictions, wanted: Wanted, steps: Steps, *, judged: bool = True
+    predictions: Predictions, wanted: Wanted, *, judged: bool = True
 ) -> tuple[list[Looked], list[Plain]]:
     """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
     columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
@@ -312,14 +297,14 @@ def _looked(
     several = predictions.n_classes > 2 and wanted.target in ("auto", "top")
     classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
     targets = [(wanted.target, ""), *((k, f"class {predictions.classes[k]}") for k in classes)]
-    steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
+    wanted.say.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
-    looks = [look(predictions, columns, target, wanted, parts, steps, judged=judged) for target in targets]
+    looks = [look(predictions, columns, target, wanted, parts, judged=judged) for target in targets]
     first = looks[0]
     if wanted.effort != "quick" and len(first.columns) > 1:
-        look_at_pairs(first, wanted, steps)
-        look_at_subpopulations(predictions, first, wanted, steps)
+        look_at_pairs(first, wanted)
+        look_at_subpopulations(predictions, first, wanted)
         if wanted.effort == "deep":
-            look_at_neighbourhoods(predictions, first, wanted, steps)
+            look_at_neighbourhoods(predictions, first, wanted)
     leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
     return looks, aside

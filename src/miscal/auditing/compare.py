@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import Described, known
+from miscal.auditing.findings import known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.data.libraries import special
 from miscal.inference.adjust import holm
+from miscal.inference.sums import unwarned
 from miscal.page import words
-from miscal.page.json import Floats, floats, parts
+from miscal.page.json import Floats, Given, floats, parts
 from miscal.page.records import Document, read_document
 from miscal.page.words import span
 from miscal.pooling.cells import Ranges
@@ -90,8 +91,8 @@ class Comparison:
                 chosen = table.take(table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
                 places = zip(chosen["where"], chosen["gaps"], strict=True)
                 lines += [f"  {verdict}: {visible(where)}: {change}" for where, change in places]
-            lines += [f"  new: {visible(where)}" for where in self.new[:8]]
-            lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
+            lines += [f"  new: {where}" for where in self.new[:8]]
+            lines += [f"  gone: {where}" for where in self.gone[:8]]
             if self.left_out:
                 lines.append(visible(words.not_compared(self.left_out)))
         return "\n".join(lines)
@@ -159,7 +160,7 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> C
     if clustered:
         if "error" not in result.table:
             return None
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             ratio = (result.table["error"] * own["weight"]) ** 2 / own["residual2"]
         spread = np.maximum(np.nan_to_num(ratio, posinf=1.0), 1.0)
     made = own | {name: own[name] * spread for name in NOISE}
@@ -183,7 +184,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
     return {"edges": floats(edges), "label": cells.labels(), **sums}
 
 
-def read_cells(value: Described) -> Cells:
+def read_cells(value: Given) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
     made: Cells = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
     made |= {name: floats(value[name]) for name in SUMS}
@@ -272,5 +273,5 @@ def paired_p(predicted: Floats, observed: Floats, variance: Floats) -> Floats:
 
 def _normal_p(value: Floats, variance: Floats) -> Floats:
     """Two-sided p-values of normal values; 1 where there is no noise."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.auditing.column_choice import Plain, left_out
+from miscal.auditing.column_choice import Plain, asked_for, left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Seen, left_out_list
-from miscal.auditing.search.places import Looked, Multiplicity
+from miscal.auditing.search.looking import Seen
+from miscal.auditing.search.places import Looked
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.engines.memory import tally
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
-from miscal.inference.sums import Sums, effective_events
+from miscal.inference.sums import Sums, effective_events, unwarned
 from miscal.page.json import SCHEMA
 from miscal.page.words import number, plural
 from miscal.pooling.cells import LevelPooling, Numbered
@@ -41,9 +41,7 @@ ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
-def document_of(
-    seen: Seen, found: Sequence[Finding], tests: Multiplicity, data: Plain, settings: Plain
-) -> Plain:
+def document_of(seen: Seen, found: Sequence[Finding], data: Plain, settings: Plain) -> Plain:
     """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
     first = seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
@@ -51,14 +49,14 @@ def document_of(
     for looked in seen.looks:
         named = {"name": f"Calibration by score, {looked.scope}"} if looked.scope else {}
         sections["score"].append(looked.score.to_dict() | named)
-    for _, result, group in first.columns:
-        made, shown = result.to_dict(), result.extra["tally"]
+    for group in first.columns:
+        made, shown = group.result.to_dict(), group.result.extra["tally"]
         cells = shown.cells  # the levels of a field, or the ranges that are shown of a variable
         if 2 <= cells.count <= MOST_GROUPS:
-            part = replace(group.parts[0], edges=getattr(cells, "edges", None), missing=cells.missing)
+            part = replace(group.parts[0], cells=cells)
             names = [part.level(cell, cell) for cell in range(part.count)]
             made["extra"]["differences"] = differences(Sums.of(shown), names, first.rows)
-        sections[result.kind].append(made)
+        sections[group.kind].append(made)
     for result in first.further:
         sections.setdefault(result.kind, []).append(result.to_dict())
     return {
@@ -70,29 +68,28 @@ def document_of(
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in seen.looks),
-        "notes": [*seen.notes, *notes_of(first, tests.level), *(str(one) for one in found if one.decided)],
-        **_quiet(first, guilty, tests, seen.aside),
-        "left_out": left_out_list(first, seen.aside),
+        "notes": [*seen.notes, *notes_of(first), *(str(one) for one in found if one.decided)],
+        **_quiet(first, guilty, seen.aside),
+        "left_out": _left_out(first, seen.aside),
         "sections": sections,
     }
 
 
-def _quiet(
-    looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[Plain]
-) -> dict[str, list[Plain]]:
+def _quiet(looked: Looked, guilty: set[str], aside: list[Plain]) -> dict[str, list[Plain]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
     mean, rows, noise = (
         looked.score.extra["predicted"],
         int(looked.score.table["rows"].sum()),
         looked.rows.noise,
     )
-    most = max(mean, 1.0 - mean) if noise.binary else math.inf
-    columns = max(tests.families["columns"].size, 1) * tests.factor
+    tests, most = looked.tests, max(mean, 1.0 - mean) if noise.binary else math.inf
+    columns = tests.families["columns"].size * tests.factor
     clean, blind = [], []
-    for column, result, group in looked.columns:
+    for group in looked.columns:
+        column, result = group.column, group.result
         if column.name in guilty or min(group.suspect, result.p_value) * len(looked.columns) <= tests.level:
             continue
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with unwarned():
             error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * noise.units.scale
         tested = error if group.ordered else error[~np.isnan(group.p_value)]
         gaps = minimum_detectable_gap(tested, columns * group.searched, tests.level)
@@ -105,7 +102,18 @@ def _quiet(
         along = ALONG if group.suspect <= tests.level else ""
         note = ALONE if result.p_value <= tests.level else along
         clean.append({"where": column.name, **told, "detectable": detectable, **least, "note": note})
-    return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.groups))]}
+    return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.columns))]}
+
+
+def _left_out(looked: Looked, aside: list[Plain]) -> list[Plain]:
+    """Everything that was not looked at, by its kind and reason, as the document has it; columns set aside first."""
+    every: dict[tuple[str, str, str], list[str]] = {}
+    for entry in aside:
+        every.setdefault(("columns", entry["reason"], asked_for(entry["reason"])), []).append(entry["where"])
+    return [
+        {"what": what, "count": len(where), "reason": reason, "ask": ask, "where": where}
+        for (what, reason, ask), where in [*every.items(), *looked.left_out.items()]
+    ]
 
 
 def differences(raw: Sums, names: Sequence[str], rows: Rows) -> dict[str, list[Any]]:
@@ -118,7 +126,7 @@ def differences(raw: Sums, names: Sequence[str], rows: Rows) -> dict[str, list[A
     noise, off, weight = rows.variance(raw) * scale**2, raw.off * scale, raw.weight
     rest = weight.sum() - weight
     kept = np.flatnonzero((weight > 0) & (rest > 0))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with unwarned():
         gap, others = off / weight, (off.sum() - off) / rest
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
     reach = adjusted_z(max(kept.size, 1), 0.05) * error
@@ -194,14 +202,14 @@ def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
     return {words: extra["certain"][name] for words, name in said.items() if extra["certain"].get(name)}
 
 
-def _certain_notes(looked: Looked, level: float) -> list[str]:
+def _certain_notes(looked: Looked) -> list[str]:
     """What rows said to be certain do to the numbers: an infinite log loss, and a slope that leaves them out."""
     extra, made = looked.score.extra, []
     wrong = _wrong(extra)
     if wrong:
         rows = ", ".join(f"{plural(many, 'row')} {words}" for words, many in wrong.items())
         step = rounding_step(looked.rows.raw.predicted)
-        beyond = any(place.adjusted <= level for place in looked.extremes if place.searched == 1)
+        beyond = any(place.adjusted <= looked.tests.level for place in looked.extremes if place.searched == 1)
         within = f" The scores are rounded to {step:g}, which can explain it." if step and not beyond else ""
         made.append(f"{INFINITE}: {rows}.{within}")
     left = extra["certain"].get("without_slope", 0)
@@ -226,12 +234,12 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
     return math.erfc(z / math.sqrt(2.0))
 
 
-def notes_of(looked: Looked, level: float) -> list[str]:
+def notes_of(looked: Looked) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     noise = looked.rows.noise
     made = []
     if noise.binary:
-        made = _certain_notes(looked, level)
+        made = _certain_notes(looked)
         if looked.score.extra["slope"]["interval"][1] < 0.0:  # most often a column of the other class
             made.append(
                 "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of "
@@ -246,7 +254,8 @@ def notes_of(looked: Looked, level: float) -> list[str]:
                 f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no "
                 "place that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."
             )
-    for column, result, _ in looked.columns:
+    for group in looked.columns:
+        column, result = group.column, group.result
         rows = result.table["rows"]
         filled = rows > 0
         # Each level or range has one outcome only.

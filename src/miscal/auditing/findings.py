@@ -6,7 +6,7 @@ Did an earlier audit have a finding? Ranges are cut at quantiles, so their ends 
 from __future__ import annotations  # the records are read by what their annotations say
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -18,11 +18,10 @@ from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import frame_of
 from miscal.page import words
-from miscal.page.json import READERS, items, mapping, parts, read_record
+from miscal.page.json import READERS, Given, items, mapping, parts, read_record
 from miscal.pairs import Pair, pair
 from miscal.pooling.condition import Conjunction
 
-Described = Mapping[str, Any]  # a part of a document, as JSON has it
 SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
 OPPOSITE = ({"too high", "too low"}, {"too extreme", "too timid"})
@@ -231,7 +230,7 @@ class Finding:
         return str(import_module("miscal.page.html").finding_html(parts(self.response, findings=[own])))
 
     @classmethod
-    def from_dict(cls, values: Described) -> Finding:
+    def from_dict(cls, values: Given) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
         return read_record(cls, {"real": True, **values})
 
@@ -246,7 +245,7 @@ def flat(findings: Iterable[Finding]) -> list[Finding]:
     return [one for head in findings for one in (head, *flat(head.explained))]
 
 
-def listed(findings: Iterable[Described]) -> list[Described]:
+def listed(findings: Iterable[Given]) -> list[Given]:
     """The same of their dictionaries."""
     return [one for head in findings for one in (head, *listed(head.get("explained", ())))]
 
@@ -300,7 +299,7 @@ def same(one: Finding, other: Finding) -> bool:
     return one.where == other.where and one.levels == other.levels
 
 
-def _alike(one: Described, other: Described) -> bool:
+def _alike(one: Given, other: Given) -> bool:
     """Whether two conditions on a column pick much the same values."""
     if one["column"] != other["column"] or any((key in one) != (key in other) for key in SETS):
         return False

@@ -15,12 +15,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.findings import Described, Finding, known
+from miscal.auditing.findings import Finding, known
 from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
-from miscal.page.json import floats, whole
+from miscal.page.json import Given, floats, whole
 from miscal.page.records import Document, of_document, read_document
 from miscal.pooling.condition import Condition
 
@@ -80,7 +80,7 @@ class Outcome:
         self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
-def gates_of(given: Described, where: str, path: Path | None = None, most: float = 1.0) -> Gates:
+def gates_of(given: Given, where: str, path: Path | None = None, most: float = 1.0) -> Gates:
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
     known = read_gates(path, most)
@@ -150,8 +150,8 @@ def _number(value: Any, where: str, most: float) -> float:
 def judge(
     audit: Document,
     gates: Gates,
-    baseline: Described | None = None,
-    shown: Described | None = None,
+    baseline: Given | None = None,
+    shown: Given | None = None,
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places that are not in `shown` stay unnamed.
 
@@ -287,7 +287,7 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
         # By the middle of each range.
         inside = one.numbers(0.5 * (floats(table["low"]) + floats(table["high"])))
     else:
-        inside = one.slots([str(label) for label in table["label"]])
+        inside = one.slots(map(str, table["label"]))
     weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
     if not inside.any() or np.isnan(weight + error).any():
         return None

@@ -22,7 +22,7 @@ from miscal.inference.changes import Changes, DayNoise, changes, day_noise, judg
 from miscal.inference.residual import Noise
 from miscal.inference.sums import Floats
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
-from miscal.page.words import KIND, showing, step_words
+from miscal.page.words import showing, step_words
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges
 from miscal.results import Result, Table
@@ -101,9 +101,10 @@ def chosen_every(days: Floats, every: str | None) -> str:
     if every is not None:
         return every
     known = np.unique(np.floor(days[~np.isnan(days)]))
-    month = known.astype(np.int64).astype("M8[D]").astype("M8[M]")
+    day = known.astype(np.int64).astype("M8[D]")
+    month = day.astype("M8[M]")
     # First days of months alone.
-    if known.size > 1 and np.array_equal(month.astype("M8[D]").astype(np.int64), known):
+    if known.size > 1 and np.array_equal(month, day):
         for word in ("year", "quarter"):
             if not (month.astype(np.int64) % MONTHS_OF[word]).any():
                 return word
@@ -228,7 +229,7 @@ def _result_of(
         f"residuals{summed}, Holm over {int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
     )
     settings = {"column": column, "every": every, "null": noise.null, **judged}
-    return found.result(f"Calibration by {every}", KIND, settings, extra, words=words, table=table)
+    return found.result(f"Calibration by {every}", "period", settings, extra, words=words, table=table)
 
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:

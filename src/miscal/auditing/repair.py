@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from os import PathLike, fspath
+from os import fspath
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from miscal.auditing.findings import Finding, flat, pair_of, rows_of
 from miscal.auditing.record import Printed
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal, visible
+from miscal.data.errors import refusal
 from miscal.data.files import TableFile
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.predictions import Predictions
@@ -74,7 +74,7 @@ class Repair(Printed):
         places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
         with showing(self.predictions.response):
             lines = [
-                f"  {place['verdict']:<9} {visible(place['where'])}: {points(place['before']['gap'])} before, "
+                f"  {place['verdict']:<9} {place['where']}: {points(place['before']['gap'])} before, "
                 f"{points(place['after']['gap'])} after"
                 for place in places[:most]
             ]
@@ -154,7 +154,7 @@ def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[Plain]:
     settings = before.document["settings"]
-    tests = max(settings["tests"], 1)
+    tests = settings["tests"]
 
     @cache
     def compared(in_which: Predictions, scope: str) -> Rows:
@@ -302,7 +302,7 @@ def repair_table(
 
 def _arrow(data: Any) -> pa.Table:
     """The table, which must not have the columns that are added to it."""
-    loaded = TableFile(fspath(data)).load() if isinstance(data, (str, PathLike)) else data
+    loaded = TableFile(fspath(data)).load() if source_of(data) is not None else data
     table = loaded if isinstance(loaded, pa.Table) else pa.table(dict(frame_of(loaded, "the table")))
     if PART in table.column_names or NEW in table.column_names:
         raise refusal(

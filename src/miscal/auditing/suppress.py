@@ -16,7 +16,7 @@ from miscal.data.checks import whole
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.page.json import Columns, floats
-from miscal.page.words import KIND, plural
+from miscal.page.words import plural
 from miscal.pooling.cells import MISSING
 from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.pooling.parsing import parse
@@ -187,7 +187,7 @@ def _hide(result: Plain, kind: str, kept: set[Any]) -> None:
     for name, values in table.items():
         mask = hidden
         # What a period says of the one before it, where that one is hidden.
-        if kind == KIND and name.startswith(STEPS):
+        if kind == "period" and name.startswith(STEPS):
             mask = hidden | np.append(False, hidden[:-1])
         if name not in KEPT:
             table[name] = [None if hide else value for value, hide in zip(values, mask, strict=True)]
@@ -204,7 +204,7 @@ class Places:
         sections, self.rows = document["sections"], int(document["data"]["rows"])
         looked_at = [*sections.get("field", []), *sections.get("variable", [])]
         self.kinds = {_column(one): one["extra"].get("column_kind", "category") for one in looked_at}
-        dated = {_column(one) for one in sections.get(KIND, [])}
+        dated = {_column(one) for one in sections.get("period", [])}
         # Text and years that are read as dates are shown as periods alone.
         self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
         self.fields: dict[str, Column] = {}
@@ -218,7 +218,7 @@ class Places:
                 column = scores.get(one["scope"].removeprefix("class "))
                 made = None if column is None else [replace(each, column=column) for each in made or ()]
             self.told.append((id(one), int(one["rows"]), made))
-        for kind in sorted(sections, key=lambda kind: (kind == "subpopulation", kind != KIND)):
+        for kind in sorted(sections, key=lambda kind: (kind == "subpopulation", kind != "period")):
             for result in sections[kind]:
                 self.told += self._of_table(kind, result)
 
@@ -258,7 +258,7 @@ class Places:
         rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
         labels = [str(label) for label in table.get("label", range(rows.size))]
         known = [label for label in labels if label != MISSING]
-        if kind not in ("field", "variable", KIND) or (kind == KIND and column in self.silent):
+        if kind not in ("field", "variable", "period") or (kind == "period" and column in self.silent):
             column = f"\0{id(result)}"
             self.totals[column] = int(rows.sum())
         if kind == "subpopulation":
@@ -270,8 +270,8 @@ class Places:
             made = [{column: np.array([cell])} for cell in range(len(labels))]
         else:
             starts: Any = table.get("low", range(rows.size))
-            if kind == KIND:
-                starts = [just_below(day) for day in level_days(known, KIND).tolist()]
+            if kind == "period":
+                starts = [just_below(day) for day in level_days(known, "period").tolist()]
             ends = [None, *starts[1 : len(known)], None]
             made = [[Condition(column, low=low, high=high)] for low, high in pairwise(ends)]
         made += [[Condition(column, levels=(), missing=True)]] * (len(labels) - len(made))

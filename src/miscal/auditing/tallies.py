@@ -52,7 +52,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Plain) -> Seen:
     looked = Looked(target, "", rows, None, Sums.of(summary.grid))
     look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
     # Less the average that all rows have left: the score was put right on the first table.
-    for group in looked.groups:
+    for group in looked.columns:
         sums, total = group.beyond, max(group.beyond.variance.sum(), 1e-300)
         group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
     aside = [{**entry, "rows": summary.rows} for entry in summary.aside]
@@ -73,7 +73,7 @@ def in_order(name: str, each: ColumnSums) -> ColumnSums:
     values = np.array(found, np.float64)
     column = column_like(name, each, values)
     one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
-    cuts = cuts_of(column, one, fine_part(column).edges)
+    cuts = cuts_of(fine_part(column), one)
     grid: Any = cuts.grid
     ranges = Ranges(grid, cells.missing, name)
     groups = np.append(bin_index(values, grid), [ranges.count - 1] * cells.missing)
@@ -121,10 +121,8 @@ def tally_of(
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
     if like is None:
         grid, edges = None, score_edges(compared)
-        cuts = []
-        for column in columns:
-            fine = fine_part(column, compared.weight, compared.count).edges
-            cuts.append(cuts_of(column, compared, fine, alone=True))
+        parts = (fine_part(column, compared.weight, compared.count) for column in columns)
+        cuts = [cuts_of(part, compared, alone=True) for part in parts]
     else:
         grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
         cuts = [cuts_like(column.name, like) for column in columns]

@@ -22,23 +22,23 @@ from miscal.page.sections.blocks import columns_of, quiet, sheet
 from miscal.page.sections.findings import Closer
 
 PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
-#: What the links call each section, and what makes it; that of columns has the room that the others leave.
-SECTIONS: dict[str, tuple[str, Callable[[Document], Safe]]] = {
-    "findings": ("Findings", findings.findings),
-    "advice": ("What to do", repair.advice),
-    "comparison": ("Baseline", closing.comparison),
-    "periods": ("Time", closing.periods),
-    "score": ("Score", score.score),
-    "columns": ("Columns", lambda _: Safe("")),
-    "groups": ("Groups", columns.groups),
-    "subpopulations": ("Subpopulations", columns.subpopulations),
-    "neighbourhoods": ("Neighbourhoods", columns.neighbourhoods),
-    "repair": ("Repair", repair.repair),
-    "clean": ("Clean", closing.clean_section),
-    "too-small": ("Too small", closing.too_small_section),
-    "left-out": ("Not looked at", closing.left_out_section),
-    "method": ("Method", closing.method),
-    "words": ("Words", closing.definitions),
+#: What makes each section; that of columns has the room that the others leave.
+SECTIONS: dict[str, Callable[[Document], Safe]] = {
+    "findings": findings.findings,
+    "advice": repair.advice,
+    "comparison": closing.comparison,
+    "periods": closing.periods,
+    "score": score.score,
+    "columns": lambda _: Safe(""),
+    "groups": columns.groups,
+    "subpopulations": columns.subpopulations,
+    "neighbourhoods": columns.neighbourhoods,
+    "repair": repair.repair,
+    "clean": closing.clean_section,
+    "too-small": closing.too_small_section,
+    "left-out": closing.left_out_section,
+    "method": closing.method,
+    "words": closing.definitions,
 }
 
 
@@ -61,10 +61,10 @@ def to_html(audit: Document) -> str:
     >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
     True
     """
-    parts = {anchor: make(audit) for anchor, (_, make) in SECTIONS.items()}
+    parts = {anchor: make(audit) for anchor, make in SECTIONS.items()}
     spent = sum(len(content.encode()) for content in parts.values())
     parts["columns"] = columns.columns(audit, PAGE_BYTES - spent)
-    links = [tag("a", SECTIONS[at][0], href=f"#{at}") for at, content in parts.items() if content]
+    links = [tag("a", prose("links")[at], href=f"#{at}") for at, content in parts.items() if content]
     body = join(
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
         score.header(audit),

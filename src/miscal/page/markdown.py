@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.markup import clean, ellipsis
+from miscal.page.markup import ellipsis
 from miscal.page.records import Document, of_document
 from miscal.page.sections.blocks import Column, columns_of
 from miscal.page.sections.closing import period_columns
@@ -44,7 +44,7 @@ def to_markdown(audit: Document) -> str:
         _findings(heads, MOST),
         _more(len(heads) - MOST, "further finding"),
         _bullets(map(spoken, audit.notes)),
-        *(block for result in audit.of(words.KIND) for block in _period(result)),
+        *(block for result in audit.of("period") for block in _period(result)),
         "## Column by column" if every else "",
         _table(columns),
         _more(len(every) - MOST, "further column"),
@@ -89,7 +89,7 @@ def quoted(text: object, limit: int = 100) -> str:
     >>> quoted("a|b [x](y) <i>")
     'a\\|b \\[x\\]\\(y\\) \\<i\\>'
     """
-    return re.sub(r"([\\`*_{}\[\]()<>#+!|~$@&^=:-])", r"\\\1", ellipsis(clean(text), limit))
+    return re.sub(r"([\\`*_{}\[\]()<>#+!|~$@&^=:-])", r"\\\1", ellipsis(text, limit))
 
 
 def spoken(text: object) -> str:
@@ -100,7 +100,7 @@ def spoken(text: object) -> str:
     >>> spoken("From +8.3 to [x](y) *now* <i>")
     'From +8.3 to \\[x\\]\\(y) \\*now\\* \\<i\\>'
     """
-    return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(clean(text), 600))
+    return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(text, 600))
 
 
 def _blocks(*blocks: str) -> str:

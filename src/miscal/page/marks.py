@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -140,12 +141,9 @@ def pixel(value: float) -> str:
 
 def trail(x: Floats, y: Floats) -> list[str]:
     """Coordinates of the finite points, consecutive ones that fall on the same pixel left out."""
-    points: list[str] = []
-    for across, up in zip(x.tolist(), y.tolist(), strict=True):
-        point = f"{pixel(across)},{pixel(up)}"
-        if math.isfinite(across + up) and point not in points[-1:]:
-            points.append(point)
-    return points
+    every = zip(x.tolist(), y.tolist(), strict=True)
+    points = (f"{pixel(across)},{pixel(up)}" for across, up in every if math.isfinite(across + up))
+    return [point for point, _ in groupby(points)]
 
 
 def rates(tick: float) -> str:

@@ -11,7 +11,6 @@ MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EM DASH}"
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
-KIND = "period"  # of the section in the document
 LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
@@ -88,7 +87,7 @@ def counted(off: float) -> str:
     return count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
 
 
-def percent(value: object, digits: int = 3) -> str:
+def percent(value: object) -> str:
     """Write a rate as a percentage; a mean that is no probability as it is (`showing`).
 
     Examples
@@ -97,8 +96,8 @@ def percent(value: object, digits: int = 3) -> str:
     ('24.1%', '0.031%', '100%', '0%')
     """
     if means():
-        return _written(value, digits)
-    return _written(value, digits - (abs(finite(value)) < 0.01), times=100, unit="%")
+        return _written(value, 3)
+    return _written(value, 3 - (abs(finite(value)) < 0.01), times=100, unit="%")
 
 
 def points(value: object) -> str:

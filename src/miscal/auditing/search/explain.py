@@ -42,7 +42,7 @@ class Explainer:
         self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
         self.critical = adjusted_z(self.tests.total, self.tests.level)
         # What is left of the error of each cell, where stretches are searched.
-        self.off = {group: group.beyond.off for group in looked.groups if group.ordered and beyond}
+        self.off = {group: group.beyond.off for group in looked.columns if group.ordered and beyond}
         for place in self.open:
             self._measure(place)
 
@@ -106,7 +106,7 @@ class Explainer:
         box, z = best[0]
         place = box_place(group, box, group.searched)
         place.specific = True
-        place.p_value = min(1.0, plain_chance(place, rows) * group.searched)
+        place.p_value = plain_chance(place, rows) * group.searched
         place.adjusted = tests.bonferroni(place)
         left = group.summed(off, box)
         too_near = z < adjusted_z(tests.severity(place), tests.level)

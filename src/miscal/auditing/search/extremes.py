@@ -81,7 +81,7 @@ def extreme_places(looked: Looked) -> list[Place]:
             chances = [_tail(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
             if chances:
                 best = np.argmin(chances)
-                made.append(_place(looked, ends[best], min(1.0, chances[best] * len(ends)), len(ends)))
+                made.append(_place(looked, ends[best], chances[best] * len(ends), len(ends)))
     return made
 
 
@@ -124,7 +124,7 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> Rare | None:
     chance, rare = compared.predicted[inside], compared.observed[inside]
     if end.upper:
         chance, rare = 1.0 - chance, 1.0 - rare
-    chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
+    chance = np.maximum(chance, least) * compared.repeats()[inside]
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
     return (
@@ -143,7 +143,7 @@ def _tail(size: float, rare: float, mean: float, variance: float) -> float:
         return 0.0
     trials = np.rint(size)
     one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
-    return min(1.0, 2.0 * float(binomial_tail(one[:, None], upper=True)[0]))
+    return 2.0 * float(binomial_tail(one[:, None], upper=True)[0])
 
 
 def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:

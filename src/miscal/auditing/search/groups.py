@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.auditing.search.parts import Part
+from miscal.data.columns import Column
 from miscal.data.libraries import special
 from miscal.data.vectors import Array
 from miscal.engines.memory import tally
@@ -119,8 +120,7 @@ class Rows:
             return self.lookup([place.conjunction for place in places])
         every, raw = (place.rows for place in places), self.raw
         at = [members[np.argmax(np.abs(residuals(raw, members)))] for members in every]
-        weight = np.ones(len(at)) if raw.first is None else raw.first[at]
-        return np.stack([weight, raw.predicted[at], raw.observed[at]], axis=1)
+        return np.stack([raw.weights[0][at], raw.predicted[at], raw.observed[at]], axis=1)
 
     @property
     def sample(self) -> bool:
@@ -135,16 +135,13 @@ class Rows:
     @cached_property
     def kish(self) -> float:
         """Rows of equal weight that would be as informative, for each row."""
-        first, second = self.raw.first, self.raw.second
-        if first is None or second is None:
-            return 1.0
+        first, second = self.raw.weights
         return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
 
-    @property
+    @cached_property
     def weight(self) -> Array:
         """Weight of the table's rows that each row stands for."""
-        first = self.raw.first
-        return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
+        return self.raw.weights[0] * self.scale
 
     def variance(self, sums: Sums) -> Floats:
         """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
@@ -251,11 +248,11 @@ class Group:
 
     rows : what is compared
     p_value : of each cell as predicted, NaN where it cannot be judged
-    walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
     along : how its cells err along the score, as predicted and beyond the score, where that is kept
     seen : the cells that are tested along the score, where not all are
     suspect : the smallest p-value of any of its cells or stretches along the score, corrected for their number
     shapes : the tests along the score, once they were made
+    result : of a column, what is shown of it; None where nothing was judged yet
     """
 
     parts: tuple[Part, ...]
@@ -264,11 +261,21 @@ class Group:
     raw: Sums
     beyond: Sums
     p_value: Floats
-    walk: tuple[float, int, int] | None = None
     along: Both | None = None
     seen: Array | None = None
     suspect: float = 1.0
     shapes: Any = None
+    result: Any = None
+
+    @property
+    def column(self) -> Column:
+        """The column, of several the first."""
+        return self.parts[0].column
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it is a column of numbers, some of which are known."""
+        return self.ordered > 0 and self.column.kind == "numeric"
 
     @property
     def ordered(self) -> int:
@@ -278,6 +285,20 @@ class Group:
     def runs(self) -> list[int]:
         """Cells of each part that may be joined (those after them hold missing values), 0 for levels."""
         return [part.ordered for part in self.parts]
+
+    @cached_property
+    def walk(self) -> tuple[float, int, int] | None:
+        """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
+        edges = self.parts[0].edges
+        if edges is None or not self.ordered:
+            return None
+        extra = self.result.extra
+        ends, p_value = extra.get("range"), extra.get("kuiper_p_value", self.result.p_value)
+        if ends is None or math.isnan(p_value):
+            return None
+        low, high = bin_index(np.array(ends, float), edges).tolist()
+        start = low + 1 if low < high and ends[0] > edges[1] else low
+        return p_value, start, high
 
     @cached_property
     def family(self) -> str:

@@ -1,15 +1,13 @@
 """Look at everything that one target offers, the score, columns, pairs of columns, and say what was not looked at."""
 
-import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.column_choice import asked_for
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, score_grid, sums_of
 from miscal.auditing.search.parts import Part, calendar_edges, fine_part
@@ -25,12 +23,10 @@ from miscal.metrics.field import by_field
 from miscal.metrics.score import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Ranges
 from miscal.pooling.columns import range_pooling
 from miscal.results import Result
 
-Say = Callable[[str], None]
+Progress = Callable[[str, int, int], None]
 RANGES = 10  # of a variable, where it is shown
 MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this many rows show it
 POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
@@ -41,9 +37,21 @@ KEPT = 1 << 11  # cells of a column whose sums along the score are kept
 SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")
 
 
+class Steps:
+    """What is being looked at, passed on with how far it is."""
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self.progress, self.total, self.done = progress, 1, 0
+
+    def __call__(self, what: str) -> None:
+        if self.progress is not None:
+            self.progress(what, min(self.done, self.total) if what else self.total, self.total)
+        self.done += 1
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """What an audit is asked for, beside the table."""
+    """What an audit is asked for, beside the table; `say` is called with what is being looked at."""
 
     by: list[str] | None
     ignore: list[str]
@@ -55,6 +63,7 @@ class Wanted:
     every: str | None
     max_levels: int
     score: str | None = None  # the column that is the score as it stands
+    say: Steps = field(default_factory=Steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +84,7 @@ class Seen:
 
 def look(
     predictions: Predictions, columns: Sequence[Column], named: tuple[str | int, str], wanted: Wanted,
-    parts: dict[str, Part], say: Say, *, judged: bool = True,
+    parts: dict[str, Part], *, judged: bool = True,
 ) -> Looked:  # fmt: skip
     """Score and columns of one target, with its scope; `parts` keeps how columns are cut from one to the next.
 
@@ -84,7 +93,7 @@ def look(
     target, scope = named
     compared = pair(predictions, target)
     options: Any = {"target": target, "random_state": wanted.random_state}
-    say("score")
+    wanted.say("score")
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
         score = by_score(predictions, **options) if judged else None
@@ -97,7 +106,7 @@ def look(
     chosen = curve_rows(compared.rows, wanted.random_state)
     for column in columns:
         own = column.name
-        say(own)
+        wanted.say(own)
         if own not in parts:
             parts[own] = fine_part(column, compared.weight, compared.count)
         part = parts[own]
@@ -110,11 +119,11 @@ def look(
             result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
         group = group_of([part], "field" if column.nominal else "variable", rows, p_value)
         if result is not None:
-            group.walk = walk_of(result, part)
+            group.result = result
             if group.count <= KEPT:  # the sums of a small one are kept
                 group.along = alongs(group)
             shapes_of(group)
-        looked.columns.append((column, result, group))
+        looked.columns.append(group)
     return looked
 
 
@@ -132,25 +141,15 @@ def _shown(column: Column) -> Any:
 
 def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
     """The edges of the ranges that are shown of a variable; None where all values are missing."""
-    cells = range_pooling(column, _shown(column), weight=compared.weight, count=compared.count).cells
-    return cells.edges if isinstance(cells, Ranges) else None
+    pooling = range_pooling(column, _shown(column), weight=compared.weight, count=compared.count)
+    return getattr(pooling.cells, "edges", None)
 
 
-def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
-    """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
-    ends, p_value = result.extra.get("range"), result.extra.get("kuiper_p_value", result.p_value)
-    if ends is None or part.edges is None or math.isnan(p_value):
-        return None
-    low, high = bin_index(np.array(ends, float), part.edges).tolist()
-    start = low + 1 if low < high and ends[0] > part.edges[1] else low
-    return p_value, start, high
-
-
-def suspicion(result: Result, group: Group) -> float:
+def suspicion(group: Group) -> float:
     """How surprising a column is by itself: the smaller of its own p-value and its worst cell's, corrected."""
     tested = group.p_value[~np.isnan(group.p_value)]
     cell = tested.min() * tested.size if tested.size else 1.0
-    return float(np.nanmin([1.0, cell, group.suspect, result.p_value]))
+    return float(np.nanmin([1.0, cell, group.suspect, group.result.p_value]))
 
 
 def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
@@ -181,7 +180,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
     family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", kuiper["p_value"]
-    along = whole_along(rows, looked.groups, looked.score.extra["tally"])
+    along = whole_along(looked)
     every = np.arange(rows.raw.rows)
     sums = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
     own = Own("score", np.ones(every.size, bool), looked.scope or "the whole table")
@@ -192,7 +191,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.extremes = extreme_places(looked)
     for place in (looked.whole, looked.bent, *looked.extremes):
         tests.families[place.family].add([place])
-    _judge_groups(looked, looked.groups)
+    _judge_groups(looked, looked.columns)
 
 
 def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
@@ -252,10 +251,8 @@ SEARCHED = "they are searched on a sample of the rows; the worst there are teste
 
 def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], seen: int) -> None:
     """Note what the effort, or a file of sums, leaves out; `seen` is how many classes were looked at one by one."""
-    names = [column.name for column, _, _ in looked.columns]
-    numbers = [
-        column.name for column, _, group in looked.columns if column.kind == "numeric" and group.ordered
-    ]
+    names = [group.column.name for group in looked.columns]
+    numbers = [group.column.name for group in looked.columns if group.numeric]
     if effort in ALONE and len(names) > 1:
         for one, two in combinations(names, 2):
             looked.leave_out("pairs", f"{one} and {two}", *ALONE[effort])
@@ -276,7 +273,7 @@ def leave_out_shapes(looked: Looked) -> None:
     for family in looked.searched:
         named = "conjunctions of up to three columns" if family == "subpopulations" else family
         looked.leave_out(what, named, SEARCHED, more)
-    for group in [*looked.groups, *looked.pairs]:
+    for group in [*looked.columns, *looked.pairs]:
         names = " and ".join(group.names)
         if group.along is None:
             looked.leave_out(what, names, AVERAGES, more)
@@ -287,14 +284,3 @@ def leave_out_shapes(looked: Looked) -> None:
         unseen = np.count_nonzero(enough)
         if unseen:
             looked.leave_out(what, f"{names}: {unseen:,} of {group.count:,} levels", AVERAGES, more)
-
-
-def left_out_list(looked: Looked, aside: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Everything that was not looked at, by its kind and reason, as the document has it; columns set aside first."""
-    every: dict[tuple[str, str, str], list[str]] = {}
-    for entry in aside:
-        every.setdefault(("columns", entry["reason"], asked_for(entry["reason"])), []).append(entry["where"])
-    return [
-        {"what": what, "count": len(where), "reason": reason, "ask": ask, "where": where}
-        for (what, reason, ask), where in [*every.items(), *looked.left_out.items()]
-    ]

@@ -1,7 +1,7 @@
 """How a column is cut into cells, and what its cells are called."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
@@ -22,16 +22,15 @@ MANY_DAYS = 62  # more days than this are looked at by week, more weeks than tha
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One column as cells: ranges in order (with their edges) or levels, then missing values if there are any.
+    """One column as cells: ranges in order or levels, then missing values if there are any.
 
+    cells : of a pooling; levels, but none of them, where all values are missing
     some : not all levels have a cell; rows of the others are in none, which the code `count` says
     """
 
     column: Column
     codes: Array
-    labels: tuple[str, ...] = ()
-    edges: Array | None = None
-    missing: bool = False
+    cells: Any
     some: bool = False
 
     @property
@@ -39,13 +38,18 @@ class Part:
         return self.column.name
 
     @cached_property
+    def edges(self) -> Array | None:
+        """Of ranges; None where cells are levels."""
+        return getattr(self.cells, "edges", None)
+
+    @cached_property
     def known(self) -> int:
         """Cells that are not the missing values'."""
-        return len(self.labels) if self.edges is None else len(self.edges) - 1
+        return self.count - int(self.cells.missing)
 
     @cached_property
     def count(self) -> int:
-        return self.known + self.missing
+        return int(self.cells.count)
 
     @property
     def ordered(self) -> int:
@@ -71,7 +75,7 @@ class Part:
         if first >= self.known:
             return "missing"
         if self.edges is None:
-            return self.labels[first]
+            return str(self.cells.names[first])
         low, high = self.edges[first], self.edges[last + 1]
         if np.isinf(low):  # all of the sample's values are missing
             return "any value"
@@ -94,7 +98,7 @@ class Part:
         if first >= self.known:
             return Condition(self.name, kind, levels=(), missing=True)
         if self.edges is None:
-            return Condition(self.name, kind, levels=(self.labels[first],))
+            return Condition(self.name, kind, levels=(self.cells.names[first],))
         low = None if first == 0 else float(self.edges[first])
         high = None if last == self.known - 1 else float(self.edges[last + 1])
         return Condition(self.name, kind, low, high)
@@ -109,9 +113,7 @@ def fine_part(column: Column, weight: Weight = None, count: Weight = None) -> Pa
         every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
         bins = calendar_edges(known, every, MANY_DAYS)
     pooling = range_pooling(column, bins, weight=weight, count=count)
-    cells: Any = pooling.cells  # ranges, or levels; none of either where nothing but missing values
-    codes = small(pooling.codes(), cells.count)
-    return Part(column, codes, getattr(cells, "names", ()), getattr(cells, "edges", None), cells.missing)
+    return Part(column, small(pooling.codes(), pooling.cells.count), pooling.cells)
 
 
 def coarse_part(part: Part, weight: Weight = None) -> Part:
@@ -123,7 +125,7 @@ def coarse_part(part: Part, weight: Weight = None) -> Part:
     starts = np.unique(group, return_index=True)[1]
     edges = np.append(part.edges[starts], part.edges[-1])
     table = np.append(group, group[-1] + 1).astype(np.int8)
-    return Part(part.column, table[part.codes], (), edges, part.missing)
+    return Part(part.column, table[part.codes], replace(part.cells, edges=edges))
 
 
 def small(codes: Array, cells: int) -> Array:

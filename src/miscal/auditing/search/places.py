@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.auditing.search.groups import Both, Box, Boxes, Group, Rows, best_boxes, crossed_codes
-from miscal.data.columns import Column
 from miscal.data.vectors import Array
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
@@ -140,7 +139,7 @@ def box_place(group: Group, box: Box, searched: int) -> Place:
 class Looked:
     """What was seen for one target.
 
-    scope : the class in words, where there are several targets;  columns : each with its result and group
+    scope : the class in words, where there are several targets
     score, columns : without results where nothing was judged yet
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
@@ -162,7 +161,7 @@ class Looked:
     tests: "Multiplicity" = field(init=False)
     whole: Place = field(init=False)
     bent: Place = field(init=False)
-    columns: list[tuple[Column, Any, Group]] = field(default_factory=list)
+    columns: list[Group] = field(default_factory=list)
     pairs: list[Group] = field(default_factory=list)
     skipped: list[tuple[str, int]] = field(default_factory=list)
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
@@ -179,13 +178,9 @@ class Looked:
         self.left_out.setdefault((what, reason, ask), []).append(where)
 
     @property
-    def groups(self) -> list[Group]:
-        return [group for _, _, group in self.columns]
-
-    @property
     def total(self) -> float:
         """Variance of the sum of all residuals."""
-        return float(self.rows.variance(self.groups[0].beyond).sum()) if self.columns else math.inf
+        return float(self.rows.variance(self.columns[0].beyond).sum()) if self.columns else math.inf
 
 
 @dataclass(eq=False)
@@ -220,7 +215,7 @@ class Multiplicity:
     @property
     def factor(self) -> int:
         """How many families share the level."""
-        return max(len(self.names), 1)
+        return len(self.names)
 
     @property
     def names(self) -> list[str]:
@@ -230,7 +225,7 @@ class Multiplicity:
     @property
     def total(self) -> int:
         """Number of tests, for intervals that hold all at once."""
-        return max(sum(self.families[name].size for name in self.names), 1)
+        return sum(self.families[name].size for name in self.names)
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
@@ -294,7 +289,7 @@ class Reading(NamedTuple):
             suspect = [(box, p) for box, p in found if p <= SUSPECT_BOX]
             places = self._places(suspect, group, group.searched)
             if not beyond:
-                held.add(places, [min(1.0, p * group.searched) for _, p in found if p > SUSPECT_BOX])
+                held.add(places, [p * group.searched for _, p in found if p > SUSPECT_BOX])
             every += places
         return every
 
@@ -313,7 +308,7 @@ class Reading(NamedTuple):
         places = []
         for box, p_value in found:
             place = box_place(group, box, searched)
-            place.p_value = min(1.0, self.chance(place, group.rows, p_value) * searched)
+            place.p_value = self.chance(place, group.rows, p_value) * searched
             places.append(place)
         return places
 
@@ -392,7 +387,7 @@ class Overlap:
 
     def __init__(self, rows: Rows, place: Place) -> None:
         self.rows, self.place = rows, place
-        self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
+        self.members = place.rows
         self.own, self.scores = rows.weight[self.members], rows.grid.codes[self.members].astype(np.int64)
         self.last: dict[Group, Array] = {}
         self.known: dict[Place, Array] = {}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.search.groups import LARGE, Group, best_boxes, family_of, group_of, sums_of
-from miscal.auditing.search.looking import Say, Wanted, suspicion
+from miscal.auditing.search.looking import Wanted, suspicion
 from miscal.auditing.search.parts import Part, coarse_part, small
 from miscal.auditing.search.places import Looked, Own, Place, box_place
 from miscal.data.columns import Column
@@ -68,24 +68,24 @@ class _Side:
         if part.count <= most:
             return part
         if most not in self.cut:
-            chosen = np.sort(self.levels[: most - part.missing])
-            table = np.full(part.count, chosen.size + part.missing)
+            chosen = np.sort(self.levels[: most - part.cells.missing])
+            table = np.full(part.count, chosen.size + part.cells.missing)
             table[chosen] = np.arange(chosen.size)
             table[part.known :] = chosen.size  # missing values
-            labels = tuple(part.labels[cell] for cell in chosen.tolist())
+            labels = tuple(part.cells.names[cell] for cell in chosen.tolist())
             codes = small(table[part.codes], chosen.size + 2)
-            self.cut[most] = Part(part.column, codes, labels, None, part.missing, some=True)
+            self.cut[most] = Part(part.column, codes, replace(part.cells, names=labels), some=True)
         return self.cut[most]
 
 
-def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
+def look_at_pairs(looked: Looked, wanted: Wanted) -> None:
     """Cross the columns of which one is suspect by itself; pairs left out are counted as if they were tested.
 
     Of a large field the levels that are suspect alone are crossed, and the largest; the others count as tested too.
     """
     sides = [
-        _Side(coarse_part(group.parts[0], looked.rows.weight), suspicion(result, group), group)
-        for _, result, group in looked.columns
+        _Side(coarse_part(group.parts[0], looked.rows.weight), suspicion(group), group)
+        for group in looked.columns
     ]
     pairs = sorted(combinations(sides, 2), key=lambda two: sorted(side.suspicion for side in two))
     suspect = sum(min(one.suspicion, two.suspicion) <= SUSPECT for one, two in pairs)
@@ -93,7 +93,7 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
     most = min(PAIRS[wanted.effort], may)
     for done, (one, two) in enumerate(pairs[:most]):
         if done % 10 == 0:
-            say(f"pairs of columns, {done + 1} of {most}")
+            wanted.say(f"pairs of columns, {done + 1} of {most}")
         _cross(looked, one, two)
     for place, (one, two) in enumerate(pairs[most:], most):
         looked.leave_out("pairs", _names(one, two), TOO_MANY if place < may else NOT_ALONE, NAME_THEM)
@@ -168,17 +168,17 @@ MANY_MAPPED = f"there are more than {MOST_MAPPED:,} rows"
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
 
 
-def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
+def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted) -> None:
     """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
     alone: dict[Column, float] = {}
-    for column, own, group in looked.columns:
-        if group.ordered or len(column.levels) <= MOST_LEVELS:
-            alone[column] = suspicion(own, group)
+    for group in looked.columns:
+        if group.ordered or len(group.column.levels) <= MOST_LEVELS:
+            alone[group.column] = suspicion(group)
         else:
-            looked.leave_out("subpopulations", column.name, MANY_LEVELS, GROUP_LEVELS)
+            looked.leave_out("subpopulations", group.column.name, MANY_LEVELS, GROUP_LEVELS)
     if len(alone) < 2:
         return
-    say("subpopulations")
+    wanted.say("subpopulations")
     rows = predictions.rows
     widest = WIDEST[wanted.effort] if rows <= MANY_ROWS else NARROW
     ranked = sorted(alone, key=alone.__getitem__)
@@ -252,9 +252,7 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
         words = tuple(condition.words() for condition in definition.conditions)
         own = Own("subpopulation", inside, definition.name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
-        places.append(
-            Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p))
-        )
+        places.append(Place(own, (), p * factor, "subpopulations", raw, beyond, bound=_end(result, p)))
     return places
 
 
@@ -264,13 +262,9 @@ def _end(result: Result, p_value: float) -> bool:
     return bool(draws and p_value <= (1.0 + 1e-9) / (1.0 + draws))
 
 
-def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
+def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted) -> None:
     """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
-    alone = {
-        group: suspicion(result, group)
-        for column, result, group in looked.columns
-        if column.kind == "numeric" and group.ordered
-    }
+    alone = {group: suspicion(group) for group in looked.columns if group.numeric}
     pairs = sorted(combinations(alone, 2), key=lambda two: sorted(alone[one] for one in two))
     many = predictions.rows > MOST_MAPPED
     why = (MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER)
@@ -283,7 +277,7 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
     places: list[Place] = []
     for one, two in pairs[:MOST_PAIRS]:
         names = [*one.names, *two.names]
-        say(f"neighbourhoods of {' and '.join(names)}")
+        wanted.say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
             predictions, names, bins=looked.rows.noise.units.back(np.array([0.0, 1.0])), bandwidth=BANDWIDTH,
             simulations=draws, target=looked.target, random_state=wanted.random_state,
@@ -293,17 +287,17 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
             best = best_boxes(group, beyond=True)
             box = best[0][0] if best else tuple((0, known - 1) for known in group.runs)
             place = box_place(group, box, BOXES)
-            place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
-            maps.append(_mapped(predictions, names, result))
+            place.p_value, place.bound = result.p_value * len(pairs), _end(result, result.p_value)
+            maps.append(_mapped(predictions, result))
             places.append(place)
     looked.searched["neighbourhoods"] = len(pairs), places
     maps.sort(key=attrgetter("p_value"))
     looked.further += [result for result in maps[:3] if result.p_value <= wanted.level]
 
 
-def _mapped(predictions: Predictions, names: list[str], result: Result) -> Result:
+def _mapped(predictions: Predictions, result: Result) -> Result:
     """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
-    values = np.stack([predictions.columns[name].values for name in names])
+    values = np.stack([predictions.columns[name].values for name in result.settings["columns"]])
     local, known = result.extra["map"], ~np.isnan(values).any(axis=0)
     low, high = np.nanquantile(values, [0.01, 0.99], axis=1)
     if (low >= high).any():

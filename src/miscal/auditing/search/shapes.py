@@ -82,9 +82,12 @@ def tested(along: Along, rows: Rows) -> Shape:
     return Shape(np.where(enough, found.p_value, np.nan), found.moment)
 
 
-def whole_along(rows: Rows, groups: Sequence[Group], bins: Tally) -> Both:
+def whole_along(looked: Looked) -> Both:
     """The sums of all rows along the score, in the cells in which places have theirs."""
-    for group in groups:  # of a field with very many levels the largest alone are added along the score
+    rows, bins = looked.rows, looked.score.extra["tally"]
+    for (
+        group
+    ) in looked.columns:  # of a field with very many levels the largest alone are added along the score
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
             return group.along.map(lambda values: values.sum(axis=0))
     if rows.sample:
@@ -200,7 +203,7 @@ def _shape(place: Place, rows: Rows, left: float = 1.0, *, beyond: bool = False)
         lever = np.cumsum(noise) - 0.5 * noise - 0.5
         pair, members = rows.beyond if beyond else rows.raw, place.rows
         p_value = max(p_value, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
-    return min(p_value, 1.0), float(found.moment)
+    return p_value, float(found.moment)
 
 
 def mark_decided(places: Sequence[Place], looked: Looked) -> None:

@@ -169,13 +169,11 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
     there are none, as with a tally, there is no curve.
     """
     named = {looked.scope: looked for looked in looks}
-    columns = Columns({column.name: column for column, _, _ in looks[0].columns})
+    columns = Columns({group.column.name: group.column for group in looks[0].columns})
     made = []
     for finding in [one for one in flat(found) if one.real][:MOST]:
-        looked, where = named.get(finding.scope, looks[0]), Conjunction.from_dict(finding.condition)
-        if not where.conditions or any(
-            len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns
-        ):
+        looked, where = named[finding.scope], Conjunction.from_dict(finding.condition)
+        if not where.columns or {*where.columns}.difference(columns):  # no column holds the score
             continue
         rows = np.flatnonzero(where.rows(columns))
         if not rows.size:  # a tally has none
@@ -186,6 +184,6 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         edges = quantile_edges(own.predicted, bins, own.weight, own.count)
         pooling = BinPooling(own.predicted, Ranges(edges, name=OF_SCORE))
         cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
-        table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
+        table = {name: cells[name].tolist() for name in KEPT}
         made.append({"where": finding.where, "of": own.rows, "table": table})
     return made

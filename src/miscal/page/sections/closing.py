@@ -7,7 +7,7 @@ from typing import Any
 from miscal.page import words
 from miscal.page.column_figures import periods as drawn
 from miscal.page.entries import Entry
-from miscal.page.markup import Safe, asset, clean, name, prose, tag
+from miscal.page.markup import Safe, asset, name, prose, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
 
@@ -19,7 +19,7 @@ _TIME, _SAID = prose("periods"), prose("closing")
 
 def periods(document: Document) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    return section("periods", "Along time", [_period(result) for result in document.of(words.KIND)])
+    return section("periods", "Along time", [_period(result) for result in document.of("period")])
 
 
 def _period(result: Entry) -> Safe:
@@ -147,7 +147,7 @@ def _plain(value: Any) -> str:
         return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(item) for item in value) or words.NOTHING
-    return words.NOTHING if value is None else clean(value)
+    return words.NOTHING if value is None else str(value)
 
 
 def definitions(document: Document) -> Safe:

@@ -204,7 +204,7 @@ def _neighbours(entry: Entry, condition: Condition) -> Safe:
         own = condition.numbers(0.5 * (cells.low + cells.high))
         order, beside = np.arange(len(cells)), BESIDE
     else:  # its own levels first, then those that are furthest off
-        picked = condition.slots(list(map(str, entry.labels)))
+        picked = condition.slots(map(str, entry.labels))
         own = np.where(np.array(cells.label) == "missing", condition.missing, picked)
         order = np.lexsort((-cells.strength(), ~own))
         beside = MOST_LEVELS

@@ -7,7 +7,7 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.gap_figures import gap_card
 from miscal.page.json import text
-from miscal.page.markup import Safe, clean, ellipsis, name, prose, tag
+from miscal.page.markup import Safe, ellipsis, name, prose, tag
 from miscal.page.records import Document, Measure
 from miscal.page.sections.blocks import Column, folded, section, sheet
 from miscal.page.sections.columns import figures
@@ -84,7 +84,7 @@ def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
     """How many places there are, and the rates of the first."""
     worst = places[0]
     many = "one place, " if len(places) == 1 else f"{words.plural(len(places), 'place')}, most in "
-    first = f"{many}{ellipsis(clean(worst.where), LONGEST)}"
+    first = f"{many}{ellipsis(worst.where, LONGEST)}"
     if math.isnan(worst.predicted):
         return first
     return f"{first} ({words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened})"
