@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 import miscal
@@ -229,3 +230,20 @@ def test_a_table_that_changes_between_passes_is_refused(made, tmp_path):
     source._parts, source.sizes = source._parts[:-1], source.sizes[:-1]
     with pytest.raises(MiscalError, match="changed between two passes"):
         add_up(source, Roles("y", "p"), "auto", [RangeCells("whole", np.array([0.0, 1.0]))])
+
+
+@pytest.mark.parametrize("target", [2, "eel", "top"])
+def test_a_class_is_measured_on_all_rows(tmp_path, target):
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet([2.0, 1.0, 1.0], 60_000)
+    drawn = (shares.cumsum(axis=1) < rng.random((60_000, 1))).sum(axis=1)
+    columns = {f"p_{name}": shares[:, place] for place, name in enumerate(("cat", "dog", "eel"))}
+    table = {"animal": np.array(["cat", "dog", "eel"])[drawn], "state": rng.choice(["CA", "NY"], 60_000), **columns}
+    path = tmp_path / "animals.parquet"
+    pyarrow.parquet.write_table(pa.table(table), path)
+    roles = {"outcome": "animal", "probability": list(columns)}
+    whole = miscal.measure(path, miscal.Field("state", target=target), **roles)[0]
+    parts = miscal.measure(path, miscal.Field("state", target=target), memory="400MB", **roles)[0]
+    assert parts.table["observed"].tolist() == whole.table["observed"].tolist()
+    assert parts.table["predicted"].tolist() == whole.table["predicted"].tolist()
+    assert parts.settings["target"] == whole.settings["target"]

@@ -155,7 +155,9 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     )
     if not by_sums or settings.get("parent") is not None or (binary and settings["null"] == "residual"):
         return None
-    compared, cells = pair(predictions), made.extra["tally"].cells
+    target = settings["target"] if binary else "auto"
+    target = int(target) if target.isdigit() else target
+    compared, cells = pair(predictions, target), made.extra["tally"].cells
     requests: list[Any] = [LevelCells(name)]
     if isinstance(cells, Ranges):
         scored = made.kind == "score"
@@ -164,7 +166,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
         requests = [RangeCells(SCORE if scored else name, edges) for edges in (cells.edges, fine)]
     if roles.weight is not None:
         requests.append(RangeCells(SCORE, GRID))
-    added = add_up(source, roles, settings["target"] if binary else "auto", requests)
+    added = add_up(source, roles, target, requests)
     tallies: Any = added.tallies
     sampled = None if binary else choose_null(compared, "residual")
     noise = noise_of_sums(tallies[-1], outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)

@@ -1,0 +1,56 @@
+"""Options that cannot be meant are refused in words, by the name they were given under."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import miscal
+from miscal import metrics
+from miscal.recalibrate import LocalRecalibration
+
+Y, P = [0, 1] * 50, [0.3, 0.6] * 50
+SHARES = np.tile([0.2, 0.3, 0.5], (100, 1))
+TABLE = miscal.Predictions(Y, P, columns={"state": ["CA", "NY"] * 50, "age": list(range(100))})
+NEAR = np.random.default_rng(0).normal(size=(100, 2))
+
+
+@pytest.mark.parametrize("given", [(0.2,), "all", None, (0.1, "x"), (0.9, 0.1)])
+@pytest.mark.parametrize(
+    "metric", [metrics.expected_calibration_error, metrics.classwise_calibration_error], ids=lambda one: one.__name__
+)
+def test_a_range_has_two_ends(metric, given):
+    probability = P if metric is metrics.expected_calibration_error else SHARES
+    with pytest.raises(miscal.MiscalError, match="range"):
+        metric(Y, probability, range=given)
+
+
+@pytest.mark.parametrize("bins", ["many", 0, -2, 2.5, [0.3, 0.1, 1.0], True])
+@pytest.mark.parametrize("column", ["state", "age"])
+def test_ranges_of_a_field_are_looked_at_whatever_it_holds(column, bins):
+    with pytest.raises(miscal.MiscalError, match="bins"):
+        miscal.by_field(TABLE, column, bins=bins)
+
+
+@pytest.mark.parametrize("least", [-1, 2.5, "x"])
+def test_a_least_number_of_rows_is_a_whole_number(least):
+    with pytest.raises(miscal.MiscalError, match="min_count"):
+        metrics.groupwise_maximum_calibration_error(Y, P, ["a", "b"] * 50, min_count=least)
+
+
+@pytest.mark.parametrize("other", [3, "audit.miscal", None])
+def test_an_audit_is_compared_with_an_audit(other):
+    audit = miscal.audit(TABLE, effort="quick")
+    with pytest.raises(miscal.MiscalError, match="must be an Audit"):
+        audit.compare(other)
+
+
+@pytest.mark.parametrize("function", [miscal.audit, miscal.by_score], ids=lambda one: one.__name__)
+def test_an_option_that_a_function_lacks_is_its_own(function):
+    with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected keyword argument 'colour'$"):
+        function({"y": Y, "p": P}, outcome="y", probability="p", colour=1)
+
+
+def test_several_classes_have_no_positive_one():
+    with pytest.raises(miscal.MiscalError, match="needs two classes"):
+        LocalRecalibration(target="positive").fit(SHARES, np.arange(100) % 3, NEAR)
