@@ -127,14 +127,23 @@ class AllRows:
             if tally is not None and beyond is not None:
                 columns[one.grid is None][one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
         about = {
-            "outcome": self.roles.outcome, "probability": ", ".join(map(str, self.roles.probabilities)),
-            "weight_column": self.roles.weight, "count_column": self.roles.count, "target": self.event,
+            "outcome": self.roles.outcome,
+            "probability": ", ".join(map(str, self.roles.probabilities)),
+            "weight_column": self.roles.weight,
+            "count_column": self.roles.count,
+            "target": self.event,
             "classes": [str(label) for label in self.gathered.predictions.classes],
-        }  # fmt: skip
+        }
         made = Summary(
-            about, int(score.counts.sum()), added.ignored, score, scores, *columns,
-            (*self.aside, *unread), sums_depend_on_outcome(added.weights),
-        )  # fmt: skip
+            about,
+            int(score.counts.sum()),
+            added.ignored,
+            score,
+            scores,
+            *columns,
+            (*self.aside, *unread),
+            sums_depend_on_outcome(added.weights),
+        )
         return made, both[1 + len(cuts) :]
 
 

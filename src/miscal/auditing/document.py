@@ -136,10 +136,15 @@ def differences(raw: Sums, names: Sequence[str], rows: Rows) -> dict[str, list[A
     events = effective_events(raw) if rows.noise.binary else 0.5 * weight**2 / raw.weight2
     beyond = np.where(least > 0, "beyond noise", "")
     columns = {
-        "level": np.array(names, object), "rows": raw.rows, "gap": gap, "gap_rest": others,
-        "difference": difference, "low": low, "high": high,
+        "level": np.array(names, object),
+        "rows": raw.rows,
+        "gap": gap,
+        "gap_rest": others,
+        "difference": difference,
+        "low": low,
+        "high": high,
         "note": np.where(events < LEAST_GROUP, SMALL, beyond),
-    }  # fmt: skip
+    }
     kept = kept[np.argsort(-least[kept], kind="stable")]
     return {name: values[kept].tolist() for name, values in columns.items()}
 

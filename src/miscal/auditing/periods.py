@@ -85,9 +85,11 @@ def level_days(levels: Sequence[str], time: str) -> Floats:
 
 def _no_dates(time: str, got: str) -> Exception:
     return refusal(
-        "must be dates or times", where=f"column '{time}' of 'time'", got=got,
+        "must be dates or times",
+        where=f"column '{time}' of 'time'",
+        got=got,
         hint="give a column of dates, or of text such as 2024-03-31",
-    )  # fmt: skip
+    )
 
 
 def chosen_every(days: Floats, every: str | None) -> str:
@@ -216,10 +218,12 @@ def _result_of(
             "Periods and steps are judged by that noise."
         )
         summary = replace(
-            whole, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
+            whole,
+            p_value=float(np.nanmin(columns["p_adjusted"])),
+            exceedances=1,
             noise_floor=whole.noise_floor * math.sqrt(typical),
             interval=seminorm_interval(whole.value, whole.quantile * math.sqrt(typical)),
-        )  # fmt: skip
+        )
         found = replace(found, summary=summary)
     with showing("" if noise.binary else "real"):
         table = _table(Table(columns), stepped, names, every, level)
@@ -234,8 +238,21 @@ def _result_of(
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:
     """One row a period, with what changed since the one before."""
-    kept = ("rows", "weight", "predicted", "observed", "gap", "gap_low", "gap_high", "band_low", "band_high",
-            "events_off", "p_value", "p_adjusted", "method")  # fmt: skip
+    kept = (
+        "rows",
+        "weight",
+        "predicted",
+        "observed",
+        "gap",
+        "gap_low",
+        "gap_high",
+        "band_low",
+        "band_high",
+        "events_off",
+        "p_value",
+        "p_adjusted",
+        "method",
+    )
     made: dict[str, Any] = {"label": cells["label"], **{word: cells[word] for word in kept}}
     made["noise"] = 0.5 * (cells["band_high"] - cells["band_low"])
     undated = np.full(cells.rows - len(names), np.nan)

@@ -24,8 +24,15 @@ HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
     "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
 )
-PARTS = {"data": dict, "settings": dict, "score": dict, "findings": list, "clean": list, "too_small": list,
-         "sections": dict}  # fmt: skip
+PARTS = {
+    "data": dict,
+    "settings": dict,
+    "score": dict,
+    "findings": list,
+    "clean": list,
+    "too_small": list,
+    "sections": dict,
+}
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 

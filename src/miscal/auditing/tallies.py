@@ -90,9 +90,11 @@ def _check(summary: Summary, name: str, options: Plain) -> None:
                 raise refusal(f"is '{kept}' in '{name}'", where=f"'{word}'", got=f"'{asked}' was asked for")
         elif value:
             raise refusal(
-                "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
+                "is settled when a tally is made",
+                where=f"'{word}'",
+                got=f"'{name}' keeps sums, not rows",
                 hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
-            )  # fmt: skip
+            )
 
 
 def tally_of(

@@ -27,18 +27,25 @@ DEFECT, INTERRUPTED = 3, 130
 SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
 # Other words of Python.
 SAID = {
-    "use miscal.read(..., logit=True)": "pass --logit", "logit=True": "--logit",
-    "'max_levels'": "--max-levels", "max_levels": "--max-levels", "'suppress_below'": "--suppress-below",
+    "use miscal.read(..., logit=True)": "pass --logit",
+    "logit=True": "--logit",
+    "'max_levels'": "--max-levels",
+    "max_levels": "--max-levels",
+    "'suppress_below'": "--suppress-below",
     "leave it out with ignore": "--ignore it",
     "a recalibrator written by to_json": "a model written by `miscal recalibrate` or to_json",
-}  # fmt: skip
+}
 
 
 # What the command prints beyond ASCII, for streams that know no more than that.
 PLAIN = {
-    "\N{LESS-THAN OR EQUAL TO}": "<=", "\N{MINUS SIGN}": "-", "\N{EM DASH}": "-", "\N{MULTIPLICATION SIGN}": "x",
-    "\N{MIDDLE DOT}": "-", "\N{HORIZONTAL ELLIPSIS}": "...",
-}  # fmt: skip
+    "\N{LESS-THAN OR EQUAL TO}": "<=",
+    "\N{MINUS SIGN}": "-",
+    "\N{EM DASH}": "-",
+    "\N{MULTIPLICATION SIGN}": "x",
+    "\N{MIDDLE DOT}": "-",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+}
 
 
 class OneLine(click.Group):

@@ -26,9 +26,12 @@ from miscal.page.json import dumps, plain, write_text
 FAILED = 1  # the exit status of a gate, and of nothing else
 SHOWN = 15  # places of a repair
 METHODS = {
-    "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
-    "platt": "PlattScaling", "beta": "BetaCalibration",
-}  # fmt: skip
+    "histogram": "HistogramBinning",
+    "isotonic": "IsotonicCalibration",
+    "scaling-binning": "ScalingBinning",
+    "platt": "PlattScaling",
+    "beta": "BetaCalibration",
+}
 PATH = click.Path(path_type=Path)
 OPTIONS = tomllib.loads(resources.files("miscal.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 TYPES = {"path": PATH, "name": click.Path(), "number": float, "whole": int}
@@ -107,9 +110,13 @@ def _audited(data: Any, **options: Any) -> Any:
 @command
 @click.argument("audit", type=PATH)
 def page(
-    audit: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
+    audit: Path,
+    out: Path,
+    json_path: Path | None,
+    saved: Path | None,
+    baseline: Path | None,
     suppress_below: int | None,
-) -> None:  # fmt: skip
+) -> None:
     """Render an audit that `miscal audit --save` kept."""
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
@@ -128,9 +135,15 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     page, json_path = out / "report.html", out / "report.json"
     prepared({"--out": page, "--json": json_path})
     found = _audited(
-        flights(), outcome="late", probability="probability", time="date", ignore=["month", "day", "minute"],
-        source="Flights from New York, July to December 2013", effort=effort, random_state=random_state,
-    )  # fmt: skip
+        flights(),
+        outcome="late",
+        probability="probability",
+        time="date",
+        ignore=["month", "day", "minute"],
+        source="Flights from New York, July to December 2013",
+        effort=effort,
+        random_state=random_state,
+    )
     leave(found, page, json_path, None)
 
 
@@ -176,9 +189,14 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
 @command
 @click.argument("file", type=PATH)
 def check(
-    file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
-    json_path: Path | None, **options: Any,
-) -> None:  # fmt: skip
+    file: Path,
+    config: Path | None,
+    junit: Path | None,
+    annotations: bool,
+    out: Path | None,
+    json_path: Path | None,
+    **options: Any,
+) -> None:
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
@@ -222,9 +240,15 @@ def check(
 @command
 @click.argument("file", type=PATH)
 def recalibrate(
-    file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
-    allowed: tuple[str, ...], score_only: bool, **options: Any,
-) -> None:  # fmt: skip
+    file: Path,
+    out: Path | None,
+    model: Path | None,
+    page: Path | None,
+    json_path: Path | None,
+    allowed: tuple[str, ...],
+    score_only: bool,
+    **options: Any,
+) -> None:
     """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
 
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a

@@ -19,9 +19,20 @@ LARGEST = 1e100  # squares of values and their sums must stay finite
 # Columns that are means; those that are differences:
 SHIFTED = ("predicted", "observed", "band_low", "band_high")
 SCALED = (
-    "gap", "gap_low", "gap_high", "error", "detectable", "events_off", "gap_beyond_score", "standard_error", "kuiper",
-    "deviation", "scaled", "expected", "interval_off",
-)  # fmt: skip
+    "gap",
+    "gap_low",
+    "gap_high",
+    "error",
+    "detectable",
+    "events_off",
+    "gap_beyond_score",
+    "standard_error",
+    "kuiper",
+    "deviation",
+    "scaled",
+    "expected",
+    "interval_off",
+)
 
 
 def check_response(response: Any) -> str:

@@ -262,7 +262,12 @@ def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> d
     low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
     band = 1.96 * error
     return {
-        "gap_low": low, "gap_high": high, "error": error, "p_value": p_value, "p_adjusted": adjusted,
-        "band_low": np.clip(sums.mean - band, 0.0, 1.0), "band_high": np.clip(sums.mean + band, 0.0, 1.0),
+        "gap_low": low,
+        "gap_high": high,
+        "error": error,
+        "p_value": p_value,
+        "p_adjusted": adjusted,
+        "band_low": np.clip(sums.mean - band, 0.0, 1.0),
+        "band_high": np.clip(sums.mean + band, 0.0, 1.0),
         "method": ["noise of days"] * gap.size,
-    }  # fmt: skip
+    }

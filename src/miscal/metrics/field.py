@@ -221,10 +221,13 @@ def by_field(
     several = np.count_nonzero(found.tally.counts) > 1
     apart = _differences(compared, levels.pooling, found, **judged) if several else None
     settings = {
-        "column": field if isinstance(field, str) else list(field), "parent": parent,
-        "bins": bins_asked(bins), "norm": norm,
-        "target": compared.target, "random_state": random_state,
-    }  # fmt: skip
+        "column": field if isinstance(field, str) else list(field),
+        "parent": parent,
+        "bins": bins_asked(bins),
+        "norm": norm,
+        "target": compared.target,
+        "random_state": random_state,
+    }
     return field_result(found, levels, settings, apart)
 
 

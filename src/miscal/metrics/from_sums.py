@@ -103,8 +103,13 @@ def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, rand
     cells: Any = levels.cells
     found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(cells.count), levels=True)
     settings = {
-        "column": name, "parent": None, "bins": None, "norm": "l1", "target": target, "random_state": random_state,
-    }  # fmt: skip
+        "column": name,
+        "parent": None,
+        "bins": None,
+        "norm": "l1",
+        "target": target,
+        "random_state": random_state,
+    }
     return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), cells)), settings)
 
 

@@ -154,13 +154,23 @@ def by_neighbourhood(
     described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, local, noise, described, beyond)
     settings = {
-        "columns": names, "features": words, "dimensions": features.shape[1],
-        "bandwidth": float(bandwidth), "bins": bins_asked(bins),
-        "strategy": strategy, "reduce": reduce, "scale": scale,
-        "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
-        "tested": noise.centres.size, "too_small": (~local.judged).sum(),
-        "min_information": min_information, "draws": noise.plain.draws, "random_state": random_state,
-    }  # fmt: skip
+        "columns": names,
+        "features": words,
+        "dimensions": features.shape[1],
+        "bandwidth": float(bandwidth),
+        "bins": bins_asked(bins),
+        "strategy": strategy,
+        "reduce": reduce,
+        "scale": scale,
+        "kernel": kernel if isinstance(kernel, str) else "given",
+        "null": chosen.null,
+        "target": compared.target,
+        "tested": noise.centres.size,
+        "too_small": (~local.judged).sum(),
+        "min_information": min_information,
+        "draws": noise.plain.draws,
+        "random_state": random_state,
+    }
     return _result(problem, local, noise, table, settings, chosen.reason)
 
 

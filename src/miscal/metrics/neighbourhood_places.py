@@ -155,9 +155,24 @@ NAMED = 3  # columns named at most
 LEAST = 0.15  # of all rows, by which a column must set a neighbourhood apart to be named
 INNER = (0.1, 0.9)  # the part of a neighbourhood's values that is given as its range
 COLUMNS = (
-    "label", "score_low", "score_high", "rows", "effective_rows", "predicted", "observed", "gap", "gap_beyond_score",
-    "events_off", "gap_low", "gap_high", "standard_error", "deviations", "p_adjusted", "centre", "specific",
-)  # fmt: skip
+    "label",
+    "score_low",
+    "score_high",
+    "rows",
+    "effective_rows",
+    "predicted",
+    "observed",
+    "gap",
+    "gap_beyond_score",
+    "events_off",
+    "gap_low",
+    "gap_high",
+    "standard_error",
+    "deviations",
+    "p_adjusted",
+    "centre",
+    "specific",
+)
 
 
 def worst_table(

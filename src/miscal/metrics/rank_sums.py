@@ -268,9 +268,14 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: Array, kept: bool = 
     shares = np.empty((size * kept, classes))
     made = RankedRows(values, shares, np.empty(size * kept, np.int64), np.empty(size, np.int32))
     variation.rank_rows(
-        p.probability.reshape(p.rows, -1)[start:stop], outcome, rows.measure.kind, variation.sorting_network(classes),
-        edges, *made, *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
-    )  # fmt: skip
+        p.probability.reshape(p.rows, -1)[start:stop],
+        outcome,
+        rows.measure.kind,
+        variation.sorting_network(classes),
+        edges,
+        *made,
+        *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
+    )
     return made
 
 

@@ -67,8 +67,11 @@ def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
     '<p class="note" hidden>a &lt; b</p>'
     """
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    written = [key if value is True else f'{key}="{escape(value)}"' for key, value in given.items()
-               if value is not None and value is not False]  # fmt: skip
+    written = [
+        key if value is True else f'{key}="{escape(value)}"'
+        for key, value in given.items()
+        if value is not None and value is not False
+    ]
     start = " ".join([f"<{element}", *written])
     body = join(*children)
     return Safe(f"{start}/>" if element in _EMPTY and not body else f"{start}>{body}</{element}>")

@@ -9,8 +9,20 @@ from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EM DASH}"
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-          "December")  # fmt: skip
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)

@@ -345,8 +345,16 @@ class Periods(View):
     """
 
     columns = (
-        "label", "predicted", "gap", "gap_low", "gap_high", "band_low", "band_high", "p_adjusted", "verdict",
-    )  # fmt: skip
+        "label",
+        "predicted",
+        "gap",
+        "gap_low",
+        "gap_high",
+        "band_low",
+        "band_high",
+        "p_adjusted",
+        "verdict",
+    )
     size = (7.0, 3.8)
 
     def chosen(self) -> Any:

@@ -97,8 +97,15 @@ class WorstNeighbourhoods(View):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
     columns = (
-        "label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted",
-    )  # fmt: skip
+        "label",
+        "score_low",
+        "score_high",
+        "effective_rows",
+        "gap",
+        "gap_low",
+        "gap_high",
+        "p_adjusted",
+    )
     size, a_row = (8.6, 1.4), 0.55
 
     def draw(self, drawn: Table, **style: Any) -> None:

@@ -448,9 +448,14 @@ def normalised(values: Floats, fallback: Floats) -> Floats:
 
 
 ENCODED = {  # fitted attributes, one entry a column, and what they are of its encoding
-    "names_": "name", "nominal_": "nominal", "levels_": "levels", "means_": "mean", "spreads_": "spread",
-    "missing_": "missing", "ranges_": "ends",
-}  # fmt: skip
+    "names_": "name",
+    "nominal_": "nominal",
+    "levels_": "levels",
+    "means_": "mean",
+    "spreads_": "spread",
+    "missing_": "missing",
+    "ranges_": "ends",
+}
 
 
 class ByColumns(Recalibrator):

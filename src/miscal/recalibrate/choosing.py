@@ -105,9 +105,15 @@ def choose(
     asked.check_parameters()
     columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
     given = Raw(
-        y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC, response=response,
+        y,
+        y_prob,
+        sample_weight,
+        cluster=cluster,
+        columns=columns,
+        names=METRIC,
+        response=response,
         exposure=exposure,
-    )  # fmt: skip
+    )
     return asked.chosen(Predictions.validated(given), progress)
 
 

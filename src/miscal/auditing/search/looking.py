@@ -83,9 +83,14 @@ class Seen:
 
 
 def look(
-    predictions: Predictions, columns: Sequence[Column], named: tuple[str | int, str], wanted: Wanted,
-    parts: dict[str, Part], *, judged: bool = True,
-) -> Looked:  # fmt: skip
+    predictions: Predictions,
+    columns: Sequence[Column],
+    named: tuple[str | int, str],
+    wanted: Wanted,
+    parts: dict[str, Part],
+    *,
+    judged: bool = True,
+) -> Looked:
     """Score and columns of one target, with its scope; `parts` keeps how columns are cut from one to the next.
 
     judged : whether anything is tested; a sample whose columns are not crossed only says how they are cut

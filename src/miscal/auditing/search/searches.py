@@ -279,9 +279,14 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         names = [*one.names, *two.names]
         wanted.say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
-            predictions, names, bins=looked.rows.noise.units.back(np.array([0.0, 1.0])), bandwidth=BANDWIDTH,
-            simulations=draws, target=looked.target, random_state=wanted.random_state,
-        )  # fmt: skip
+            predictions,
+            names,
+            bins=looked.rows.noise.units.back(np.array([0.0, 1.0])),
+            bandwidth=BANDWIDTH,
+            simulations=draws,
+            target=looked.target,
+            random_state=wanted.random_state,
+        )
         if result.table.rows and not math.isnan(result.p_value):
             group = group_of(one.parts + two.parts, "neighbourhood", looked.rows)
             best = best_boxes(group, beyond=True)

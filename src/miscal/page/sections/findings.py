@@ -36,9 +36,21 @@ MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _LISTED = (
-    "code", "kind", "form", "where", "parent", "rows", "weight", "predicted", "observed", "gap", "events_off",
-    "p_value", "real", "specific",
-)  # fmt: skip
+    "code",
+    "kind",
+    "form",
+    "where",
+    "parent",
+    "rows",
+    "weight",
+    "predicted",
+    "observed",
+    "gap",
+    "events_off",
+    "p_value",
+    "real",
+    "specific",
+)
 _KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
@@ -153,9 +165,12 @@ class Closer:
         return tag("details", tag("summary", summary), tag("div", body, class_="closer"), class_="look")
 
     def listed(
-        self, places: Sequence[Finding], summary: str, said: Callable[[Finding], str] = attrgetter("sentence"),
+        self,
+        places: Sequence[Finding],
+        summary: str,
+        said: Callable[[Finding], str] = attrgetter("sentence"),
         most: int | None = None,
-    ) -> Safe | None:  # fmt: skip
+    ) -> Safe | None:
         """Findings in a list, at most so many, one click away: each with what is said of it and its panel."""
         shown = [
             tag(

@@ -23,8 +23,10 @@ LONGEST = 80  # characters of a place that the verdict names
 COARSE = 0.05  # half the width of the gap's interval from which "no error" must not be read as "right"
 MINOR = 0.4  # share of the error along the score from which the average's own error is what to say first
 # What is compared, by whether it is the confidence in the class predicted.
-WORDS = {False: ("predictions are", "predicted", "happened"),
-         True: ("the top class's confidence is", "mean confidence", "right")}  # fmt: skip
+WORDS = {
+    False: ("predictions are", "predicted", "happened"),
+    True: ("the top class's confidence is", "mean confidence", "right"),
+}
 
 
 class Verdict(NamedTuple):

@@ -62,12 +62,22 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) 
     import lightgbm
 
     options = {
-        "objective": sample.family.objective, "poisson_max_delta_step": 1e-9, "learning_rate": LEARNING_RATE,
-        "num_leaves": how.leaves, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": how.min_rows, "use_missing": False,
-        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": how.random_state,
-        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if sample.rows < MANY else 0,
-    }  # fmt: skip
+        "objective": sample.family.objective,
+        "poisson_max_delta_step": 1e-9,
+        "learning_rate": LEARNING_RATE,
+        "num_leaves": how.leaves,
+        "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN,
+        "min_data_in_leaf": how.min_rows,
+        "use_missing": False,
+        "boost_from_average": False,
+        "deterministic": True,
+        "force_col_wise": True,
+        "seed": how.random_state,
+        "verbosity": -1,
+        "feature_pre_filter": False,
+        "num_threads": 1 if sample.rows < MANY else 0,
+    }
     most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
     # What is missing is one after the largest, or its bins would merge.
     finite = np.minimum(features, 2.0 * most + 1.0)
