@@ -112,12 +112,12 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
 
 
 def alarms_seldom(make):
-    """At 5% at most as often as the binomial of 60 tables has it."""
+    """At 5% at most as often as the binomial of 40 tables has it."""
 
     def alarms(seed):
         return {"p": by_subpopulation(make(seed), simulations=99, subpopulations=60).p_value <= 0.05}
 
-    return not too_often(alarms, 60, int(binom.isf(LIMIT, 60, 0.05)))
+    return not too_often(alarms, 40, int(binom.isf(LIMIT, 40, 0.05)))
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "weights", "rare", "counts"])
