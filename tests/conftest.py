@@ -12,12 +12,14 @@ import atexit
 import gc
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from miscal.inference import aggregates
 from tests import databases
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +31,7 @@ LONGEST = (
     "test_streams", "test_held_up", "test_sampled_by_outcome", "test_explained_by", "test_mean_repairs",
     "test_first_look", "test_search_limits",
 )  # fmt: skip
+SMOOTH_DRAWS = 9  # of 199
 LEFT = (".html", ".json", ".csv", ".parquet", ".tally", ".miscal", ".md", ".png")
 
 # Deterministic: a failure that one run finds, every run finds. `HYPOTHESIS_PROFILE=deep` looks further.
@@ -76,6 +79,19 @@ def nothing_is_left_in_the_working_directory() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """A generator with a fixed seed, new for each test."""
     return np.random.default_rng(20260701)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_smooth_draws(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The noise of SmoothECE from few draws: all of them take more than half of the time of a small audit.
+
+    No finding reads it, and all of its code is still walked through. A module that asks for the numbers themselves
+    says ALL_SMOOTH_DRAWS = True.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not getattr(request.module, "ALL_SMOOTH_DRAWS", False):
+            patch.setattr("miscal.metrics.score.smooth_noise", partial(aggregates.smooth_noise, draws=SMOOTH_DRAWS))
+        yield
 
 
 @pytest.fixture
