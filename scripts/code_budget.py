@@ -16,6 +16,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +92,7 @@ class Sizes(NamedTuple):
     functions: dict[str, int]
 
 
+@cache  # files are counted by themselves and as parts of the whole
 def sizes(source: str) -> Sizes:
     """How much code a file holds."""
     tree = ast.parse(source)

@@ -12,23 +12,27 @@ import atexit
 import gc
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from miscal.inference import aggregates
 from tests import databases
 
 ROOT = Path(__file__).resolve().parents[1]
 # The longest files, begun first: at the end of a run no worker is left alone with one of them.
 LONGEST = (
-    "test_spark", "test_audit_study", "test_parity", "test_page", "test_any_mean", "test_recalibrator_laws",
-    "test_types", "test_beyond_memory", "test_audit_periods", "test_field_false_alarms", "test_audit",
-    "test_false_alarms_variable", "test_power_study", "test_recalibrate_json", "test_false_alarms_score", "test_choose",
-    "test_streams", "test_held_up", "test_sampled_by_outcome", "test_explained_by", "test_mean_repairs",
-    "test_first_look", "test_search_limits",
+    "test_spark", "test_page", "test_audit_study", "test_recalibrator_laws", "test_parity", "test_held_up",
+    "test_beyond_memory", "test_explained_by", "test_lore", "test_search_limits", "test_recalibrate_json",
+    "test_streams", "test_power_study", "test_audit_stream", "test_stream_study", "test_sampled_by_outcome",
+    "test_audit", "test_field_false_alarms", "test_false_alarms_variable", "test_choose", "test_any_mean",
+    "test_mean_repair_laws", "test_plots", "test_audit_periods", "test_types", "test_by_subpopulation",
+    "test_mean_repairs", "test_report_page", "test_false_alarms_score", "test_first_look",
 )  # fmt: skip
+SMOOTH_DRAWS = 9  # of 199
 LEFT = (".html", ".json", ".csv", ".parquet", ".tally", ".miscal", ".md", ".png")
 
 # Deterministic: a failure that one run finds, every run finds. `HYPOTHESIS_PROFILE=deep` looks further.
@@ -76,6 +80,19 @@ def nothing_is_left_in_the_working_directory() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """A generator with a fixed seed, new for each test."""
     return np.random.default_rng(20260701)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_smooth_draws(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The noise of SmoothECE from few draws: all of them take more than half of the time of a small audit.
+
+    No finding reads it, and all of its code is still walked through. A module that asks for the numbers themselves
+    says ALL_SMOOTH_DRAWS = True.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not getattr(request.module, "ALL_SMOOTH_DRAWS", False):
+            patch.setattr("miscal.metrics.score.smooth_noise", partial(aggregates.smooth_noise, draws=SMOOTH_DRAWS))
+        yield
 
 
 @pytest.fixture

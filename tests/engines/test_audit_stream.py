@@ -140,16 +140,18 @@ def test_a_recalibrator_is_applied_batch_by_batch(planted, tmp_path, ending):
 
 def test_a_full_disk_leaves_nothing(planted, tmp_path):
     """A limit on the size of files stands in for a full disk."""
+    few = planted.with_name("few.parquet")
+    pq.write_table(pq.read_table(planted).slice(0, 20_000), few)
     model = HistogramBinning().fit([0.1, 0.6, 0.7, 0.3], [0, 1, 1, 0])
     (tmp_path / "model.json").write_text(model.to_json())
 
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 
-    arguments = ["apply", tmp_path / "model.json", planted, "--probability", "p", "--out", tmp_path / "out.parquet"]
-    audit = ["audit", planted, *COLUMNS, "--memory", "500MB", "--effort", "quick", "--out", tmp_path / "out.html"]
-    for command in (arguments, ["tally", planted, *COLUMNS, "--out", tmp_path / "out.tally"], audit):
+    arguments = ["apply", tmp_path / "model.json", few, "--probability", "p", "--out", tmp_path / "out.parquet"]
+    audit = ["audit", few, *COLUMNS, "--memory", "500MB", "--effort", "quick", "--out", tmp_path / "out.html"]
+    for command in (arguments, ["tally", few, *COLUMNS, "--out", tmp_path / "out.tally"], audit):
         done = subprocess.run(
             [sys.executable, "-m", "miscal", *map(str, command)], preexec_fn=limited, capture_output=True, text=True
         )

@@ -25,8 +25,9 @@ from tests.engines import tables
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 24_000
-# Programs that live for a minute: what the second compiler makes faster, they never earn back.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Programs that live for a minute: what the second compiler makes faster, they never earn back, and the classes of Spark
+# need not be verified again.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 @pytest.fixture(scope="module")

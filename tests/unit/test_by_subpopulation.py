@@ -17,6 +17,7 @@ from miscal.inference.sums import seed_of
 from miscal.metrics import multicalibration_error
 from miscal.pairs import pair
 from studies.simulated import clustered
+from tests.trials import too_often
 
 LIMIT = 2e-4  # chance that a right p-value fails one of these tests
 
@@ -110,8 +111,13 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     np.testing.assert_allclose(result.noise_floor, np.mean(values), rtol=1e-12)
 
 
-def false_alarms(sets, make, **options):
-    return sum(by_subpopulation(make(seed), simulations=99, **options).p_value <= 0.05 for seed in range(sets))
+def alarms_seldom(make):
+    """At 5% at most as often as the binomial of 40 tables has it."""
+
+    def alarms(seed):
+        return {"p": by_subpopulation(make(seed), simulations=99, subpopulations=60).p_value <= 0.05}
+
+    return not too_often(alarms, 40, int(binom.isf(LIMIT, 40, 0.05)))
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "weights", "rare", "counts"])
@@ -127,7 +133,7 @@ def test_false_alarms(kind):
         weight = rng.lognormal(size=800) if kind == "weights" else None
         return predictions(rng, 800, ties=kind == "ties", weight=weight)[0]
 
-    assert false_alarms(60, make, subpopulations=60) <= binom.isf(LIMIT, 60, 0.05)
+    assert alarms_seldom(make)
 
 
 def test_false_alarms_of_clusters():
@@ -138,8 +144,7 @@ def test_false_alarms_of_clusters():
         columns = dict(data.columns)
         return Predictions(data.y_true, data.y_prob, cluster=data.cluster if cluster else None, columns=columns)
 
-    most = binom.isf(LIMIT, 60, 0.05)
-    assert false_alarms(60, make, subpopulations=60) <= most
+    assert alarms_seldom(make)
     result = by_subpopulation(make(0), subpopulations=20, simulations=19)
     assert "outcomes drawn by cluster" in result.method
     assert "flip" not in result.method

@@ -131,16 +131,13 @@ def test_every_result_of_an_audit_is_drawn(tmp_path, rng, memory):
         }
     )  # fmt: skip
     frame.to_parquet(tmp_path / "t.parquet")
-    for effort in ("quick", "normal"):
-        found = miscal.audit(
-            tmp_path / "t.parquet", outcome="y", probability="p", time="day", effort=effort, memory=memory
-        )
-        assert {"score", "field", "variable", "period"} <= {result.kind for result in found.results}
-        for result in found.results:
-            drawn = result.plot()
-            drawn.figure_.canvas.draw()
-            assert drawn.frame().rows > 0
-            plt.close("all")
+    found = miscal.audit(tmp_path / "t.parquet", outcome="y", probability="p", time="day", memory=memory)
+    assert {"score", "field", "variable", "period", "subpopulation"} <= {result.kind for result in found.results}
+    for result in found.results:
+        drawn = result.plot()
+        drawn.figure_.canvas.draw()
+        assert drawn.frame().rows > 0
+        plt.close("all")
 
 
 def _seen(display) -> list:
