@@ -12,14 +12,12 @@ import atexit
 import gc
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from miscal.inference import aggregates
 from tests import databases
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +30,7 @@ LONGEST = (
     "test_mean_repair_laws", "test_plots", "test_audit_periods", "test_types", "test_by_subpopulation",
     "test_mean_repairs", "test_report_page", "test_false_alarms_score", "test_first_look",
 )  # fmt: skip
-SMOOTH_DRAWS = 9  # of 199
+FEW_DRAWS = 9  # of 199
 LEFT = (".html", ".json", ".csv", ".parquet", ".tally", ".miscal", ".md", ".png")
 
 # Deterministic: a failure that one run finds, every run finds. `HYPOTHESIS_PROFILE=deep` looks further.
@@ -91,7 +89,7 @@ def few_smooth_draws(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if not getattr(request.module, "ALL_SMOOTH_DRAWS", False):
-            patch.setattr("miscal.metrics.score.smooth_noise", partial(aggregates.smooth_noise, draws=SMOOTH_DRAWS))
+            patch.setattr("miscal.inference.aggregates.SMOOTH_DRAWS", FEW_DRAWS)
         yield
 
 

@@ -29,6 +29,7 @@ from miscal.pairs import Pair
 Statistic = Callable[[Floats], Floats]
 
 DRAWS = 999
+SMOOTH_DRAWS = 199
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
 BLOCK_VALUES = 1 << 24  # numbers held at a time: 128 MiB, and far less by the metric
 CACHED_VALUES = 1 << 15
@@ -463,7 +464,7 @@ def smooth_noise(pair: Pair, value: float, null: str, *, random_state: int = 0) 
 
     model, happened = (node_deviations(pair, NODES, kind) for kind in (null, "residual"))
     simulate, method = partial(block, model), "simulation on a grid"
-    found = max_statistic_p(value, simulate, FLOOR_DRAWS, method=method)
+    found = max_statistic_p(value, simulate, SMOOTH_DRAWS, method=method)
     if null == "residual":
         return found
     # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
