@@ -194,7 +194,7 @@ def coarsened(grid: Tally, edges: Array) -> Tally:
 
 
 def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = None) -> Array:
-    """Sums by score and outcome of rows, all of positive weight; `outcome` is 0 and 1.
+    """Sums by score and outcome of rows of positive weight; `outcome` is 0 and 1.
 
     (cells of the score, outcomes, [trials, Σw, Σw², Σp, Σw·p])
 
@@ -204,7 +204,7 @@ def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = N
     [2.0, 4.0, 10.0, 1.0, 2.0]
     """
     place = 2 * np.searchsorted(BORDERS, score) + (outcome > 0)
-    trials = np.ones(weight.size) if count is None else count
+    trials = (weight > 0.0) * (1.0 if count is None else count)
     each = (trials, trials * weight, trials * weight**2, trials * score, trials * weight * score)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]
     return np.stack(made, axis=1).reshape(-1, 2, len(made))
