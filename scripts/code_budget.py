@@ -2,7 +2,7 @@
 
 A file has at most 300 lines of code and a function at most 40. Whoever needs more splits the thing, or names it in
 EXCEPTIONS with the reason. The whole library has at most 24,500 lines in 200 files, 20 of them in a folder, and they
-may not be bought by fuller lines: on average a line holds at most 11.6 words and signs (tokens).
+may not be bought by fuller lines: on average a line holds at most 11.4 words and signs (tokens).
 
     python scripts/code_budget.py [FOLDER ...]      # src/miscal when none is given
 """
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 FILE_LIMIT = 300
 FUNCTION_LIMIT = 40
-LINES, FILES, FILES_IN_A_FOLDER, TOKENS_A_LINE = 24_500, 200, 20, 11.6  # of the library
+LINES, FILES, FILES_IN_A_FOLDER, TOKENS_A_LINE = 24_500, 200, 20, 11.4  # of the library
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "src" / "miscal"
 

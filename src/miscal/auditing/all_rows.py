@@ -26,8 +26,8 @@ from miscal.engines.adding import largest_rows
 from miscal.engines.gathering import Gathered
 from miscal.engines.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
 from miscal.engines.roles import Roles
-from miscal.inference.residual import LEAST_EVENTS, sums_depend_on_outcome
-from miscal.inference.sums import Floats, Sums
+from miscal.inference.residual import sums_depend_on_outcome
+from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Sums
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.pairs import Pair
@@ -283,7 +283,7 @@ def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
         part = group.parts[0]
         rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
         chosen = np.argsort(-rows, kind="stable")[:most]
-        levels = tuple(part.cells.names[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
+        levels = tuple(part.cells.names[i] for i in chosen[rows[chosen] >= 2 * EFFECTIVE_EVENTS])
         cells = [LevelCells(part.name, levels=levels)]
     return CrossedCells((*cells, RangeCells(SCORE, grid.edges)))
 

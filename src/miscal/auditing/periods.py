@@ -180,7 +180,7 @@ def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: Wanted)
     else:
         found = pooled(rows[0], LevelPooling(groups[rows[1]], levels), **judged)
     clustered = found.rows is not None and found.rows.cluster is not None
-    noisy = None if clustered else day_noise(found.noise.sums(daily).map(lambda values: values[full]), period)
+    noisy = None if clustered else day_noise(found.noise.sums(daily).take(full), period)
     times = None if noisy is None else noisy.times(np.bincount(period).astype(np.float64))
     return _result_of(found, column, word, noisy, times, judged)
 
@@ -201,7 +201,7 @@ def _result_of(
     rows, known = found.rows, len(names)
     if rows is not None:  # of the periods that are known
         rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
-    sums, how = found.sums.map(lambda values: values[:known]), replace(found.how, rows=rows)
+    sums, how = found.sums.take(slice(known)), replace(found.how, rows=rows)
     stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(
         noise.units.scale
     )

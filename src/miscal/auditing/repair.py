@@ -294,8 +294,9 @@ def repair_table(
     # It has learned places of classes; columns and model carry their names.
     model.classes_ = label_array(list(whole.classes)) if whole.n_classes > 2 else chosen.classes_
     record.about.update(split="halves", allowed=usable, shipped_rows=model.n_rows_)
-    new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
-    out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
+    out = with_columns(
+        model, Chunk(table, "the table"), names, model.names_of(NEW), logit=bool(options.get("logit"))
+    )
     words = np.array(["fit", "test"], dtype=object)[half]
     return Repaired(record, model, out.append_column(PART, [words]))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from miscal.carriers.tally import MEAN_COLUMNS, Tally, carried
 from miscal.data.vectors import Array, locked
-from miscal.engines.sums import NO_COUNT, NO_WEIGHT, CellSums
+from miscal.engines.sums import NO_COUNT, CellSums
 from miscal.kernels.order import add_exact, add_real, spread, strips
 from miscal.kernels.sorting import BucketMap, distinct_up_to, rows_at, rows_in
 from miscal.kernels.sums import PACKED_ROWS, SMALL, binned_means, coded_means, means_real, unpacked_means
@@ -224,7 +224,7 @@ class _Walker:
 
     def __init__(self, pair: Pair, key: Array | None) -> None:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
-        self.weight = NO_WEIGHT if pair.first is None else pair.first
+        self.weight = pair.uneven
         self.exact = pair.whole and pair.binary
         buckets = 4096
         if pair.rows >= 200_000:

@@ -180,7 +180,7 @@ def recalibrated(
     names = [probability] if isinstance(probability, str) else list(probability)
     check_named(names, frame.columns, "the Spark frame")
     text = model.to_json()
-    made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
+    made = model.names_of(column)
     schema = StructType(
         [*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)]
     )

@@ -280,7 +280,6 @@ def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
     return any(sums_depend_on_outcome(weight_sums(pair.weight, *each)) for each in events)
 
 
-LEAST_EVENTS = 25.0  # expected of the rarer side: below, sums are not normal in their tails
 TERMS = 12
 # Standard errors that each of two ranges must be off to be said to disagree, if the average is off.
 BOTH_SIDES = 1.64

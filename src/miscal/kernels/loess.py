@@ -16,8 +16,14 @@ from cython import address, cfunc, declare, double, nogil, sizeof, struct, void
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
-    Floats, Index, IntegerTable, Numbers, NumbersOut, Table, TableOut,
-)  # fmt: skip
+    Floats,
+    Index,
+    IntegerTable,
+    Numbers,
+    NumbersOut,
+    Table,
+    TableOut,
+)
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 # Values of the smallest cells for each of their nodes, as in `local_regression`.

@@ -15,8 +15,15 @@ from cython import address, cfunc, declare, double, nogil, void
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    Floats, FloatsOut, Index, Integers, Numbers, NumbersOut, Table, TableOut,
-)  # fmt: skip
+    Floats,
+    FloatsOut,
+    Index,
+    Integers,
+    Numbers,
+    NumbersOut,
+    Table,
+    TableOut,
+)
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score

@@ -27,8 +27,18 @@ from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint32_t
 from cython.cimports.miscal.kernels.arithmetic import exponential
 from cython.cimports.miscal.kernels.kinds import (
-    CubeOut, Flags, Floats, FloatsOut, Index, Integers, IntegerTable, NumbersOut, PlacesOut, Table, TableOut,
-)  # fmt: skip
+    CubeOut,
+    Flags,
+    Floats,
+    FloatsOut,
+    Index,
+    Integers,
+    IntegerTable,
+    NumbersOut,
+    PlacesOut,
+    Table,
+    TableOut,
+)
 from cython.cimports.miscal.kernels.nearness import decay, distances, far, weighted_sum
 
 SETTLE = declare(Index, 255)  # a power of two less one: points after which the fresh sums are settled

@@ -375,6 +375,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """How many classes; of a mean as of two."""
         return len(self.classes_)
 
+    def names_of(self, column: str) -> list[str]:
+        """The columns of a table that hold what it makes of a prediction: one, or one a class."""
+        return [column] if self.n_classes_ == 2 else [f"{column}_{label}" for label in self.classes_]
+
     def _columns_to_fit(self, X: Any) -> Columns | None:
         return columns_of(X, type(self).__name__) if self.uses_columns else None
 

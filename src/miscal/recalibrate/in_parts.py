@@ -171,7 +171,7 @@ def apply_to(
     known = list(table.kinds)
     probability = [name for given in probability for name in named_by(given, known)]
     check_named(probability, known, f"'{source}'")
-    made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
+    made = model.names_of(column)
     for name in made:
         if name in known:
             raise refusal(

@@ -15,8 +15,8 @@ from miscal.data.vectors import Array
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
-from miscal.inference.residual import LEAST_EVENTS, Noise
-from miscal.inference.sums import Floats, Judging, Sums
+from miscal.inference.residual import Noise
+from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Judging, Sums
 from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
@@ -411,7 +411,7 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
     raw, beyond = (
         Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond)
     )
-    seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * LEAST_EVENTS)
+    seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * EFFECTIVE_EVENTS)
     p_value = rows.p_values(raw) if p_value is None else p_value
     return Group(tuple(parts), kind, rows, raw, beyond, p_value, seen=seen)
 

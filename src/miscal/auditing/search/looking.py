@@ -17,7 +17,8 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.nulls import beyond_score
-from miscal.inference.residual import LEAST_EVENTS, choose_null
+from miscal.inference.residual import choose_null
+from miscal.inference.sums import EFFECTIVE_EVENTS
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
 from miscal.metrics.score import by_score
@@ -283,7 +284,7 @@ def leave_out_shapes(looked: Looked) -> None:
         if group.along is None:
             looked.leave_out(what, names, AVERAGES, more)
             continue
-        enough = group.raw.rows >= 2 * LEAST_EVENTS
+        enough = group.raw.rows >= 2 * EFFECTIVE_EVENTS
         cells = np.arange(group.count) if group.seen is None else group.seen
         enough[cells[group.along.raw.rows.sum(axis=-1) > 0]] = False
         unseen = np.count_nonzero(enough)

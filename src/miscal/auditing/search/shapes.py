@@ -30,8 +30,8 @@ from miscal.auditing.search.places import Family, Looked, Own, Place, Reading, m
 from miscal.carriers.tally import Tally
 from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
-from miscal.inference.residual import LEAST_EVENTS, Shape, shape_test
-from miscal.inference.sums import Floats, Sums
+from miscal.inference.residual import Shape, shape_test
+from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Sums
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
@@ -78,7 +78,7 @@ def tested(along: Along, rows: Rows) -> Shape:
     found = shape_test(along.off, along.variance)
     count, weight, predicted = (values.sum(axis=-1) for values in (along.rows, along.weight, along.predicted))
     rate = predicted / np.maximum(weight, 1e-300) if rows.noise.binary else 0.5
-    enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
+    enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= EFFECTIVE_EVENTS
     return Shape(np.where(enough, found.p_value, np.nan), found.moment)
 
 
