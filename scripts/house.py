@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from code_budget import LIBRARY, Mass, mass, sizes
+from code_budget import LIBRARY, Mass, code_lines, mass, sizes
 
 
 class Trace:
@@ -101,6 +101,18 @@ def statements() -> int:
     return sum(not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in nodes)
 
 
+def full_lines() -> tuple[float, float]:
+    """The share of lines that hold more than 25 tokens, and of those wider than 100 signs."""
+    fuller = wider = every = 0
+    for path in LIBRARY.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        written, held = source.splitlines(), code_lines(source, ast.parse(source))
+        every += len(held)
+        fuller += sum(tokens > 25 for tokens in held.values())
+        wider += sum(len(written[line - 1]) > 100 for line in held)
+    return fuller / every, wider / every
+
+
 def print_row(name: str, held: Mass, width: int) -> None:
     """Print files, lines, tokens, and tokens a line of Python."""
     print(f"{name:{width}} {held.files:5} {held.lines:7,} {held.tokens:8,} {held.tokens / max(held.python, 1):6.2f}")
@@ -120,6 +132,8 @@ def main() -> None:
     every = Mass(*map(sum, zip(*found.values(), strict=True)))
     print_row("all", every, width)
     print(f"{statements():,} statements of {every.tokens / statements():.1f} tokens")
+    fuller, wider = full_lines()
+    print(f"{fuller:.1%} of lines hold more than 25 tokens, {wider:.1%} are wider than 100")
     lengths = function_lines()
     mean, high = sum(lengths) / len(lengths), lengths[int(0.95 * len(lengths))]
     print(f"{len(lengths):,} functions of {mean:.1f} lines on average, 19 in 20 of at most {high}")
