@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -52,3 +53,11 @@ def test_a_column_that_some_files_lack_is_refused_where_it_is_asked_for(folders:
                 miscal.audit(folder, outcome="y", probability="p", effort="quick", **asked)
         found = miscal.audit(folder, outcome="y", probability="p", effort="quick", ignore=["extra"])
         assert "extra" not in {entry["where"] for entry in found.too_small}
+
+
+@pytest.mark.parametrize("packed", ["gz", "bz2", "zst", "lz4"])
+def test_a_folder_is_searched_for_every_packing_that_a_file_may_have(packed: str, tmp_path: Path) -> None:
+    kind = {"gz": "gzip", "zst": "zstd"}.get(packed, packed)
+    with pa.output_stream(tmp_path / f"rows.csv.{packed}", compression=kind) as stream:
+        stream.write(b"y,p\n" + b"0,.3\n1,.6\n" * 50)
+    assert miscal.audit(tmp_path, outcome="y", probability="p", effort="quick").document["data"]["rows"] == 100

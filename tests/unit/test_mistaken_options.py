@@ -54,3 +54,14 @@ def test_an_option_that_a_function_lacks_is_its_own(function):
 def test_several_classes_have_no_positive_one():
     with pytest.raises(miscal.MiscalError, match="needs two classes"):
         LocalRecalibration(target="positive").fit(SHARES, np.arange(100) % 3, NEAR)
+
+
+@pytest.mark.parametrize("given", ["predictions", "table"])
+def test_no_columns_asked_for_are_no_columns_looked_at(given):
+    columns = {"age": NEAR[:, 0].round(1)}
+    table = miscal.Predictions(Y, P, columns=columns) if given == "predictions" else {"y": Y, "p": P, **columns}
+    roles = {} if given == "predictions" else {"outcome": "y", "probability": "p"}
+    looked_at, none = (
+        miscal.audit(table, by=by, effort="quick", **roles).document["sections"]["variable"] for by in (None, [])
+    )
+    assert [len(looked_at), len(none)] == [1, 0]

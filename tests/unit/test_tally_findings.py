@@ -86,3 +86,13 @@ def test_days_that_are_constant_in_their_own_tally_are_seen_in_the_month(kind: s
     month = miscal.audit(tmp_path / "month.tally")
     assert where in {finding.where for finding in month.findings}
     assert "day" in {result.settings["column"] for result in month.results if result.kind == section}
+
+
+def test_missing_values_of_a_tally_have_no_curve(tmp_path: Path) -> None:
+    # One row stands in for the rows that a tally does not have; its values are missing too.
+    frame = table(4_000)
+    frame.loc[:800, "month"] = np.nan
+    frame.loc[:800, "y"] = 1
+    audit = miscal.audit(tallied(frame, tmp_path / "a.tally"))
+    assert "month missing" in [finding.where for finding in audit.findings]
+    assert audit.document["along_score"] == []

@@ -100,9 +100,9 @@ def chosen_columns(
     known = predictions.columns
     check_named(by or (), known, "the data")
     chosen, aside = [], []
-    for column in (known[name] for name in by or known if name not in ignore):
+    for column in (known[name] for name in (known if by is None else by) if name not in ignore):
         reason = f"it has more than {max_levels:,} levels" if len(column.levels) > max_levels else None
-        if not by:
+        if by is None:
             reason = reason or reason_aside(column) or reason_copied(column, predictions)
         if reason and not (constants and reason == "constant"):
             aside.append(left_out(column.name, predictions.rows, reason))

@@ -20,7 +20,7 @@ from miscal.data.vectors import is_number
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SUFFIXES |= dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
 FEW_ROWS = 1 << 12
-PACKED = (".gz", ".bz2", ".zst", ".lz4", ".br")
+PACKED = (".gz", ".bz2", ".zst", ".lz4")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"\xff\xff\xff\xff": "arrow"}
 
 

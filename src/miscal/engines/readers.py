@@ -10,13 +10,13 @@ from typing import Any
 
 from miscal.data.columns import arrow_vector
 from miscal.data.errors import check_named, refusal, refusing
-from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
+from miscal.data.files import PACKED, SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
 from miscal.data.vectors import frame_of, library_of, names_of, unique
 from miscal.engines.source import Source, joined
 
-ENDINGS = (*SUFFIXES, ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
+ENDINGS = (*SUFFIXES, *(text + packed for text in (".csv", ".tsv") for packed in PACKED))
 ABSENT = "it is not in every file"
 HIDDEN = re.compile(r"(^|/)[._]")  # a file, or a folder that it is in
 

@@ -176,7 +176,7 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         if not where.columns or {*where.columns}.difference(columns):  # no column holds the score
             continue
         rows = np.flatnonzero(where.rows(columns))
-        if not rows.size:  # a tally has none
+        if not (rows.size and looked.rows.here):  # a tally has none
             continue
         own = looked.rows.raw.take(rows)
         bins = max(min(BINS, own.rows // LEAST), 1)
