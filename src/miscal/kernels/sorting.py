@@ -86,6 +86,20 @@ def sorted_order(values: Array) -> Array:
     return order
 
 
+def dense_ranks(values: Array) -> tuple[Array, Array]:
+    """The rank of each value among the distinct ones (int32), and those; missing ones are one and come last.
+
+    >>> dense_ranks(np.array([5.0, 3.0, 5.0, np.nan]))
+    (array([1, 0, 1, 2], dtype=int32), array([ 3.,  5., nan]))
+    """
+    order = sorted_order(values)
+    ordered = values[order]
+    new = np.append(True, (ordered[1:] != ordered[:-1]) & ~np.isnan(ordered[:-1]))
+    ranks = np.empty(values.size, np.int32)
+    ranks[order] = np.cumsum(new, dtype=np.int32) - 1
+    return ranks, ordered[new]
+
+
 def distinct_up_to(values: Array, limit: int) -> int:
     """How many distinct values there are, `limit` at most; all are looked at only where the first of them are few.
 

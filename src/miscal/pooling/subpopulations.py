@@ -13,6 +13,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.vectors import Array
+from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
 from miscal.pooling.bins import even_groups
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
@@ -62,9 +63,11 @@ def covariate(column: Column, *, nominal: bool, order: Array) -> Covariate:
     if nominal:
         column = column.as_levels()
     if not column.nominal:
-        distinct, ranks = np.unique(column.values, return_inverse=True)  # missing values last, as one
-        codes, missing = ranks[order].astype(np.int32), bool(column.missing.any())
-        return Covariate(column.name, kind, False, codes, distinct.size, missing, (), distinct, distinct)
+        ranks, distinct = dense_ranks(column.values)  # twice as quick as numpy's
+        missing = bool(column.missing.any())
+        return Covariate(
+            column.name, kind, False, ranks[order], distinct.size, missing, (), distinct, distinct
+        )
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     missing, used = bool(used[0]), used[1:]
     levels = tuple(map(str, compress(column.levels, used)))
