@@ -130,9 +130,8 @@ def find_windows(rows: Rows, span: float, *several: Floats) -> list[Windows]:
     """
     wanted = max(1, int(span * rows.total + 1e-5))
     last = rows.total - wanted
-    changes = np.sort(
-        np.concatenate([[0], rows.ends, rows.ends - wanted]), kind="stable"
-    )  # two that are in order
+    # Stable sorting merges two stretches that are in order.
+    changes = np.sort(np.concatenate([[0], rows.ends, rows.ends - wanted]), kind="stable")
     starts = changes[(changes >= 0) & (changes < last)]  # of windows whose first or next value is another
     middles = rows.at(starts) / 2.0 + rows.at(starts + wanted) / 2.0
     starts = np.append(starts, last)
