@@ -63,9 +63,9 @@ def test_whole_weights_are_repetition(batch, seed):
 @given(batches(), SEEDS)
 def test_packed_sums_are_exact(batch, seed):
     z = levels_of(batch, seed)
-    packed, result = np.zeros((5, 2), np.uint64), np.zeros((5, 4), np.int64)
+    packed, result = np.zeros(2 * 5, np.uint64), np.zeros((5, 4), np.int64)
     # Start close to the end of the word, so that sums carry over.
-    packed[:, 0] = np.uint64(2**64 - 2**51)
+    packed[::2] = np.uint64(2**64 - 2**51)
     coded_means(z, batch.p, batch.y, packed)
     unpacked_means(packed, result)
     for level in range(5):
@@ -79,8 +79,8 @@ def test_packed_sums_are_exact(batch, seed):
 @given(batches(), SEEDS, st.sampled_from([5, 32773]))
 def test_sums_of_few_and_many_levels_are_exact(batch, seed, cells):
     z = levels_of(batch, seed) * (cells // 5)
-    packed, sums = np.zeros((cells, 2), np.uint64), np.zeros((cells, 4), np.int64)
-    packed[:, 0] = np.uint64(2**64 - 2**51)
+    packed, sums = np.zeros(2 * cells, np.uint64), np.zeros((cells, 4), np.int64)
+    packed[::2] = np.uint64(2**64 - 2**51)
     many = 40
     coded_means(np.tile(z, many), np.tile(batch.p, many), np.tile(batch.y, many), packed)
     for _ in range(2):  # two parts of a table

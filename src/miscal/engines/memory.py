@@ -73,7 +73,7 @@ def _packed_sums(rows: int, add: Callable[[int, int, Array], None], cells: int) 
     """The same of blocks of rows that `add` packs."""
 
     def work(start: int, stop: int) -> Array:
-        packed = np.zeros((cells, 2), np.uint64)
+        packed = np.zeros(2 * cells, np.uint64)
         add(start, stop, packed)
         return packed
 

@@ -2,6 +2,7 @@
 #
 # Bins are right-closed, the lowest edge included, end bins catch what lies outside: the index of x is the number of
 # interior edges strictly below x, whatever shortcut finds it.
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from miscal.kernels.arithmetic cimport LOW_MASK, bits_of, number_of
@@ -42,17 +43,18 @@ cdef inline void uniform_index(
     const double *values, Py_ssize_t rows, double low, double high, const double[:] edges, int32_t *codes
 ) noexcept nogil:
     """Equal-width bins: `edges` holds low + (high - low) * m / bins, m = 0..bins."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, doubtful = 0
     cdef int32_t bins = <int32_t>(edges.shape[0] - 1)
-    cdef int32_t top = bins - 1, guess, doubtful = 0, code
-    cdef double last = bins, scale = bins / (high - low), position, rest, value
+    cdef int32_t top = bins - 1, guess, code
+    # Doubts as wide as the numbers that are compared, and an end that is no whole number, make plain vector code.
+    cdef double last = bins + 0.5, scale = bins / (high - low), position, rest, value
     for i in range(rows):
         position = (values[i] - low) * scale
         position = position if position > 0.0 else 0.0
         position = position if position < last else last
         guess = <int32_t>position
         rest = position - guess
-        doubtful += (rest < DOUBT) | (rest > 1.0 - DOUBT)
+        doubtful += fabs(rest - 0.5) > 0.5 - DOUBT
         codes[i] = guess if guess < top else top
     if doubtful == 0:
         return

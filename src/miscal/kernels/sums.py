@@ -13,7 +13,7 @@ from cython.cimports.miscal.kernels.arithmetic import (
 )  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
     Cells, Codes, CodesOut, CodeTable, Floats, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTableOut,
-    Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
+    Observed, Outcomes, Strided, TableOut, Word, Words, WordTableOut, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
@@ -30,27 +30,27 @@ def _add_mean(words: pointer[Word], predicted: double, observed: Word) -> void:
     add_pair(words, grid(predicted), (1 << ROWS) + (observed << EVENTS))
 
 
-def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: WordTableOut) -> None:
+def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: WordsOut) -> None:
     """Rows, events and the sum of predictions per cell given by code; made for many cells.
 
     A cell is two words, so that a row touches one place in memory: the sum of predictions modulo 2**64, and carries of
     that sum, rows and events side by side. At most `PACKED_ROWS` rows at a time. Where there are more cells than
     the nearest caches hold, they are asked for ahead of their use.
 
-    packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
+    packed : (cells * 2,) uint64, added to; `unpacked_means` reads it.
     """
     ahead: Index = AHEAD
-    near = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
+    near = max(0, len(codes) - ahead) if len(packed) > 2 * FAR else 0
     with nogil:
         for i in range(near):
-            fetch(address(packed[codes[i + ahead], 0]))
-            _add_mean(address(packed[codes[i], 0]), predicted[i], observed[i])
+            fetch(address(packed[2 * codes[i + ahead]]))
+            _add_mean(address(packed[2 * codes[i]]), predicted[i], observed[i])
         for i in range(near, len(codes)):
-            _add_mean(address(packed[codes[i], 0]), predicted[i], observed[i])
+            _add_mean(address(packed[2 * codes[i]]), predicted[i], observed[i])
 
 
 def binned_means(
-    values: Floats, predicted: Floats, observed: Outcomes, edges: Strided, uniform: bint, packed: WordTableOut
+    values: Floats, predicted: Floats, observed: Outcomes, edges: Strided, uniform: bint, packed: WordsOut
 ) -> None:
     """As `coded_means` by bins of `values`, found while the rows are in the cache."""
     bins = len(edges) - 1
@@ -65,21 +65,21 @@ def binned_means(
             else:
                 edge_index(here, rows, edges, found)
             for i in range(rows):
-                place = address(packed[codes[i], 0])
+                place = address(packed[2 * codes[i]])
                 _add_mean(place, predicted[start + i], observed[start + i])
             start += rows
 
 
-def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
+def unpacked_means(packed: Words, result: IntegerTableOut) -> None:
     """Add what `coded_means` packed to rows, events, high and low limb of the predictions, (cells, 4) int64."""
     most: Word = PACKED_ROWS
     with nogil:
-        for cell in range(packed.shape[0]):
-            result[cell, 0] += (packed[cell, 1] >> ROWS) & most
-            result[cell, 1] += packed[cell, 1] >> EVENTS
-            carries = packed[cell, 1] & ((1 << ROWS) - 1)
-            result[cell, 2] += (carries << 32) + (packed[cell, 0] >> LOW_BITS)
-            result[cell, 3] += packed[cell, 0] & LOW_MASK
+        for cell in range(len(packed) // 2):
+            total, counts = packed[2 * cell], packed[2 * cell + 1]
+            result[cell, 0] += (counts >> ROWS) & most
+            result[cell, 1] += counts >> EVENTS
+            result[cell, 2] += ((counts & ((1 << ROWS) - 1)) << 32) + (total >> LOW_BITS)  # carries first
+            result[cell, 3] += total & LOW_MASK
 
 
 def full_exact(
