@@ -28,8 +28,8 @@ FAULTS = [
     ),
     (
         "kernels/sums.py",
-        "(carries << 32) + (packed[cell, 0] >> LOW_BITS)",
-        "(carries << 32) + (packed[cell, 0] >> LOW_BITS) + 1",
+        "<< 32) + (total >> LOW_BITS)",
+        "<< 32) + (total >> LOW_BITS) + 1",
         "tests/laws/test_score_laws.py tests/papers/test_score.py",
     ),
     (

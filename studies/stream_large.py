@@ -265,7 +265,7 @@ def plan(record: dict) -> str:
     return (
         f"A row costs {1e9 * a_row:.0f} ns in all passes together.{rest} Ten billion rows at that cost: "
         f"{seconds / 3600:.1f} processor hours and {table:,.0f} GB of Parquet; on 16 processors "
-        f"{seconds / 16 / 60:.0f} minutes, if reading keeps up with {read:.1f} GB a second."
+        f"{seconds / 16 / 60:.1f} minutes, if reading keeps up with {read:.1f} GB a second."
     )
 
 
