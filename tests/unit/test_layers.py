@@ -11,6 +11,7 @@ import pytest
 
 from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, LIBRARY, excesses, sizes, whole
 from scripts.lint_imports import lint_imports
+from scripts.mutants import FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +33,16 @@ def test_what_the_architecture_names_is_there():
     classes = set(re.findall(r"`([A-Z]\w+[a-z]\w*)`", text))
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     assert [name for name in classes if not re.search(rf"^class {name}\b", source, re.MULTILINE)] == []
+
+
+def test_planted_faults_follow_the_words_of_the_code():
+    texts = [((LIBRARY / file).read_text(encoding="utf-8"), said, made) for file, said, made, _ in FAULTS]
+    assert len(texts) >= 20
+    assert [said for text, said, _ in texts if said not in text] == []
+    assert [made for text, said, made in texts if text.replace(said, made) == text] == []
+    assert [
+        tests for *_, tests in FAULTS if not all((ROOT / test.partition("::")[0]).exists() for test in tests.split())
+    ] == []
 
 
 def test_an_upward_import_is_seen(tmp_path):
