@@ -25,7 +25,7 @@ from miscal.page.markdown import to_markdown
 from miscal.page.markup import asset
 from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
-from miscal.page.sections.score import verdict
+from miscal.page.sections.score import key_numbers, verdict
 
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")
@@ -232,6 +232,60 @@ def test_forbidden_words_are_not_on_the_page() -> None:
 def test_the_verdict_in_one_sentence(score: dict[str, Any], findings: list[Any], sentence: str) -> None:
     document = audited(score={"predicted": 0.241, "observed": 0.269, **score}, findings=findings)
     assert verdict(document).sentence == sentence
+
+
+BENT = {"kuiper": {"value": 0.02, "p_value": 0.01}, "expected": {"value": 0.02, "p_value": 0.2}}
+
+
+def of_all(findings: list[dict[str, Any]], **score: Any) -> dict[str, Any]:
+    """An audit that says how many tests there were."""
+    rates = {"predicted": 0.241, "observed": 0.242}
+    named = [{"real": True, "where": "the whole table", **finding} for finding in findings]
+    return audited(score={**rates, **score}, findings=named, settings={"tests": 126})
+
+
+def test_what_is_beyond_noise_alone_and_not_among_all_tests_is_no_error() -> None:
+    document = of_all([], **BENT)
+    said = verdict(document)
+    assert (said.direction, said.sentence) == ("none", "No error beyond noise: 24.1% predicted, 24.2% happened.")
+    assert "Beyond noise taken alone, but not among the 126 tests of this audit: Kuiper range." in said.support
+    assert "No place that was looked at is off beyond noise." in said.support
+    assert "Beyond noise taken alone" in key_numbers(document)
+    nothing = of_all([], kuiper={"value": 0.02, "p_value": 0.3})
+    assert not any("taken alone" in sentence for sentence in verdict(nothing).support)
+
+
+def test_the_verdict_and_what_supports_it_count_the_same_places() -> None:
+    whole = {"kind": "score", "form": "too timid"}
+    places = [
+        {"kind": "field", "where": "a", "columns": ["c"]},
+        {"kind": "score", "where": "class b", "scope": "class b"},
+    ]
+    end = {"kind": "score", "where": "rows said 0%", "levels": ["0%"], "weight": 300.0, "observed": 0.01}
+    slope = {"slope": {"value": 1.1, "interval": [1.05, 1.2]}, **BENT}
+    said = verdict(of_all([whole, *places], **slope))
+    assert said.sentence == (
+        "Within noise on average, but the scores are not extreme enough, off by 2.00% on average along the score, and "
+        "wrong in 2 places: 24.1% predicted, 24.2% happened overall."
+    )
+    assert "The whole table and 2 places are off beyond noise." in said.support
+    assert "Beyond noise taken alone" not in key_numbers(of_all([whole], **slope))
+    assert "The whole table is off beyond noise." in verdict(of_all([whole], **slope)).support
+    # A class alone, and an end of the scale beside another place.
+    assert verdict(of_all(places[1:])).sentence.startswith("Within noise on average, wrong in one place, class b")
+    both = verdict(of_all([places[0], end]))
+    assert both.sentence.startswith("Within noise on average, wrong in 2 places, most in a")
+    assert "2 places are off beyond noise." in both.support
+    # Found by its walk along the score, whatever its numbers say by themselves.
+    assert verdict(of_all([whole])).sentence.startswith("Within noise on average, but wrong at some scores")
+
+
+def test_a_place_that_is_right_on_average_is_named_by_its_form() -> None:
+    ranges = [{"low": 0.5, "high": 1.0, "rows": 9, "events_off": 80.0}, {"low": 0.0, "high": 0.5, "events_off": -80.0}]
+    bent = {"kind": "field", "where": "a", "form": "too extreme", "predicted": 0.5, "observed": 0.5}
+    said = verdict(of_all([{**bent, "score_ranges": ranges, "explained": [{"real": True, "where": "b"}]}]))
+    assert said.sentence.startswith("Within noise on average, wrong in one place, a (too extreme): 24.1% predicted")
+    assert "1 place is off beyond noise; 1 other place is explained by it." in said.support
 
 
 def test_the_level_of_the_audit_decides() -> None:

@@ -84,8 +84,8 @@ class Finding:
     parent : the place of the finding that explains this one, if any
     shrunken : the gap less the luck of having been picked; what is said first
     explained : the places that it explains: no longer off once it is put right, and mostly the same rows
-    form : "too high" or "too low" on average; "too extreme", "too timid" or "uneven" where two ranges of its scores err
-        in opposite ways
+    form : "too high" or "too low" on average; "too extreme" or "too timid" where two ranges of its scores err in
+        opposite ways; "uneven" where the middle range errs unlike an outer one, or one of two errs more than the other
     score_ranges : those two ranges; the first is the upper one, or the middle one of an uneven place
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
@@ -157,6 +157,11 @@ class Finding:
     def whole(self) -> bool:
         """Whether it is about all rows of the table or class, along the score."""
         return self.kind == "score" and not self.levels
+
+    @property
+    def general(self) -> bool:
+        """Whether it is about the whole table, not one class of it."""
+        return self.whole and not self.scope
 
     @property
     def shape(self) -> str:

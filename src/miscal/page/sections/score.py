@@ -17,6 +17,7 @@ from miscal.page.sections.repair import repair_sentence
 NUMBERS = {
     key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()
 }
+_ALONG = ("expected", "kuiper", "smooth")  # by which scores are wrong beside their average
 # Shown first, each with the value that is right.
 _TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}
 LONGEST = 80  # characters of a place that the verdict names
@@ -49,7 +50,8 @@ def verdict(document: Document) -> Verdict:
     """
     direction, said = _judged(document)
     said = f"after the repair, {said}" if document.repaired else said
-    telling = (_unsure, _size, _places, _left_over) if direction == "none" else (_size, _places, _left_over)
+    unsure = [_unsure] if direction == "none" else []
+    telling = [*unsure, _size, _not_among_all, _places, _left_over]
     support = tuple(filter(None, (tell(document) for tell in telling)))
     return Verdict(direction, f"{said[0].upper()}{said[1:]}", support)
 
@@ -62,31 +64,39 @@ def _judged(document: Document) -> tuple[str, str]:
     what, predicted_as, happened = WORDS[document.top]
     rates = f"{words.percent(predicted)} {predicted_as}, {words.percent(observed)} {happened}"
     beyond, shape = gap.beyond(document.level), _shape(document)
-    # Whether the whole table is a finding among all tests; true where nothing says what was tested.
-    if beyond and ("tests" not in document.settings or any(finding.whole for finding in document.findings)):
+    if beyond and document.whole_or_unknown:
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
         if predicted > observed:
             return "over", f"{what} too high: {rates}."
         return "under", f"{what} too low: {rates}."
-    places = [finding for finding in document.findings if finding.kind != "score"]
     average = "" if beyond else "within noise on average, "
-    if places:
+    start = f"{average}but " if average else ""
+    # Rows at an end of the scale are named one by one where nothing else is wrong.
+    places = document.places
+    if any(place.whole or place.kind != "score" for place in places):
+        if shape:
+            return "shape", f"{start}{shape}, and wrong in {_many(places)}: {rates} overall."
         return "places", f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
-    # All that is left is of the score.
-    wrong = [_of_those(finding) for finding in document.findings if not finding.whole]
+    wrong = [_of_those(place) for place in places]
     ends = "; ".join([shape, *wrong] if shape else wrong)
     if ends:
-        return "shape" if shape else "places", f"{average and f'{average}but '}{ends}: {rates} overall."
+        return "shape" if shape else "places", f"{start}{ends}: {rates} overall."
     return "none", f"no error beyond noise: {rates}."
+
+
+def _many(places: list[Finding]) -> str:
+    return "one place" if len(places) == 1 else words.plural(len(places), "place")
 
 
 def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
     """How many places there are, and the rates of the first."""
     worst = places[0]
-    many = "one place, " if len(places) == 1 else f"{words.plural(len(places), 'place')}, most in "
-    first = f"{many}{ellipsis(worst.where, LONGEST)}"
+    most = "" if len(places) == 1 else "most in "
+    first = f"{_many(places)}, {most}{ellipsis(worst.where, LONGEST)}"
+    if worst.score_ranges:  # its averages may agree
+        return f"{first} ({worst.form})"
     if math.isnan(worst.predicted):
         return first
     return f"{first} ({words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened})"
@@ -109,8 +119,13 @@ def _unsure(document: Document) -> str:
 
 
 def _shape(document: Document) -> str:
-    """How the scores are wrong, their average apart, and how far off they are; empty when they are not."""
-    if not any(document.measure(name).beyond(document.level) for name in ("kuiper", "expected", "smooth")):
+    """How the scores are wrong, their average apart, and how far off they are; empty when they are not.
+
+    A number that is beyond noise by itself is no error where the whole table is within it among all tests. Where the
+    table is off among them and its average is not, the scores are, whatever their numbers say by themselves.
+    """
+    bent = _alone(document) if document.whole_or_unknown else []
+    if not bent and not (document.whole and not document.averages[2].beyond(document.level)):
         return ""
     slope, expected = document.measure("slope"), document.measure("expected")
     way = "wrong at some scores"
@@ -119,6 +134,20 @@ def _shape(document: Document) -> str:
     return (
         f"{way}, off by {words.percent(expected.value)} on average along the score" if expected.known else way
     )
+
+
+def _alone(document: Document) -> list[str]:
+    """The numbers along the score that are beyond noise by themselves, by name."""
+    return [NUMBERS[key][0] for key in _ALONG if document.measure(key).beyond(document.level)]
+
+
+def _not_among_all(document: Document) -> str:
+    """Which numbers would be beyond noise had nothing else been tested."""
+    found = _alone(document)
+    if document.real or document.whole_or_unknown or not found:
+        return ""
+    tests = words.count(document.settings["tests"])
+    return f"Beyond noise taken alone, but not among the {tests} tests of this audit: {', '.join(found)}."
 
 
 def _size(document: Document) -> str:
@@ -134,14 +163,18 @@ def _size(document: Document) -> str:
 
 def _places(document: Document) -> str:
     heads, others = document.findings, document.explained
-    if not document.real:
+    if not heads:
         return "No place that was looked at is off beyond noise."
     specific = sum(finding.specific for finding in heads)
-    said = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
+    found = ["the whole table"] if document.whole else []
+    found += [words.plural(len(document.places), "place")] if document.places else []
+    said = " and ".join(found)
+    said = f"{said[0].upper()}{said[1:]} {'is' if len(heads) == 1 else 'are'} off beyond noise"
     if 0 < specific < len(heads):
         said += f", {specific:,} of them not explained by the score alone"
     if others:
-        said += f"; {words.plural(others, 'other is', 'others are')} explained by them"
+        explained = words.plural(others, "other place is", "other places are")
+        said += f"; {explained} explained by {'it' if len(heads) == 1 else 'them'}"
     return f"{said}."
 
 
@@ -202,16 +235,18 @@ def hero(document: Document) -> Safe:
 def key_numbers(document: Document) -> Safe:
     """Four numbers, each with what noise alone would show, in words."""
     known = {key: document.measure(key) for key in _TILES if document.measure(key).known}
-    tiles = [_tile(key, number, document.level) for key, number in known.items()]
+    tiles = [_tile(key, number, document) for key, number in known.items()]
     return tag("dl", tiles, class_="tiles") if tiles else Safe("")
 
 
-def _tile(key: str, number: Measure, level: float) -> Safe:
+def _tile(key: str, number: Measure, document: Document) -> Safe:
     """A number; whether it is beyond noise, then what noise alone would show, or the interval."""
     label, write, meaning = NUMBERS[key]
     lines: list[str] = []
     if not math.isnan(number.p_value) or not math.isnan(number.low):
-        lines.append("Beyond noise" if number.beyond(level, _TILES[key]) else "Within noise")
+        beyond = number.beyond(document.level, _TILES[key])
+        alone = "" if document.beyond_among_all(number) else " taken alone"
+        lines.append(f"Beyond noise{alone}" if beyond else "Within noise")
     if not math.isnan(number.noise_floor):
         lines.append(f"noise alone shows {write(number.noise_floor)}")
     elif not math.isnan(number.low):
