@@ -21,7 +21,7 @@ from miscal.data import outputs
 from miscal.data.errors import MiscalError
 from miscal.page.html import digest, to_html, write_html
 from miscal.page.json import dumps, plain, read_json, write_json, write_text
-from miscal.page.markdown import to_markdown
+from miscal.page.markdown import to_markdown, to_model_card
 from miscal.page.markup import asset
 from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
@@ -248,7 +248,7 @@ def test_what_is_beyond_noise_alone_and_not_among_all_tests_is_no_error() -> Non
     document = of_all([], **BENT)
     said = verdict(document)
     assert (said.direction, said.sentence) == ("none", "No error beyond noise: 24.1% predicted, 24.2% happened.")
-    assert "Beyond noise taken alone, but not among the 126 tests of this audit: Kuiper range." in said.support
+    assert "Beyond noise taken alone, but not among all tests of this audit: Kuiper range." in said.support
     assert "No place that was looked at is off beyond noise." in said.support
     assert "Beyond noise taken alone" in key_numbers(document)
     nothing = of_all([], kuiper={"value": 0.02, "p_value": 0.3})
@@ -286,6 +286,59 @@ def test_a_place_that_is_right_on_average_is_named_by_its_form() -> None:
     said = verdict(of_all([{**bent, "score_ranges": ranges, "explained": [{"real": True, "where": "b"}]}]))
     assert said.sentence.startswith("Within noise on average, wrong in one place, a (too extreme): 24.1% predicted")
     assert "1 place is off beyond noise; 1 other place is explained by it." in said.support
+
+
+def test_an_infinite_loss_is_said_to_be_infinite_and_not_left_out() -> None:
+    done = {"name": "Blend", "score": {"log_loss": [None, 0.3], "brier": [0.2, 0.1]}, "rows": 50, "fitted_rows": 1}
+    page = to_html({**SAMPLE, "repaired_by": done | {"log_loss_change": {"value": None, "interval": [None, None]}}})
+    assert "Log loss is infinite where the table has none: something that was ruled out happened." in page
+    assert "changes by" not in page
+    assert "Blend was fitted on 1 row and judged on 50 others." in page
+
+
+def test_steps_that_could_not_be_compared_are_not_counted() -> None:
+    verdicts = ["first", "same", "too small", "same"]
+    table = {
+        "label": list("abcd"),
+        "verdict": verdicts,
+        "p_adjusted": [1.0] * 4,
+        "words": [""] * 4,
+        "change": [0.0] * 4,
+    }
+    (entry,) = audited(sections={"period": [{"table": table, "extra": {"every": "month"}}]}).of("period")
+    assert entry.said() == (
+        "4 months, none of them off beyond noise. Of 2 steps that could be compared: none changed beyond noise."
+    )
+
+
+def test_a_comparison_shows_changes_that_its_rounded_gaps_hide() -> None:
+    table = {
+        "where": ["a"],
+        "verdict": ["better"],
+        "gap_before": [-0.2008],
+        "gap_after": [-0.2002],
+        "change": [-0.0006],
+    }
+    page = to_html({**SAMPLE, "comparison": {"paired": True, "table": table, "better": ["a"]}})
+    assert "Change of its size" in page
+    assert "−0.060 points" in page
+
+
+def test_the_smallest_gap_that_would_have_been_seen_is_in_points() -> None:
+    text = to_model_card({**SAMPLE, "clean": [{"where": "sex", "detectable": 0.0182}]})
+    assert "| sex | 1.8 points |" in text
+
+
+def test_whole_numbers_with_missing_values_are_named_alike_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 60, 4000).astype(float)
+    age[::9] = np.nan
+    y = rng.random(4000) < np.where((age > 40) & (age <= 50), 0.6, 0.3)
+    found = miscal.audit({"y": y, "p": np.full(4000, 0.3), "age": age}, outcome="y", probability="p", effort="quick")
+    (entry,) = read_document(found.document).of("variable")
+    starts = [int(label.split(" to ")[0]) for label in entry.cells.label if label != "missing"]
+    ends = [int(label.split(" to ")[-1]) for label in entry.cells.label if label != "missing"]
+    assert starts[1:] == [end + 1 for end in ends[:-1]]
 
 
 def test_the_level_of_the_audit_decides() -> None:

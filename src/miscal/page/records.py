@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, Level
 from miscal.page.json import READERS, Columns, Given, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite, listed, plural, showing
+from miscal.page.words import listed, plural, showing
 
 T = TypeVar("T")
 
@@ -148,25 +148,19 @@ class Document:
         return flat(self.findings)
 
     @property
-    def whole(self) -> bool:
-        """Whether the whole table is a finding, among all that was tested."""
-        return any(finding.general for finding in self.findings)
-
-    @property
-    def whole_or_unknown(self) -> bool:
-        """The same; true where nothing says what was tested."""
-        return self.whole or "tests" not in self.settings
-
-    def beyond_among_all(self, number: Measure) -> bool:
-        """Whether a number of the whole table, beyond noise taken alone, is known to be so among all tests."""
-        if self.whole_or_unknown or any(finding.general for finding in self.real):
-            return True
-        return number.p_value * finite(self.settings["tests"]) <= self.level
-
-    @property
     def places(self) -> list[Finding]:
         """The findings that are about a part of the rows, or about one class."""
-        return [finding for finding in self.findings if not finding.general]
+        return [finding for finding in self.findings if finding.scope or not finding.whole]
+
+    @property
+    def whole(self) -> bool | None:
+        """Whether the whole table is a finding among all that was tested; nothing where nothing says what was."""
+        return len(self.places) < len(self.findings) or (False if "tests" in self.settings else None)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is beyond noise among all that was tested."""
+        return "tests" in self.settings and not self.real
 
     @property
     def unseen(self) -> list[LeftOut]:

@@ -50,8 +50,7 @@ def verdict(document: Document) -> Verdict:
     """
     direction, said = _judged(document)
     said = f"after the repair, {said}" if document.repaired else said
-    unsure = [_unsure] if direction == "none" else []
-    telling = [*unsure, _size, _not_among_all, _places, _left_over]
+    telling = [_unsure] * (direction == "none") + [_size, _not_among_all, _places, _left_over]
     support = tuple(filter(None, (tell(document) for tell in telling)))
     return Verdict(direction, f"{said[0].upper()}{said[1:]}", support)
 
@@ -64,7 +63,7 @@ def _judged(document: Document) -> tuple[str, str]:
     what, predicted_as, happened = WORDS[document.top]
     rates = f"{words.percent(predicted)} {predicted_as}, {words.percent(observed)} {happened}"
     beyond, shape = gap.beyond(document.level), _shape(document)
-    if beyond and document.whole_or_unknown:
+    if beyond and document.whole is not False:
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
@@ -72,41 +71,25 @@ def _judged(document: Document) -> tuple[str, str]:
             return "over", f"{what} too high: {rates}."
         return "under", f"{what} too low: {rates}."
     average = "" if beyond else "within noise on average, "
-    start = f"{average}but " if average else ""
-    # Rows at an end of the scale are named one by one where nothing else is wrong.
-    places = document.places
-    if any(place.whole or place.kind != "score" for place in places):
-        if shape:
-            return "shape", f"{start}{shape}, and wrong in {_many(places)}: {rates} overall."
-        return "places", f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
-    wrong = [_of_those(place) for place in places]
-    ends = "; ".join([shape, *wrong] if shape else wrong)
-    if ends:
-        return "shape" if shape else "places", f"{start}{ends}: {rates} overall."
+    many = words.plural(len(document.places), "place") if len(document.places) > 1 else "one place"
+    if shape:
+        also = f", and wrong in {many}" if document.places else ""
+        return "shape", f"{average and f'{average}but '}{shape}{also}: {rates} overall."
+    if document.places:
+        worst = _named(document.places[0], predicted_as, happened)
+        most = "most in " if len(document.places) > 1 else ""
+        return "places", f"{average}wrong in {many}, {most}{worst}: {rates} overall."
     return "none", f"no error beyond noise: {rates}."
 
 
-def _many(places: list[Finding]) -> str:
-    return "one place" if len(places) == 1 else words.plural(len(places), "place")
-
-
-def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
-    """How many places there are, and the rates of the first."""
-    worst = places[0]
-    most = "" if len(places) == 1 else "most in "
-    first = f"{_many(places)}, {most}{ellipsis(worst.where, LONGEST)}"
-    if worst.score_ranges:  # its averages may agree
-        return f"{first} ({worst.form})"
-    if math.isnan(worst.predicted):
-        return first
-    return f"{first} ({words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened})"
-
-
-def _of_those(place: Finding) -> str:
-    """Rows at an end of the scale, or their weight: how many, what was said, how many of them happened."""
-    said = place.where.removeprefix("rows said ")
-    happened = words.count(place.observed * place.weight)
-    return f"{words.count(place.weight)} rows said {said}, {happened} happened"
+def _named(worst: Finding, predicted_as: str, happened: str) -> str:
+    """A place with its rates, or its form; rows at an end of the scale by how many there are and how many happened."""
+    if worst.kind == "score" and not worst.whole:
+        events = words.count(worst.observed * worst.weight)
+        return f"{words.rows(worst.weight)} {worst.where.removeprefix('rows ')}, {events} {happened}"
+    rates = f"{words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened}"
+    said = worst.form if worst.score_ranges else "" if math.isnan(worst.predicted) else rates
+    return f"{ellipsis(worst.where, LONGEST)} ({said})".removesuffix(" ()")
 
 
 def _unsure(document: Document) -> str:
@@ -121,11 +104,9 @@ def _unsure(document: Document) -> str:
 def _shape(document: Document) -> str:
     """How the scores are wrong, their average apart, and how far off they are; empty when they are not.
 
-    A number that is beyond noise by itself is no error where the whole table is within it among all tests. Where the
-    table is off among them and its average is not, the scores are, whatever their numbers say by themselves.
+    A number that is beyond noise by itself is no error where the whole table is within it among all tests.
     """
-    bent = _alone(document) if document.whole_or_unknown else []
-    if not bent and not (document.whole and not document.averages[2].beyond(document.level)):
+    if document.whole is False or not (document.whole or _alone(document)):
         return ""
     slope, expected = document.measure("slope"), document.measure("expected")
     way = "wrong at some scores"
@@ -143,11 +124,8 @@ def _alone(document: Document) -> list[str]:
 
 def _not_among_all(document: Document) -> str:
     """Which numbers would be beyond noise had nothing else been tested."""
-    found = _alone(document)
-    if document.real or document.whole_or_unknown or not found:
-        return ""
-    tests = words.count(document.settings["tests"])
-    return f"Beyond noise taken alone, but not among the {tests} tests of this audit: {', '.join(found)}."
+    found = ", ".join(_alone(document)) if document.quiet else ""
+    return found and f"Beyond noise taken alone, but not among all tests of this audit: {found}."
 
 
 def _size(document: Document) -> str:
@@ -162,19 +140,18 @@ def _size(document: Document) -> str:
 
 
 def _places(document: Document) -> str:
-    heads, others = document.findings, document.explained
+    heads, others, places = document.findings, document.explained, document.places
     if not heads:
         return "No place that was looked at is off beyond noise."
-    specific = sum(finding.specific for finding in heads)
-    found = ["the whole table"] if document.whole else []
-    found += [words.plural(len(document.places), "place")] if document.places else []
-    said = " and ".join(found)
-    said = f"{said[0].upper()}{said[1:]} {'is' if len(heads) == 1 else 'are'} off beyond noise"
+    specific, them = sum(finding.specific for finding in heads), "them" if len(heads) > 1 else "it"
+    found = ["The whole table"] * (len(heads) > len(places)) + [words.plural(len(places), "place")] * any(
+        places
+    )
+    said = f"{' and '.join(found)} {'are' if len(heads) > 1 else 'is'} off beyond noise"
     if 0 < specific < len(heads):
         said += f", {specific:,} of them not explained by the score alone"
     if others:
-        explained = words.plural(others, "other place is", "other places are")
-        said += f"; {explained} explained by {'it' if len(heads) == 1 else 'them'}"
+        said += f"; {words.plural(others, 'other place is', 'other places are')} explained by {them}"
     return f"{said}."
 
 
@@ -205,7 +182,7 @@ def header(document: Document) -> Safe:
         "header",
         tag("p", "Calibration repair" if document.repaired else "Calibration audit", class_="brand"),
         tag("p", name(document.source, 60), class_="source") if document.source else None,
-        tag("p", tag("span", f"{words.count(document.rows)} rows"), facts, class_="facts"),
+        tag("p", tag("span", words.rows(document.rows)), facts, class_="facts"),
         class_="masthead",
     )
 
@@ -244,9 +221,8 @@ def _tile(key: str, number: Measure, document: Document) -> Safe:
     label, write, meaning = NUMBERS[key]
     lines: list[str] = []
     if not math.isnan(number.p_value) or not math.isnan(number.low):
-        beyond = number.beyond(document.level, _TILES[key])
-        alone = "" if document.beyond_among_all(number) else " taken alone"
-        lines.append(f"Beyond noise{alone}" if beyond else "Within noise")
+        off = "Beyond noise taken alone" if document.quiet else "Beyond noise"
+        lines.append(off if number.beyond(document.level, _TILES[key]) else "Within noise")
     if not math.isnan(number.noise_floor):
         lines.append(f"noise alone shows {write(number.noise_floor)}")
     elif not math.isnan(number.low):
