@@ -341,6 +341,18 @@ def test_whole_numbers_with_missing_values_are_named_alike_everywhere() -> None:
     assert starts[1:] == [end + 1 for end in ends[:-1]]
 
 
+@pytest.mark.parametrize(("source", "file"), [("a.csv", "a.csv"), ("*.parquet", "FILE"), ("folder", "FILE")])
+def test_advice_names_a_file_and_no_pattern(source: str, file: str) -> None:
+    page = to_html({**SAMPLE, "data": {**SAMPLE["data"], "source": source}})
+    assert f"miscal check {file} --outcome" in page
+
+
+def test_a_date_in_the_verdict_is_not_broken() -> None:
+    found = [{"real": True, "kind": "variable", "where": "day 2005-12-01 to 2012-07-31"}]
+    page = to_html({**SAMPLE, "findings": found, "score": {"predicted": 0.2, "observed": 0.2}})
+    assert '<span class="date">2005-12-01</span>' in page.split("</h1>")[0]
+
+
 def test_the_level_of_the_audit_decides() -> None:
     score = {"predicted": 0.2, "observed": 0.3, "gap": {"value": -0.1, "p_value": 0.03}}
     assert verdict(audited(score=score)).direction == "under"

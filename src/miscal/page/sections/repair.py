@@ -71,7 +71,8 @@ def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] 
         for value in every:
             given += f"--{option}", str(value)
     given += ["--logit"] if data.get("logit") else []
-    file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
+    one = source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) and "*" not in source
+    file = source if one else "FILE"
     return clean(shlex.join(["miscal", verb, file, *given, *words]))
 
 

@@ -70,14 +70,15 @@ def _judged(document: Document) -> tuple[str, str]:
         if predicted > observed:
             return "over", f"{what} too high: {rates}."
         return "under", f"{what} too low: {rates}."
+    places = document.places
     average = "" if beyond else "within noise on average, "
-    many = words.plural(len(document.places), "place") if len(document.places) > 1 else "one place"
+    many = words.plural(len(places), "place") if len(places) > 1 else "one place"
     if shape:
-        also = f", and wrong in {many}" if document.places else ""
+        also = f", and wrong in {many}" if places else ""
         return "shape", f"{average and f'{average}but '}{shape}{also}: {rates} overall."
-    if document.places:
-        worst = _named(document.places[0], predicted_as, happened)
-        most = "most in " if len(document.places) > 1 else ""
+    if places:
+        worst = _named(places[0], predicted_as, happened)
+        most = "most in " if len(places) > 1 else ""
         return "places", f"{average}wrong in {many}, {most}{worst}: {rates} overall."
     return "none", f"no error beyond noise: {rates}."
 
@@ -158,11 +159,8 @@ def _places(document: Document) -> str:
 def _left_over(document: Document) -> str:
     clean, small = document.clean.rows, document.too_small.rows
     parts = [f"{words.plural(clean, 'column was', 'columns were')} tested and clean"] if clean else []
-    parts += (
-        [f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge"]
-        if small
-        else []
-    )
+    if small:
+        parts.append(f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge")
     return "; ".join(parts) + "." if parts else ""
 
 
@@ -194,12 +192,13 @@ def hero(document: Document) -> Safe:
     whole = {"where": "All rows", "predicted": predicted, "observed": observed}
     drawn = gap_card(Finding.from_dict(whole | {"interval": [gap.low, gap.high]}))
     judged, colon, numbers = said.sentence.partition(": ")
+    first = tag("span", name(judged + colon.strip(), 240))
     lighter = tag("span", " ", numbers, class_="rates") if numbers else None
     return tag(
         "section",
         tag(
             "div",
-            tag("h1", tag("span", judged + colon.strip()), lighter, id="verdict", class_=said.direction),
+            tag("h1", first, lighter, id="verdict", class_=said.direction),
             [tag("p", sentence) for sentence in said.support],
             tag("p", tag("a", "The repair", href="#repair"), ": ", repair_sentence(done)) if done else None,
         ),
