@@ -191,8 +191,9 @@ class Finding:
         if self.shape:
             return f"{self.shape}. {words.rows(self.rows)}; {self.rates} on average."
         if self.response:
-            alike = self.predicted > 0.0 and self.observed >= 0.0  # observed over predicted says something
-            times = f", ratio {words.number(self.observed / self.predicted, 3)}" if alike else ""
+            # Only where it says something.
+            ratio = self.observed / self.predicted if self.predicted > 0.0 <= self.observed else math.nan
+            times = "" if math.isnan(ratio) else f", happened-to-predicted ratio {words.number(ratio)}"
             return f"{self.rates}, {self.difference}{times}. {words.rows(self.rows)}."
         return f"{self.rates}. {words.rows(self.rows)}, {self.difference}."
 

@@ -143,7 +143,7 @@ def rows(value: object) -> str:
     ('1 row', '12,345 rows')
     """
     written = count(value)
-    return f"{written} row" if written == "1" else f"{written} rows"
+    return f"{written} row{'s' * (written != '1')}"
 
 
 def p_value(value: object, name: str = "p", *, bound: bool = False) -> str:
