@@ -6,7 +6,6 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ import numpy as np
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal, refusing
-from miscal.data.outputs import check_file, load_arrays, save_arrays
+from miscal.data.outputs import FileName, check_file, load_arrays, save_arrays
+from miscal.data.vectors import Plain
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -43,11 +43,11 @@ class Printed:
         """What may be shown of it."""
         return self
 
-    def to_html(self, path: str | PathLike[str]) -> None:
+    def to_html(self, path: FileName) -> None:
         """Write the page, whole or not at all."""
         import_module("miscal.page.html").write_html(self.shown().document, path)
 
-    def to_json(self, path: str | PathLike[str]) -> None:
+    def to_json(self, path: FileName) -> None:
         """Write the JSON, whole or not at all."""
         write_json(self.shown().document, path)
 
@@ -67,28 +67,28 @@ class Audit(Printed):
     carriers : sums of the cells of each result, by its kind and column, for a comparison
     """
 
-    document: dict[str, Any]
+    document: Plain
     findings: list[Finding]
     results: list[Result] = field(default_factory=list)
-    carriers: dict[str, Any] = field(default_factory=dict)
+    carriers: Plain = field(default_factory=dict)
 
     @property
-    def score(self) -> dict[str, Any]:
+    def score(self) -> Plain:
         """The numbers by score."""
         return dict(self.document["score"])
 
     @property
-    def clean(self) -> list[dict[str, Any]]:
+    def clean(self) -> list[Plain]:
         """Columns tested in which nothing was beyond noise, with the smallest gap that could have been seen."""
         return list(self.document["clean"])
 
     @property
-    def too_small(self) -> list[dict[str, Any]]:
+    def too_small(self) -> list[Plain]:
         """Places too small to judge, and columns set aside."""
         return list(self.document["too_small"])
 
     @property
-    def left_out(self) -> list[dict[str, Any]]:
+    def left_out(self) -> list[Plain]:
         """What was not looked at: pairs, levels, columns and tests, each with the reason and how to ask for it.
 
         Examples
@@ -127,7 +127,7 @@ class Audit(Printed):
         """
         return str(import_module("miscal.page.markdown").to_model_card(self.shown().document))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: FileName) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
 
         Of an audit that hides small cells the file keeps them: only its owner may read it.
@@ -136,7 +136,7 @@ class Audit(Printed):
         save_arrays(Path(path), FILE, {"text": text}, {}, mode=0o600 if self.hidden_below else None)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Audit:
+    def load(cls, path: FileName) -> Audit:
         """Read an audit that `save` wrote; it can be rendered and compared again without the data.
 
         The JSON of `to_json` is read too. It has no sums of cells: compared with it, only findings and scores are.

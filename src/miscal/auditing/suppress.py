@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.column_choice import Plain, left_out
+from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
 from miscal.data.checks import whole
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
+from miscal.data.vectors import Plain
 from miscal.page.json import Columns, floats
 from miscal.page.words import plural
 from miscal.pooling.cells import MISSING

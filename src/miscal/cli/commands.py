@@ -82,7 +82,10 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
-    """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
+    """Audit a table of predictions and write a page.
+
+    The table: CSV, Parquet or Feather; one file, a folder, a pattern in quotes, or a tally.
+    """
     made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
@@ -150,7 +153,10 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 @command
 @click.argument("file")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
-    """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    """Keep what an audit needs of a table, without its rows.
+
+    The table: one file, a folder or a pattern in quotes.
+    """
     from miscal.auditing.tallies import tally_of
 
     prepared({"--out": out}, table=file, tally=like)
@@ -167,7 +173,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @command
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def merge(files: tuple[Path, ...], out: Path) -> None:
-    """Add tallies of different rows, such as those of the days of a month."""
+    """Add tallies of different rows, such as days of a month."""
     for path in files:
         prepared({"--out": out}, tally=path)
     total = Summary.load(files[0])
@@ -197,7 +203,10 @@ def check(
     json_path: Path | None,
     **options: Any,
 ) -> None:
-    """Audit a table and exit with 1 if a gate fails, one line a failure."""
+    """Audit a table and exit with 1 if a gate fails.
+
+    Each gate that fails has a line.
+    """
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
 
@@ -249,7 +258,9 @@ def recalibrate(
     score_only: bool,
     **options: Any,
 ) -> None:
-    """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
+    """Repair a table's probabilities, judged on unseen rows.
+
+    The page shows on rows that the repair has not seen which errors are gone, smaller, remaining or new.
 
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
     row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
@@ -297,7 +308,7 @@ def recalibrate(
 def apply(
     model: Path, file: str, probability: tuple[str, ...], column: str, out: Path | None, **options: Any
 ) -> None:
-    """Add recalibrated probabilities to a table, batch by batch."""
+    """Add repaired probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts import apply_to, load_model
 
     out = table_path(out, file, column)
@@ -309,7 +320,10 @@ def apply(
 @command
 @click.argument("file")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
-    """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
+    """Fit one recalibrator to a table, for `miscal apply`.
+
+    The table: one file, a folder or a pattern in quotes, read batch by batch.
+    """
     from miscal import recalibrate as package
     from miscal.recalibrate.in_parts import fit_to
 

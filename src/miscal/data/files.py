@@ -15,7 +15,7 @@ import numpy as np
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
-from miscal.data.vectors import is_number
+from miscal.data.vectors import Plain, is_number
 
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SUFFIXES |= dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
@@ -202,7 +202,7 @@ class CsvFile:
         with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
             found, first = reader.schema, next(iter(reader), None)
         self.names: list[str] = found.names
-        self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
+        self.types: Plain = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
         fractions = [each for each in (first.columns if first else ()) if each.type == pa.float64()]
         if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
@@ -221,7 +221,7 @@ class CsvFile:
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=types, **more)
         return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
 
-    def _keep_digits(self, types: dict[str, Any]) -> bool:
+    def _keep_digits(self, types: Plain) -> bool:
         """Make text of columns of whole numbers some of which would lose a leading zero or their last digits."""
         self.looked = True
         numbers = [name for name in self.names if types[name] in (pa.int64(), pa.float64())]
@@ -239,7 +239,7 @@ class CsvFile:
         return bool(losing & whole)
 
     @contextmanager
-    def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
+    def _watched(self, types: Plain) -> Iterator[Any]:
         """The bytes, looked at while they are read; at the end what they hide is refused, said or read again."""
         with open_bytes(self.path) as stream:
             watch = Watch(stream, self)
@@ -264,23 +264,23 @@ class CsvFile:
         if watch.zeros and not self.looked and self._keep_digits(types):
             raise TypesChanged(self.path)
 
-    def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> "pa.Table":
+    def load(self, types: Plain, only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all, with these types, which are widened where a value does not fit."""
         while True:
             with suppress(TypesChanged), self._watched(types) as stream:
                 _, *options = self._options(types, only)
                 return empty_text_is_missing(csv.read_csv(stream, csv.ReadOptions(), *options))
 
-    def blocks(self, types: dict[str, Any], only: Sequence[str]) -> "Iterator[pa.Table]":
+    def blocks(self, types: Plain, only: Sequence[str]) -> "Iterator[pa.Table]":
         """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
         with self._watched(types) as stream, csv.open_csv(stream, *self._options(types, only)) as reader:
             for batch in reader:
                 yield empty_text_is_missing(pa.Table.from_batches([batch]))
 
 
-def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
+def joined_types(files: Sequence[CsvFile]) -> Plain:
     """The types of the columns over the first blocks of several files."""
-    types: dict[str, Any] = {}
+    types: Plain = {}
     for file in files:
         for name, kind in file.types.items():
             types[name] = max(types.get(name, kind), kind, key=step_of)

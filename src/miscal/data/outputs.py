@@ -20,6 +20,8 @@ import numpy as np
 
 from miscal.data.errors import refusal, refusing
 
+FileName = str | PathLike[str]
+
 
 def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
     """Make the folders of what will be written; refuse an input, a folder, a closed one, and a path given twice.
@@ -61,7 +63,7 @@ def _places(given: Any) -> list[Path]:
     return [Path(os.path.realpath(each)) for each in found]
 
 
-def check_file(path: str | PathLike[str]) -> None:
+def check_file(path: FileName) -> None:
     """Refuse to read a pipe or a device, which may have no end and can be read but once, and a name no system takes."""
     # A name too long, or with a zero byte.
     with refusing("cannot be opened", where=f"'{os.fspath(path)!s:.80}'"):
@@ -72,7 +74,7 @@ def check_file(path: str | PathLike[str]) -> None:
         raise refusal("must be a file", where=f"'{path}'", got=f"it is a {kind}", hint=hint)
 
 
-def write_whole(path: str | PathLike[str], content: bytes) -> None:
+def write_whole(path: FileName, content: bytes) -> None:
     """Write one file whole: no reader sees half of it, a killed process leaves the old or the new one."""
     write_together({Path(path): content})
 

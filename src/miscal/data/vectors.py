@@ -17,6 +17,7 @@ from miscal.data.libraries import pa, pc
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Plain = dict[str, Any]  # what is named, as JSON has it
 Integers = npt.NDArray[np.int64]
 Vector: TypeAlias = "Array | pa.Array"
 Codes = npt.NDArray[np.int32]

@@ -355,7 +355,8 @@ def form_of(
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The form of one place's error, and the first and last cell of the score of the two ranges that disagree.
 
-    average, shape : which of its two tests are beyond noise. Where both are, ranges disagree only if each is off.
+    average, shape : which of its two tests are beyond noise. Where both are, ranges disagree only if each is off; where
+    the walk alone is, they may err the same way, one of them more.
 
     Examples
     --------
@@ -380,6 +381,8 @@ def form_of(
     apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()
+    # Of two ranges that err the same way one errs more: no score is too extreme.
+    form = "uneven" if sides.prod() > 0 else form
     return form, ((last + 1, off.size - 1), (0, last))
 
 

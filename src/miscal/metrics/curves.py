@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
+from miscal.data.vectors import Array
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
@@ -132,16 +133,16 @@ class VariableCurve:
     left_out : rows whose value is missing
     """
 
-    grid: np.ndarray
-    observed: np.ndarray
-    observed_low: np.ndarray
-    observed_high: np.ndarray
-    predicted: np.ndarray
-    predicted_low: np.ndarray
-    predicted_high: np.ndarray
-    gap: np.ndarray
-    gap_low: np.ndarray
-    gap_high: np.ndarray
+    grid: Array
+    observed: Array
+    observed_low: Array
+    observed_high: Array
+    predicted: Array
+    predicted_low: Array
+    predicted_high: Array
+    gap: Array
+    gap_low: Array
+    gap_high: Array
     worst_value: float
     worst_gap: float
     p_value: float
@@ -165,7 +166,7 @@ def variable_calibration_curve(
     *,
     span: float = 0.9,
     degree: int = 2,
-    grid: int | Sequence[float] | np.ndarray = 500,
+    grid: int | Sequence[float] | Array = 500,
     trim: float = 0.05,
     level: float = 0.95,
     se: str = "robust",

@@ -140,7 +140,7 @@ def by_variable(
     if len(columns) != 1 or columns[0].nominal:
         return variable_result(found, names, settings, tested=levels_tested(found))
     one, values = columns[0], columns[0].values
-    extra: dict[str, Any] = {"column_kind": one.kind, "integer": one.integer}
+    extra: dict[str, Any] = {"column_kind": one.kind, "integer": one.whole}
     known = ~np.isnan(values)
     if not known.any():
         made = variable_result(found, names, settings, extra)
@@ -152,7 +152,7 @@ def by_variable(
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra["curve"] = smooth.frame()
-        extra["density"] = density_of(values, compared, integer=one.integer)
+        extra["density"] = density_of(values, compared, integer=one.whole)
     tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
     return variable_result(found, names, settings, extra, along, tested)
 

@@ -263,7 +263,7 @@ def neighbourhood(result: Entry) -> Figure:
         left, right = chart.x(x[j : j + 2])
         low, high = chart.y(y[i : i + 2])
         place = f"{one} {x[j]:.3g} to {x[j + 1]:.3g}, {two} {y[i]:.3g} to {y[i + 1]:.3g}"
-        said = f"{place}\n{words.points(gap)}, {words.count(rows)} rows"
+        said = f"{place}\n{words.points(gap)}, {words.rows(rows)}"
         chart.bar(left, high, right - left, low - high, f"heat {_shade(deviations)}", said)
     chart.bottom(ellipsis(one, 40), marks.numbers)
     description = f"The gap around each place of {one} (across) and {two} (up)."

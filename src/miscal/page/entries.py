@@ -211,13 +211,14 @@ class Entry:
         verdicts = self.table["verdict"]
         off = sum(finite(p) <= self.level for p in self.table["p_adjusted"])
         dated = plural(len(verdicts) - verdicts.count("no date"), self.every)
-        text = f"{dated}, {off} of them off beyond noise."
+        text = f"{dated}, {off or 'none'} of them off beyond noise."
         counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
         steps = sum(counts.values()) + verdicts.count("same")
         became = ", ".join(f"{many} {BECAME[verdict]}" for verdict, many in counts.items() if many)
         if not steps:
             return f"{text} No two of them could be compared."
-        return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
+        told = became or "none changed beyond noise"
+        return f"{text} Of {plural(steps, 'step')} that could be compared: {told}."
 
     def changed(self, most: int) -> tuple[list[str], int]:
         """The sentence of each step that changed beyond noise, in time, of the `most` largest; how many are left."""

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from miscal import results
 from miscal.data.errors import refusal, refusing, visible
-from miscal.data.outputs import check_file, write_whole
+from miscal.data.outputs import FileName, check_file, write_whole
 from miscal.page.words import finite
 
 SCHEMA = "miscal.audit/1"
@@ -175,12 +174,12 @@ def dumps(document: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def write_json(document: object, path: str | PathLike[str]) -> None:
+def write_json(document: object, path: FileName) -> None:
     """Write a document to a file, whole or not at all."""
     write_text(path, dumps(document) + "\n")
 
 
-def read_json(path: str | PathLike[str]) -> Given:
+def read_json(path: FileName) -> Given:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     check_file(path)
     hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
@@ -189,6 +188,6 @@ def read_json(path: str | PathLike[str]) -> Given:
     return checked(document)
 
 
-def write_text(path: str | PathLike[str], text: str) -> None:
+def write_text(path: FileName, text: str) -> None:
     """Write text, whole or not at all; line ends stay as they are on every system."""
     write_whole(path, text.encode("utf-8", "replace"))

@@ -65,9 +65,9 @@ class Funnel(View):
         dots = {"s": area, "color": tint, "alpha": alpha, "linewidth": 0, "rasterized": many}
         ax.scatter(size, gap, **dots | style)
         self._name(drawn.take(real).sort("p_value"))
-        share = self.extra.get("noise_share", np.nan)
+        floor = self.result.noise_floor
         title = f"{self.table.rows:,} levels, error {self.said(self.result.value)}"
-        title += "" if np.isnan(share) else f", of which {share:.0%} is noise"
+        title += "" if np.isnan(floor) else f", noise alone {self.said(floor)}"
         across = "Size of the level (rows at the mean rate that would be as noisy)"
         self.labelled(across, "Predicted minus observed", rates="y", legend="best", title=title)
 
