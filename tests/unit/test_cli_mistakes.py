@@ -90,6 +90,21 @@ def test_a_folder_that_cannot_be_made_is_one_line(table: Path, tmp_path: Path) -
     refused("audit", table, *ROLES, "--out", tmp_path, saying="it is a folder. Hint: name a file in it")
 
 
+def test_a_name_that_no_system_takes_is_one_line(table: Path, tmp_path: Path) -> None:
+    long = tmp_path / ("a" * 300)
+    for option in ("--out", "--json", "--save"):
+        refused("audit", table, *ROLES, option, long, saying=f"'{long}' cannot be written; File name too long.")
+    refused("check", table, *ROLES, "--max-gap", 1, "--junit", long, saying="File name too long")
+    refused("tally", table, *ROLES, "--out", long, saying="File name too long")
+
+
+def test_a_demo_that_cannot_be_written_says_nothing_else(table: Path) -> None:
+    done = run("demo", "--out", table)
+    assert done.exit_code == 2
+    assert done.output.startswith("miscal: ")
+    assert done.output.count("\n") == 1
+
+
 def test_a_negative_seed_is_one_line(table: Path) -> None:
     refused("audit", table, *ROLES, "--seed", "-1", saying="--seed")
 
