@@ -206,7 +206,7 @@ class Roles:
             check_named([name], names, f"'{role}': the table")
             if name in taken and {role, taken[name]} != {"cluster", "id"}:
                 got = f"column '{name}' is also '{taken[name]}'"
-                raise refusal("must be a column of its own", where=f"'{role}'", got=got)
+                raise refusal("must be a column of its own", f"'{role}'", got=got)
             taken[name] = role
 
     def words(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Given:
         """A finite number a row."""
         converted = column(where.strip("'"), values, where=where)
         if converted.nominal:
-            raise refusal("must hold numbers", where=where, got=f"it holds {converted.kind} values")
+            raise refusal("must hold numbers", where, got=f"it holds {converted.kind} values")
         array = np.ascontiguousarray(self.kept_rows(converted.values, where), float)
         refuse_rows(np.isnan(array), "must not be missing", where)
         return array
@@ -64,7 +64,7 @@ class Given:
         """Those of the rows given that have a weight."""
         if values.shape[:1] != (self.rows,):
             what = f"must have one value a row ({self.rows})"
-            raise refusal(what, where=where, got=f"its shape is {values.shape}")
+            raise refusal(what, where, got=f"its shape is {values.shape}")
         return values if self.kept is None else values[self.kept]
 
 

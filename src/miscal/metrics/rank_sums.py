@@ -101,7 +101,7 @@ class Measure:
         values, where = np.asarray(self.function(flat)), "the callable 'variation'"
         if values.shape != (flat.shape[0],) or values.dtype.kind not in "fiu":
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
-            raise refusal("must return one number a row", where=where, got=got)
+            raise refusal("must return one number a row", where, got=got)
         what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
         refuse_rows(~np.isfinite(values), what, where, values, hint)
         return values.astype(float).reshape(shares.shape[:-1])

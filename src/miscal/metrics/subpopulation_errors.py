@@ -73,7 +73,7 @@ class Asked:
         if self.columns is None or not self.names:
             where = "'features'" if self.columns is None else "'columns'"
             hint = "pass features, or the subpopulations themselves"
-            raise refusal("needs columns to make subpopulations from", where=where, got="got none", hint=hint)
+            raise refusal("needs columns to make subpopulations from", where, got="got none", hint=hint)
         columns, nominal = self.columns, nominal_names(self.columns, self.names, self.nominal)
 
         def made(start: int, _: int) -> pools.Covariate:
@@ -116,7 +116,7 @@ class Asked:
         """Which of the rows that are measured belong to one subpopulation."""
         if isinstance(item, str):
             if self.columns is None:
-                raise refusal("needs features", where=f"the expression {item!r}", got="got none")
+                raise refusal("needs features", f"the expression {item!r}", got="got none")
             return rows_where(item, self.columns)
         mask = np.zeros(self.given, bool)
         mask[row_numbers(item, self.given, f"subpopulation {key!r}")] = True

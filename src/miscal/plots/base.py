@@ -247,7 +247,7 @@ class Display:
         columns = {} if by is None else _columns(by, cls.word)
         if bool(columns) != cls.pools:
             what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
-            raise refusal(what, where=cls.__name__, got=f"'by' names {len(columns)}")
+            raise refusal(what, cls.__name__, got=f"'by' names {len(columns)}")
         p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **given)
         names = list(columns)
         pooled = names if len(names) < 2 else [names]
