@@ -229,6 +229,25 @@ def test_a_page_suggests_commands_that_run_as_they_stand(table: Path, monkeypatc
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize("off", [True, False])
+def test_the_next_command_finds_the_table_from_where_it_is_printed(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, off: bool
+) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "a folder"
+    elsewhere.mkdir()
+    folder.mkdir()
+    frame = pd.read_csv(table)
+    right = frame.assign(y=(rng.random(len(frame)) < frame.p).astype(int))
+    (frame if off else right).to_csv(folder / "t.csv", index=False)
+    monkeypatch.chdir(elsewhere)
+    done = run("audit", "../a folder/t.csv", *ROLES, "--effort", "quick")
+    following = next(line for line in done.output.splitlines() if line.startswith("Next: "))
+    assert ("recalibrate" if off else "check") in following
+    done = run(*shlex.split(following.removeprefix("Next: miscal ")))
+    assert done.exit_code == 0, done.output
+    assert "a folder" not in Path("report.html").read_text()  # pages are passed on
+
+
 @pytest.mark.parametrize("named", ["p, calibrated", "it's p", "p --logit", '"p"'])
 def test_a_suggested_command_names_an_odd_column_as_one(
     table: Path, monkeypatch: pytest.MonkeyPatch, named: str

@@ -87,7 +87,7 @@ def audit(
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
-    _leave(_audited(file, **made), before, below, out, json_path, saved)
+    _leave(_audited(file, **made), before, below, out, json_path, saved, file)
     if saved and below:
         kept = f"{saved} keeps the small cells too, to be compared with"
         say(f"{kept}: do not pass it on. Pages of it hide them.")

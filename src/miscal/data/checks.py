@@ -98,7 +98,7 @@ def memory_bytes(text: Any) -> int:
     size = float(number) * (1024 if binary else 1000) ** " KMGT".index(unit or " ")
     if not LEAST <= size < math.inf:
         what = "must be a size of at least 400MB, such as 600MB or 1GB"
-        raise refusal(what, where="'memory'", got=f"it is {text!r}")
+        raise refusal(what, "'memory'", got=f"it is {text!r}")
     return int(size)
 
 

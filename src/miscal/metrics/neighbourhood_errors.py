@@ -76,7 +76,7 @@ def group_matrix(features: Any, query_features: Any) -> tuple[Array, Array | Non
 def bandwidth_array(bandwidth: Any, *, one: bool = False) -> Array:
     """Bandwidths as (b,), or where only one makes sense as (1,)."""
     what = "must be a number above 0" if one else "must be a number or numbers above 0"
-    with refusing(what, where="'bandwidth'", got=f"it is {bandwidth!r}"):
+    with refusing(what, "'bandwidth'", got=f"it is {bandwidth!r}"):
         values = np.asarray(bandwidth, float)
         if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
             raise ValueError(bandwidth)
@@ -154,7 +154,7 @@ class Neighbourhoods:
     def sums(self, *columns: Array) -> Array:
         """Kernel-weighted sums of columns around each query, (columns, bandwidths, queries)."""
         rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
-        with refusing("must give a weight of 0 or more for each pair", where="'kernel'"):
+        with refusing("must give a weight of 0 or more for each pair", "'kernel'"):
             made = local_sums(
                 *rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device
             )
@@ -234,7 +234,7 @@ def local_calibration_error(
                 "cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data"
             )
         got = f"got a {type(queries).__name__}"
-        with refusing("must be (probabilities, features)", where="'queries'", got=got):
+        with refusing("must be (probabilities, features)", "'queries'", got=got):
             asked_prob, asked_features = queries
     given, binary = Given(y_true, y_prob, sample_weight, response), response == "binary"
     if kernel == "group":

@@ -152,12 +152,12 @@ def measure_of(variation: Any, bias_correction: Any = False) -> Measure:
     else:
         what = "must be the name of a measure of variation or a callable"
         hint = nearest(str(variation), NAMED)
-        raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=hint)
+        raise refusal(what, "'variation'", got=f"it is {variation!r}", hint=hint)
     truth("bias_correction", bias_correction)
     if bias_correction and (kind == GIVEN or name == "variation_ratio"):
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
-        raise refusal(what, where="'bias_correction'", got=f"'variation' is {name}", hint=hint)
+        raise refusal(what, "'bias_correction'", got=f"'variation' is {name}", hint=hint)
     return Measure(name, kind, function, bool(bias_correction))
 
 

@@ -179,7 +179,7 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     spec = Score() if spec is None else spec
     if not isinstance(spec, Score):
         hint = "for one class at a time there is target=, such as by_variable(p, 'age', target=2)"
-        raise refusal("must be Score(...)", where="'spec'", got=repr(spec), hint=hint)
+        raise refusal("must be Score(...)", "'spec'", got=repr(spec), hint=hint)
     pools = _pools(checked_events(p, "by_class"), spec)
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = pools.errors(pools.apart)

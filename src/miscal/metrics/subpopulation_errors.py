@@ -34,7 +34,7 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     if all(str(item) in names for item in items):
         return set(map(str, items))
     what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
-    with refusing(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
+    with refusing(what, "'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
         return set(np.array(names, object)[items].tolist())
 
 
@@ -109,7 +109,7 @@ class Asked:
             lists = "a list of truth values, row numbers or expressions"
             what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
             got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
-            raise refusal(what, where="'subpopulations'", got=got)
+            raise refusal(what, "'subpopulations'", got=got)
         return dict(enumerate(subpopulations))
 
     def _belong(self, item: Any, key: Any) -> Array:
@@ -244,7 +244,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     """
     outcome = np.asarray(y_true)
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
-        raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
+        raise refusal("must hold 0 and 1", "'y_true'", got=f"its shape is {outcome.shape}")
     weight = None if sample_weight is None else weights(sample_weight, "'sample_weight'")
     prevalence = float(np.average(outcome.astype(float), weights=weight))
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
@@ -256,7 +256,7 @@ def emphasised(pair: Pair, emphasis: str | None) -> Pair:
         return pair
     one_of("emphasis", emphasis, ("proportional", "low_prevalence"))
     if not pair.binary:
-        raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {pair.target!r}")
+        raise refusal("is for binary responses", "'emphasis'", got=f"the response is {pair.target!r}")
     if emphasis == "proportional":
         extra = proportional_weights(pair.predicted)
     else:

@@ -81,7 +81,7 @@ def bins_or_edges(name: str, value: Any) -> None:
 def columns_of(X: Any, who: str, rows: int | None = None) -> Columns:
     """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
-        hint = "pass a frame, a dict or an array"
+        hint = "pass a frame, a dict or an array; to a RecalibratedClassifier say by="
         raise refusal(f"is needed by {who}", "'X'", got="got nothing (None)", hint=hint)
     return columns_given(X, "'X'", rows, "must have as many rows as 'y_prob'")
 
