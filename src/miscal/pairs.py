@@ -156,7 +156,7 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
 def checked_events(p: Predictions, what: str) -> Predictions:
     """The predictions; refused where they are no probabilities, and events or classes are compared."""
     if p.response != "binary":
-        raise refusal("needs events or classes", where=what, got=f"the response is {p.response!r}")
+        raise refusal("needs events or classes", what, got=f"the response is {p.response!r}")
     return p
 
 

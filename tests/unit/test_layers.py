@@ -45,6 +45,31 @@ def test_planted_faults_follow_the_words_of_the_code():
     ] == []
 
 
+MADE = re.compile(
+    r"\b(ndtri?|erfc|stdtr(it)?|chdtrc?|bdtrc?|pdtrc?|betainc|log_ndtr|0\.975|1\.96|1\.959\d*)\b|/ \(1(\.0)? \+ len\b"
+)
+
+
+def inferred(source: str) -> list[str]:
+    """The lines in which a p-value or an interval is computed, without text and comments."""
+    bare = re.sub(r'"""[\s\S]*?"""', "", source)
+    return [line for line in bare.splitlines() if MADE.search(line.split("#")[0])]
+
+
+def test_p_values_and_intervals_are_made_in_one_folder():
+    found = {
+        path.relative_to(LIBRARY).as_posix(): lines
+        for path in LIBRARY.rglob("*.py")
+        if not {"inference", "kernels"}.intersection(path.relative_to(LIBRARY).parts)
+        and (lines := inferred(path.read_text(encoding="utf-8")))
+    }
+    # The points of a curve that are compared, where they lie between the ends of a variable.
+    assert {name: len(lines) for name, lines in found.items()} == {"auditing/search/looking.py": 1}
+    assert inferred("band = 1.96 * error\nreach = -special.ndtri(0.5)\nvalue = 3.0")[1:] == [
+        "reach = -special.ndtri(0.5)"
+    ]
+
+
 def test_an_upward_import_is_seen(tmp_path):
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.parquet"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

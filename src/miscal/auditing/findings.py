@@ -339,5 +339,5 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
     if finding.kind == "score" and finding.condition and isinstance(data, Predictions):
         columns = Columns({finding.condition[0]["column"]: pair_of(data, finding.scope).predicted})
     if not finding.condition or not (finding.columns or isinstance(data, Predictions)):
-        raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
+        raise refusal("does not say which rows it holds", "the finding", hint="audit the table again")
     return Conjunction.from_dict(finding.condition).rows(columns)

@@ -153,15 +153,15 @@ class Audit(Printed):
             header, arrays = load_arrays(Path(path), FILE, what="a saved audit", hint=HINT)
             if arrays:
                 got = f"it holds {min(arrays)!r:.80}, which no saved audit has"
-                raise refusal("is damaged", where=where, got=got)
-            with refusing("is damaged", where=where):
+                raise refusal("is damaged", where, got=got)
+            with refusing("is damaged", where):
                 kept = json.loads(header["text"])
                 carriers = {str(name): read_cells(each) for name, each in kept.get("cells", {}).items()}
                 document = checked(kept["document"])
         lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
         if lacking:
-            raise refusal("is damaged", where=where, got=f"it has no '{lacking[0]}'")
-        with refusing("is damaged", where=where):  # JSON that was changed by hand may fail anywhere
+            raise refusal("is damaged", where, got=f"it has no '{lacking[0]}'")
+        with refusing("is damaged", where):  # JSON that was changed by hand may fail anywhere
             return cls(dict(document), read_document(document).findings, [], carriers)
 
     def compare(self, other: Audit) -> Comparison:
@@ -173,7 +173,7 @@ class Audit(Printed):
         """
         if not isinstance(other, Audit):
             hint = "give miscal.audit(...) or miscal.Audit.load(path)"
-            raise refusal("must be an Audit", where="'other'", got=f"it is {other!r}", hint=hint)
+            raise refusal("must be an Audit", "'other'", got=f"it is {other!r}", hint=hint)
         return compare(self, other)
 
     def with_comparison(self, before: Audit) -> Audit:
@@ -184,11 +184,13 @@ class Audit(Printed):
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
         from miscal.auditing.suppress import suppressed
 
-        try:
-            document = suppressed(self.document, below)
-        except KeyError as lacking:  # of a document that no audit of ours wrote
-            what, hint = "lacks what is needed to hide small cells", "audit the table again"
-            raise refusal(what, where="the audit", got=f"it has no {lacking}", hint=hint) from lacking
+        where, hint = "the audit", "audit the table again"
+        with refusing("is damaged", where, hint=hint):  # JSON that was changed by hand may fail anywhere
+            try:
+                document = suppressed(self.document, below)
+            except KeyError as lacking:  # of a document that no audit of ours wrote
+                what, got = "lacks what is needed to hide small cells", f"it has no {lacking}"
+                raise refusal(what, where, got=got, hint=hint) from lacking
         return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property

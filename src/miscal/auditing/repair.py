@@ -24,6 +24,7 @@ from miscal.data.vectors import Plain, expanded, frame_of
 from miscal.engines.roles import Chunk
 from miscal.inference.nulls import fold_of_rows
 from miscal.inference.residual import choose_null
+from miscal.inference.sums import around
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.choosing import Choose, refitted
@@ -121,7 +122,7 @@ def repair(
     True
     """
     if not isinstance(predictions, Predictions):
-        raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
+        raise refusal("must be Predictions", "'predictions'", got=f"got {type(predictions).__name__}")
     columns = predictions.columns if recalibrator.uses_columns else None
     mapped = recalibrator.predict if recalibrator.is_mean() else recalibrator.predict_proba
     recalibrated = predictions.with_probability(mapped(predictions.probability, columns))
@@ -142,7 +143,7 @@ def repair(
         "fitted_rows": int(recalibrator.n_rows_),
         "rows": predictions.rows,
         "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
-        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
+        f"{loss}_change": {"value": change, "interval": around(change, error)},
         "candidates": None if table is None else table.to_dict(),
     }
     places = _places(before, after, predictions, recalibrated, target)
@@ -267,7 +268,7 @@ def repair_table(
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     usable = list(audited if allowed is None else allowed)
     if whole.rows < LEAST:
-        raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
+        raise refusal(f"needs at least {LEAST} rows", "a repair", got=f"there are {whole.rows}")
     half = _halves(table.num_rows, whole, rows, random_state)
     fitted, unseen = (whole.take(np.flatnonzero(half[rows] == part)) for part in (0, 1))
     if fitted.count is not None:  # so many trials of one row are its weight

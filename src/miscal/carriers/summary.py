@@ -154,7 +154,7 @@ class Summary:
     def load(cls, path: str | Path) -> Summary:
         """Read what `save` wrote; a file that was changed since is refused."""
         header, arrays = load_arrays(path, SCHEMA)
-        with refusing("is damaged", where=f"'{path}'"):  # a header that was tampered with may fail anywhere
+        with refusing("is damaged", f"'{path}'"):  # a header that was tampered with may fail anywhere
             return _rebuilt(header, arrays)
 
 

@@ -220,8 +220,8 @@ def columns_given(table: Any, where: str, rows: int | None, what: str) -> Column
     """The columns of a table or an array, of so many rows: `what` says so where one is not."""
     named: Any = table if isinstance(table, Columns) else named_columns(table, where)
     for name in named if rows is not None else ():
-        with refusing("must hold one value a row", where=f"{where} column '{name}'"):
+        with refusing("must hold one value a row", f"{where} column '{name}'"):
             length = len(named[name])
         if length != rows:
-            raise refusal(what, where=f"{where} column '{name}'", got=f"{length:,} against {rows:,}")
+            raise refusal(what, f"{where} column '{name}'", got=f"{length:,} against {rows:,}")
     return Columns(named)

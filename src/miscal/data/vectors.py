@@ -319,7 +319,7 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
     pattern = probability if "*" in probability else f"{glob.escape(probability)}_*"
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if pattern == probability and not found:
-        raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
+        raise refusal(f"has no column like '{pattern}'", "the table", hint=nearest(pattern, names))
     if len(found) < 2:
         return found[0] if pattern == probability else probability
     # In the order of the table; those of numbered classes in the order of their numbers.

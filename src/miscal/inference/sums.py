@@ -1,5 +1,6 @@
 """What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
+from miscal.data.libraries import special
 from miscal.pairs import Pair
 
 Floats = NDArray[np.float64]
@@ -15,6 +17,7 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Null = Literal["bernoulli", "residual"]
 
+NORMAL_95 = 1.959963984540054
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 BINS = 15  # of predictions, of as many rows each
 LEAST = 200  # rows of a bin
@@ -270,3 +273,24 @@ class KeptInPart:
         mean = sums.mean
         usual = self.scale * sums.rows * mean * (1.0 - mean)
         return usual if narrow else usual * self.mixed
+
+
+def around(value: Any, error: Any) -> list[Any]:
+    """The 95% interval of a normal estimate."""
+    return [value - NORMAL_95 * error, value + NORMAL_95 * error]
+
+
+def student_95(freedom: float) -> float:
+    """The half-width of the 95% interval of Student's t."""
+    return float(-special.stdtrit(freedom, 0.025))
+
+
+def exceeding(value: float, variance: Any) -> float:
+    """One-sided p-value of a normal value; 1 where there is no noise."""
+    return float(special.ndtr(-value / math.sqrt(variance))) if variance > 0 else 1.0
+
+
+def normal_p(value: Any, variance: Any) -> Floats:
+    """Two-sided p-values of normal values; 1 where there is no noise."""
+    with unwarned():
+        return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

@@ -204,7 +204,7 @@ def variable_calibration_curve(
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         what, hint = "must be one column of numbers or dates", "use by_field for levels"
-        raise refusal(what, where="'variable'", hint=hint)
+        raise refusal(what, "'variable'", hint=hint)
     options = {each.name: asked[each.name] for each in fields(Smoothing)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
@@ -213,7 +213,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
     known = ~np.isnan(values)
     if not known.any():
-        raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
+        raise refusal("must have values that are not missing", "'variable'", got="all are missing")
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)

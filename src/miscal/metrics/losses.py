@@ -15,9 +15,9 @@ import numpy as np
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.data.vectors import Array
-from miscal.inference.adjust import NORMAL_95, total_reach
+from miscal.inference.adjust import total_reach
 from miscal.inference.nulls import rising_rates
-from miscal.inference.sums import run_starts
+from miscal.inference.sums import NORMAL_95, run_starts, student_95
 from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
@@ -289,7 +289,7 @@ def _fit(pair: Pair, free: int) -> list[Estimate]:
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(np.unique(pair.cluster).size, 2)
-        reach = -special.stdtrit(groups - 1.0, 0.025) * math.sqrt(groups / (groups - 1.0))
+        reach = student_95(groups - 1.0) * math.sqrt(groups / (groups - 1.0))
     variance = np.diag(_covariance(pair, theta, evaluate(theta)[2], free))
     spread = reach * np.sqrt(np.maximum(variance, 0.0))
     found = theta[:free]

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from miscal.inference.sums import NORMAL_95
 from miscal.page import marks, words
-from miscal.page.entries import REACH, Entry, Walk
+from miscal.page.entries import Entry, Walk
 from miscal.page.json import Ends, Floats, floats
 from miscal.page.marks import MANY, Chart, Figure, Places, Scale, Writer, nice, tip, way
 from miscal.page.markup import ellipsis
@@ -246,7 +247,7 @@ def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
 def deviation_reach(walks: Sequence[Walk]) -> Ends:
     """The ends of an axis that holds several running totals in standard deviations of their noise."""
     totals = [walk.in_deviations().total for walk in walks if walk.deviation > 0]
-    return nice(-REACH, REACH, *totals)
+    return nice(-NORMAL_95, NORMAL_95, *totals)
 
 
 def neighbourhood(result: Entry) -> Figure:

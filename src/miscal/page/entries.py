@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.inference.sums import NORMAL_95
 from miscal.page.json import READERS, Columns, Data, Floats, Given, floats, items, mapping, text
 from miscal.page.markup import ellipsis
 from miscal.page.words import BECAME, CHANGED, edge, finite, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
-REACH = 1.96  # deviations that the band reaches at the end of a running total
 Level = float  # at which an audit judges
 
 
@@ -117,7 +117,7 @@ class Walk:
     @property
     def deviation(self) -> float:
         """Standard deviation of noise at the end of the walk; NaN where there is no band."""
-        return float(self.band[-1]) / REACH
+        return float(self.band[-1]) / NORMAL_95
 
     def in_deviations(self) -> Walk:
         """The same in standard deviations of noise at its end."""

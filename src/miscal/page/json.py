@@ -42,9 +42,8 @@ def checked(document: object) -> Given:
     given = mapping(document)
     if given.get("schema") != SCHEMA:
         found = repr(given.get("schema")) if isinstance(document, Mapping) else type(document).__name__
-        raise refusal(
-            f"must be an audit's dictionary, of the schema '{SCHEMA}'", where="document", got=f"found {found}"
-        )
+        what = f"must be an audit's dictionary, of the schema '{SCHEMA}'"
+        raise refusal(what, "document", got=f"found {found}")
     return given
 
 
@@ -55,11 +54,8 @@ def mapping(value: object) -> Given:
 
 def items(value: object) -> list[Any]:
     """The value as a list: a sequence's items, nothing of anything else."""
-    return (
-        list(value)
-        if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-        else []
-    )
+    many = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    return list(value) if many else []  # type: ignore[call-overload]
 
 
 def text(value: object) -> str:
@@ -183,7 +179,7 @@ def read_json(path: FileName) -> Given:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     check_file(path)
     hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
-    with refusing("cannot be read as JSON", where=f"'{path}'", hint=hint):
+    with refusing("cannot be read as JSON", f"'{path}'", hint=hint):
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     return checked(document)
 

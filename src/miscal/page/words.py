@@ -35,7 +35,7 @@ def _written(
     value: object, digits: int, *, times: int = 1, unit: str = "", sign: bool = False, most: int = 8
 ) -> str:
     """Write a number with so many significant digits and at most so many decimals; what rounds to 0 has no sign."""
-    number = times * finite(value)
+    number = finite(times * finite(value))  # per cent of what is nearly too large
     if math.isnan(number):
         return NOTHING
     size = abs(number)

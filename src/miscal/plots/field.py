@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.libraries import special
 from miscal.data.vectors import Array
+from miscal.inference.adjust import adjusted_z
+from miscal.inference.sums import NORMAL_95
 from miscal.plots.base import BAND, DASHED, FINE, INK, QUIET, SHADE, Display, View, colours, short
 from miscal.results import Result, Table
 
@@ -51,12 +52,11 @@ class Funnel(View):
         if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)
             error = np.sqrt(self._unit() / grid)
-            inner = 1.96 * error
+            inner = NORMAL_95 * error
             tests = np.isfinite(drawn["p_value"]).sum()
-            outer = -special.ndtri(0.025 / max(tests, 1)) * error
+            outer = adjusted_z(max(tests, 1)) * error
             ax.fill_between(grid, -inner, inner, **SHADE, label="95% of levels")
-            ax.plot(grid, -outer, **DASHED, label="All levels at once")
-            ax.plot(grid, outer, **DASHED)
+            ax.plot(grid, np.stack([-outer, outer], axis=1), **DASHED, label=["All levels at once", None])
             reach = 1.15 * max(np.abs(gap).max(), 1e-12)
             ax.set_ylim(-reach, reach)
         tint = self.tinted(np.where(real, gap, 0.0))
