@@ -38,6 +38,24 @@ def test_a_least_number_of_rows_is_a_whole_number(least):
         metrics.groupwise_maximum_calibration_error(Y, P, ["a", "b"] * 50, min_count=least)
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "today"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda seed: metrics.multicalibration_error(Y, P, NEAR, subpopulations=5, random_state=seed),
+        lambda seed: metrics.variable_calibration_curve(Y, P, NEAR[:, 0], random_state=seed),
+        lambda seed: metrics.variable_calibration_curve(Y, P, NEAR[:, 0], band="simultaneous", random_state=seed),
+        lambda seed: metrics.rank_variables(Y, P, {"age": NEAR[:, 0]}, random_state=seed),
+        lambda seed: metrics.rank_variables(Y, P, {"state": ["CA", "NY"] * 50}, random_state=seed),
+        lambda seed: miscal.by_class(TABLE, miscal.Score(bins=[0, 0.5, 1], random_state=seed)),
+        lambda seed: miscal.by_class(TABLE, miscal.Score(bins=[0, 0.5, 1], null="residual", random_state=seed)),
+    ],
+)
+def test_a_seed_is_a_whole_number_wherever_it_is_given(asked, seed):
+    with pytest.raises(miscal.MiscalError, match="random_state"):
+        asked(seed)
+
+
 @pytest.mark.parametrize("other", [3, "audit.miscal", None])
 def test_an_audit_is_compared_with_an_audit(other):
     audit = miscal.audit(TABLE, effort="quick")
