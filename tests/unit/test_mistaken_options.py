@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -15,14 +17,28 @@ TABLE = miscal.Predictions(Y, P, columns={"state": ["CA", "NY"] * 50, "age": lis
 NEAR = np.random.default_rng(0).normal(size=(100, 2))
 
 
-@pytest.mark.parametrize("given", [(0.2,), "all", None, (0.1, "x"), (0.9, 0.1)])
-@pytest.mark.parametrize(
-    "metric", [metrics.expected_calibration_error, metrics.classwise_calibration_error], ids=lambda one: one.__name__
-)
-def test_a_range_has_two_ends(metric, given):
-    probability = P if metric is metrics.expected_calibration_error else SHARES
-    with pytest.raises(miscal.MiscalError, match="range"):
-        metric(Y, probability, range=given)
+RANGED = {
+    "score": lambda given: metrics.expected_calibration_error(Y, P, range=given),
+    "classes": lambda given: metrics.classwise_calibration_error(Y, SHARES, range=given),
+    "variation": lambda given: metrics.variation_calibration_error(Y, SHARES, range=given),
+    "variable": lambda given: metrics.variable_calibration_error(Y, P, NEAR[:, 0], strategy="uniform", range=given),
+}
+
+
+NO_RANGES = [(0.2,), "all", 0.5, (0.1, "x"), (0.9, 0.1), ([0.1, 0.2], 0.9)]
+
+
+# To the other two None says the range of the values.
+@pytest.mark.parametrize(("measured", "given"), [*product(RANGED, NO_RANGES), ("score", None), ("classes", None)])
+def test_a_range_has_two_ends(measured, given):
+    with pytest.raises(miscal.MiscalError, match="'range' must be"):
+        RANGED[measured](given)
+
+
+def test_the_ends_of_a_range_may_be_an_array():
+    for response in ("binary", "real"):
+        ends = metrics.expected_calibration_error(Y, P, range=(0.0, 1.0), response=response)
+        assert metrics.expected_calibration_error(Y, P, range=np.array([0.0, 1.0]), response=response) == ends
 
 
 @pytest.mark.parametrize("bins", ["many", 0, -2, 2.5, [0.3, 0.1, 1.0], True])
