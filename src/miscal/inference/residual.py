@@ -375,9 +375,8 @@ def form_of(
         return "uneven", _uneven(off, min(low, high), max(low, high))
     form, last = ("too extreme", low) if down > up else ("too timid", high)
     halves = np.split(np.stack([off, variance]), [last + 1], axis=1)
-    sides, noise = np.transpose(
-        [half.sum(axis=1) for half in halves]
-    )  # noise is 0 where all rows are certain
+    # The noise is 0 where all rows are certain.
+    sides, noise = np.transpose([half.sum(axis=1) for half in halves])
     apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()

@@ -213,11 +213,12 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
     known = ~np.isnan(values)
     if not known.any():
-        raise refusal("must have values that are not missing", "'variable'", got="all are missing")
+        raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
+    seed = whole("random_state", Smoothing(**options).random_state, 0)
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
-    gap, seed = found.fit[:, 2], int(Smoothing(**options).random_state)
+    gap = found.fit[:, 2]
     place = np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0))  # values that no fit tells apart have no gap
     _, summary = walk_summary(rows, key, choose_null(rows, "bernoulli"), seed)
     units = pair.units

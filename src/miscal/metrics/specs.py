@@ -232,9 +232,9 @@ class Pools:
         if matrix.ndim == 1:
             matrix = np.stack([1.0 - matrix, matrix], axis=1)
         draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // weights.rows)))
+        seed = seed_of(self.spec.random_state)
         if noise.null == "residual":
             return self._flipped_errors(matrix, weights, draws)
-        seed = seed_of(self.spec.random_state)
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((stop - start, *self.weight.shape))

@@ -28,7 +28,7 @@ from miscal.metrics.pooled import (
 )
 from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import Bins, numbered, uniform_edges
+from miscal.pooling.bins import Bins, edges_for, ends_of, numbered
 from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
@@ -91,7 +91,8 @@ def _pooling(
     span: tuple[float, float] | None = None,
 ) -> Pooling:
     if span is not None and strategy == "uniform" and numbered(bins) and not each.nominal:
-        bins = uniform_edges(int(bins), float(span[0]), float(span[1]))
+        low, high = ends_of(span)
+        bins = edges_for(each.values, bins, strategy, low=low, high=high)
     return range_pooling(each, bins, strategy, weight=pair.weight, count=pair.count, separate_common=False)
 
 

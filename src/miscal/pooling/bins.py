@@ -79,10 +79,9 @@ def interpolated(found: Array, shares: Array, total: int) -> Array:
 
 def ends_of(range: Any) -> tuple[float, float]:  # noqa: A002
     """Both ends of a range that the user gave."""
-    if np.shape(range) != (2,):
-        raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is {range!r}")
-    low, high = (number("range", end, -np.inf) for end in range)
-    return low, high
+    with refusing("must be (low, high) with low < high", "'range'", got=f"it is {range!r}"):
+        low, high = range
+    return number("range", low, -np.inf), number("range", high, -np.inf)
 
 
 def edges_for(

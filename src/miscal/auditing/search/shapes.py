@@ -84,9 +84,8 @@ def tested(along: Along, rows: Rows) -> Shape:
 def whole_along(looked: Looked) -> Both:
     """The sums of all rows along the score, in the cells in which places have theirs."""
     rows, bins = looked.rows, looked.score.extra["tally"]
-    for (
-        group
-    ) in looked.columns:  # of a field with very many levels the largest alone are added along the score
+    # Of a field with very many levels the largest alone are added along the score.
+    for group in looked.columns:
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
             return group.along.map(lambda values: values.sum(axis=0))
     if rows.sample:
