@@ -14,12 +14,11 @@ from miscal.data.errors import warn
 from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import BELOW_ONE, SMALLEST, descended, logistic_loss
+from miscal.metrics.losses import BELOW_ONE, SMALL_STEP, SMALLEST, descended, logistic_loss
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 
-SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
 
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
