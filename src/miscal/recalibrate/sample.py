@@ -253,7 +253,9 @@ def _floor(rows: Pair) -> float:
     if not found.size:
         return 0.0
     last = found[-1]
-    at, weight, here = pooled_scores(rows.take(np.flatnonzero(rows.predicted <= FURTHEST)))  # the same ones first
+    at, weight, here = pooled_scores(
+        rows.take(np.flatnonzero(rows.predicted <= FURTHEST))
+    )  # the same ones first
     rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
     low = rates[last:].min(initial=FURTHEST)
     if not refuted.any():
