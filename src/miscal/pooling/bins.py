@@ -151,13 +151,9 @@ class EdgeIndex:
         self._buckets = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
         bucket_codes(self.edges, *self._buckets, own)
-        lower = np.searchsorted(own, np.arange(buckets + 1))
-        held = np.bincount(own, minlength=buckets + 1)
-        nearest = self.edges[np.minimum(lower, self.edges.size - 1)]
-        pivots = np.where(held == 1, nearest, np.inf)
-        lower = np.where(held > 1, ~lower, lower).astype(np.int32)
+        lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
         lower[-1] = self.edges.size + 1
-        self._within = lower, pivots, self.edges
+        self._within = lower, np.append(self.edges, [np.inf, np.inf])
 
     def codes(self, values: Array, out: Array) -> None:
         """Write the code of each value, int32."""
