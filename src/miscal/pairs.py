@@ -95,8 +95,12 @@ class Pair:
     def weights(self) -> tuple[Array, Array]:
         """`first` and `second`, ones where every row counts once."""
         if self.first is None or self.second is None:
-            return np.ones(self.rows), np.ones(self.rows)
+            return (np.ones(self.rows),) * 2
         return self.first, self.second
+
+    def weighed(self, values: Array) -> Array:
+        """What each row gives to a sum: values times `first`."""
+        return values if self.first is None else values * self.first
 
     @property
     def uneven(self) -> Array:

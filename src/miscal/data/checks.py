@@ -259,7 +259,9 @@ def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     if not len(chosen):
         return np.empty(0, np.int64)
     with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where):
-        return np.asarray(np.arange(rows)[np.asarray(chosen)])
+        chosen = np.asarray(chosen)
+        marked = chosen.dtype == bool and chosen.size == rows
+        return np.flatnonzero(chosen) if marked else np.asarray(np.arange(rows)[chosen])
 
 
 def check_lengths(vectors: Mapping[str, Sized]) -> int:

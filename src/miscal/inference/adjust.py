@@ -208,10 +208,11 @@ def cell_gap_intervals(sums: Sums, how: Judging, tests: int, level: float = 0.05
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    residual, (first, second) = pair.observed - expected, pair.weights
+    residual = pair.observed - expected
     if pair.cluster is None:
-        return NORMAL_95 * math.sqrt(np.sum(residual * residual * second))
-    residual = residual * first
+        squares = residual * residual
+        return NORMAL_95 * math.sqrt(np.sum(squares if pair.second is None else squares * pair.second))
+    residual = pair.weighed(residual)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     freedom = max(own.size - 1.0, 1.0)
