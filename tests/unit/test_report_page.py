@@ -291,7 +291,7 @@ def test_a_place_that_is_right_on_average_is_named_by_its_form() -> None:
 def test_an_infinite_loss_is_said_to_be_infinite_and_not_left_out() -> None:
     done = {"name": "Blend", "score": {"log_loss": [None, 0.3], "brier": [0.2, 0.1]}, "rows": 50, "fitted_rows": 1}
     page = to_html({**SAMPLE, "repaired_by": done | {"log_loss_change": {"value": None, "interval": [None, None]}}})
-    assert "Log loss is infinite where the table has none: something that was ruled out happened." in page
+    assert "The logarithmic loss is infinite where the table has none: something that was ruled out happened." in page
     assert "changes by" not in page
     assert "Blend was fitted on 1 row and judged on 50 others." in page
 

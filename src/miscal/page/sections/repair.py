@@ -127,7 +127,7 @@ def _scores(done: Repaired) -> Safe | None:
         Column("Before", before, _four_digits),
         Column("After", after, _four_digits),
     ]
-    change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
+    change, loss = done.log_loss_change, "The deviance" if words.means() else "The logarithmic loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     if not change.known:
         text = f"{loss} is infinite where the table has none: something that was ruled out happened."
