@@ -15,6 +15,40 @@ TABLE = miscal.Predictions(Y, P, columns={"state": ["CA", "NY"] * 50, "age": lis
 NEAR = np.random.default_rng(0).normal(size=(100, 2))
 
 
+SEEDED = {
+    "variable_calibration_curve": [np.linspace(0.1, 0.9, 40)],
+    "rank_variables": [{"age": np.linspace(0.1, 0.9, 40)}],
+    "multicalibration_error": [np.linspace(0.1, 0.9, 40)[:, None]],
+}
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_seed_that_is_none_is_refused(name, seed):
+    p, y = np.linspace(0.1, 0.9, 40), np.arange(40) % 2
+    with pytest.raises(miscal.MiscalError, match="random_state' must be a whole number"):
+        getattr(miscal.metrics, name)(y, p, *SEEDED[name], random_state=seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "said"),
+    [
+        ("field_calibration_error", [], "'field' must have one value a row"),
+        ("groupwise_expected_calibration_error", [], "'groups' must have one value a row"),
+        ("variable_calibration_error", {}, "'variable' must have at least one column"),
+    ],
+)
+def test_no_columns_are_refused(name, columns, said):
+    with pytest.raises(miscal.MiscalError, match=said):
+        getattr(miscal.metrics, name)([0, 1], [0.2, 0.7], columns)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (1.0, 0.0), (0.5,), [[0, 1]]])
+def test_a_range_of_no_width_is_refused(ends):
+    with pytest.raises(miscal.MiscalError, match=r"'range' must be \(low, high\) with low < high"):
+        miscal.metrics.expected_calibration_error([0, 1], [0.2, 0.7], range=ends)
+
+
 @pytest.mark.parametrize("given", [(0.2,), "all", None, (0.1, "x"), (0.9, 0.1)])
 @pytest.mark.parametrize(
     "metric", [metrics.expected_calibration_error, metrics.classwise_calibration_error], ids=lambda one: one.__name__

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
+from miscal.data.errors import refusing
 from miscal.data.libraries import special
 from miscal.pairs import Pair
 
@@ -160,7 +161,8 @@ def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
     """Give the 64-bit seed of a counter-based stream."""
-    return np.uint64(np.random.default_rng(random_state).integers(2**63))
+    with refusing("must be a whole number that is not negative, or a Generator", "'random_state'"):
+        return np.uint64(np.random.default_rng(random_state).integers(2**63))
 
 
 def effective_events(sums: Sums) -> Floats:
