@@ -398,7 +398,7 @@ def test_the_largest_error_of_the_estimate_falls_with_the_root_of_the_rows() -> 
 def test_the_crime_study_in_small(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed of setting 1: the overconfident network is mended by every method, and LoRe's limits are in order."""
     pytest.importorskip("torch", reason="needs torch (extra neural)")
-    pytest.importorskip("openTSNE", reason="needs the extra tsne")
+    pytest.importorskip("openTSNE", reason="openTSNE is not installed: make setup")
     monkeypatch.setenv("MISCAL_DATA", str(shared_data))
     from studies import crime
 

@@ -25,7 +25,7 @@ RANGED = {
 }
 
 
-NO_RANGES = [(0.2,), "all", 0.5, (0.1, "x"), (0.9, 0.1), ([0.1, 0.2], 0.9)]
+NO_RANGES = [(0.2,), "all", 0.5, (0.1, "x"), (0.9, 0.1), (0.5, 0.5), [[0, 1]], ([0.1, 0.2], 0.9)]
 
 
 # To the other two None says the range of the values.
@@ -39,6 +39,34 @@ def test_the_ends_of_a_range_may_be_an_array():
     for response in ("binary", "real"):
         ends = metrics.expected_calibration_error(Y, P, range=(0.0, 1.0), response=response)
         assert metrics.expected_calibration_error(Y, P, range=np.array([0.0, 1.0]), response=response) == ends
+
+
+SEEDED = {
+    "variable_calibration_curve": [np.linspace(0.1, 0.9, 40)],
+    "rank_variables": [{"age": np.linspace(0.1, 0.9, 40)}],
+    "multicalibration_error": [np.linspace(0.1, 0.9, 40)[:, None]],
+}
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_seed_that_is_none_is_refused(name, seed):
+    p, y = np.linspace(0.1, 0.9, 40), np.arange(40) % 2
+    with pytest.raises(miscal.MiscalError, match="random_state' must be a whole number"):
+        getattr(miscal.metrics, name)(y, p, *SEEDED[name], random_state=seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "said"),
+    [
+        ("field_calibration_error", [], "'field' must have one value a row"),
+        ("groupwise_expected_calibration_error", [], "'groups' must have one value a row"),
+        ("variable_calibration_error", {}, "'variable' must have at least one column"),
+    ],
+)
+def test_no_columns_are_refused(name, columns, said):
+    with pytest.raises(miscal.MiscalError, match=said):
+        getattr(miscal.metrics, name)([0, 1], [0.2, 0.7], columns)
 
 
 @pytest.mark.parametrize("bins", ["many", 0, -2, 2.5, [0.3, 0.1, 1.0], True])

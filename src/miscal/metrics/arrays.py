@@ -105,6 +105,8 @@ def variable_columns(variable: Any) -> list[Column]:
         return [column("variable", variable, where="'variable'")]
     start = "variable " if isinstance(variable, np.ndarray) else ""
     named = named_columns(variable, "'variable'")
+    if not named:
+        raise refusal("must have at least one column", "'variable'")
     return [column(f"{start}{name}", values) for name, values in named.items()]
 
 

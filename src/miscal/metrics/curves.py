@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.checks import bounded, check_lengths, whole
+from miscal.data.checks import bounded, check_lengths, check_seed, whole
 from miscal.data.errors import refusal
 from miscal.data.vectors import Array
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
@@ -211,6 +211,7 @@ def variable_calibration_curve(
 
 def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
+    check_seed(options.get("random_state", 0))
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")

@@ -80,9 +80,12 @@ def interpolated(found: Array, shares: Array, total: int) -> Array:
 
 def ends_of(range: Any) -> tuple[float, float]:  # noqa: A002
     """Both ends of a range that the user gave."""
-    with refusing("must be (low, high) with low < high", "'range'", got=f"it is {range!r}"):
+    what, got = "must be (low, high) with low < high", f"it is {range!r}"
+    with refusing(what, "'range'", got=got):
         low, high = range
-    return number("range", low, -np.inf), number("range", high, -np.inf)
+    if not number("range", low, -np.inf) < number("range", high, -np.inf):
+        raise refusal(what, "'range'", got=got)
+    return float(low), float(high)
 
 
 def edges_for(
@@ -103,10 +106,6 @@ def edges_for(
     if asked < 1:
         raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
     if strategy == "uniform":
-        if not high >= low:
-            raise refusal(
-                "must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})"
-            )
         return uniform_edges(asked, low, high) if high > low else np.array([low, high])
     one_of("strategy", strategy, ("uniform", "quantile"))
     edges = quantile_edges(values, asked, weight, count, apart=apart)

@@ -124,7 +124,7 @@ def several(field: Any, where: str) -> dict[str, Any]:
     named: dict[str, Any] = {}
     if isinstance(field, (list, tuple)):
         nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
-        if all(nested):
+        if nested and all(nested):
             named = {f"{where} number {place}": item for place, item in enumerate(field)}
             check_lengths(named)
     elif is_table(field) or (isinstance(field, np.ndarray) and field.ndim == 2):

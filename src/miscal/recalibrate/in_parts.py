@@ -91,9 +91,8 @@ def _names(model: Recalibrator) -> list[str]:
         return []
     chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
     if not chosen or not all(isinstance(name, str) for name in chosen):
-        raise refusal(
-            "must name the columns", where="'columns'", got=f"got {model.columns!r}", hint="of the table"
-        )
+        got = f"got {model.columns!r}"
+        raise refusal("must name the columns", "'columns'", got=got, hint="of the table")
     return chosen
 
 
