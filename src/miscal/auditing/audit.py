@@ -9,7 +9,7 @@ from typing import Any
 
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.column_choice import MAX_LEVELS, Plain, left_out, named
+from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of
 from miscal.auditing.findings import named_after
@@ -27,7 +27,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
 from miscal.data.texts import in_words
-from miscal.data.vectors import expanded, library_of
+from miscal.data.vectors import Plain, expanded, library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_that_fit, rows_that_fit
 from miscal.engines.memory import tally
 from miscal.engines.roles import Roles

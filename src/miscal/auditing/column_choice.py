@@ -13,14 +13,13 @@ import numpy as np
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import named_by
+from miscal.data.vectors import Plain, named_by
 from miscal.engines.source import Source
 from miscal.pairs import Pair
 
 # A column with more distinct levels than this share of the rows names rows, not groups.
 IDENTIFIER_SHARE = 0.5
 Names = Sequence[str]  # of columns
-Plain = dict[str, Any]  # a part of the document, as JSON has it
 MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 NAMED = re.compile(

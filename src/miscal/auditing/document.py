@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.auditing.column_choice import Plain, asked_for, left_out
+from miscal.auditing.column_choice import asked_for, left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, Rows
@@ -18,6 +18,7 @@ from miscal.auditing.search.looking import Seen
 from miscal.auditing.search.places import Looked
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
+from miscal.data.vectors import Plain
 from miscal.engines.memory import tally
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.inference.sums import Sums, effective_events, unwarned
@@ -175,6 +176,7 @@ def score_numbers(score: Result) -> Plain:
     made = {
         "expected": score.value,
         "kuiper": extra["kuiper"],
+        "ratio": math.nan,  # of amounts below 0 there is none
         **{name: each["value"] for name, each in fitted.items()},
         "predicted": extra["predicted"],
         "observed": extra["observed"],

@@ -16,6 +16,7 @@ from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import check_file, load_arrays, save_arrays
+from miscal.data.vectors import Plain
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -24,15 +25,8 @@ HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
     "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
 )
-PARTS = {
-    "data": dict,
-    "settings": dict,
-    "score": dict,
-    "findings": list,
-    "clean": list,
-    "too_small": list,
-    "sections": dict,
-}
+PARTS = dict.fromkeys(("data", "settings", "score", "sections"), dict)
+LISTS = dict.fromkeys(("findings", "clean", "too_small"), list)
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 
@@ -67,28 +61,28 @@ class Audit(Printed):
     carriers : sums of the cells of each result, by its kind and column, for a comparison
     """
 
-    document: dict[str, Any]
+    document: Plain
     findings: list[Finding]
     results: list[Result] = field(default_factory=list)
-    carriers: dict[str, Any] = field(default_factory=dict)
+    carriers: Plain = field(default_factory=dict)
 
     @property
-    def score(self) -> dict[str, Any]:
+    def score(self) -> Plain:
         """The numbers by score."""
         return dict(self.document["score"])
 
     @property
-    def clean(self) -> list[dict[str, Any]]:
+    def clean(self) -> list[Plain]:
         """Columns tested in which nothing was beyond noise, with the smallest gap that could have been seen."""
         return list(self.document["clean"])
 
     @property
-    def too_small(self) -> list[dict[str, Any]]:
+    def too_small(self) -> list[Plain]:
         """Places too small to judge, and columns set aside."""
         return list(self.document["too_small"])
 
     @property
-    def left_out(self) -> list[dict[str, Any]]:
+    def left_out(self) -> list[Plain]:
         """What was not looked at: pairs, levels, columns and tests, each with the reason and how to ask for it.
 
         Examples
@@ -158,7 +152,7 @@ class Audit(Printed):
                 kept = json.loads(header["text"])
                 carriers = {str(name): read_cells(each) for name, each in kept.get("cells", {}).items()}
                 document = checked(kept["document"])
-        lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
+        lacking = [part for part, kind in (PARTS | LISTS).items() if not isinstance(document.get(part), kind)]
         if lacking:
             raise refusal("is damaged", where=where, got=f"it has no '{lacking[0]}'")
         with refusing("is damaged", where=where):  # JSON that was changed by hand may fail anywhere

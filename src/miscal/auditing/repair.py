@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.audit import Audit, audit, source_of
-from miscal.auditing.column_choice import MAX_LEVELS, Plain, chosen_columns, named
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, pair_of, rows_of
 from miscal.auditing.record import Printed
@@ -21,7 +21,7 @@ from miscal.data.files import TableFile
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
-from miscal.data.vectors import expanded, frame_of
+from miscal.data.vectors import Plain, expanded, frame_of
 from miscal.engines.roles import Chunk
 from miscal.inference.nulls import fold_of_rows
 from miscal.inference.residual import choose_null
@@ -53,8 +53,8 @@ class Repair(Printed):
 
     before: Audit
     after: Audit
-    places: list[dict[str, Any]]
-    about: dict[str, Any]
+    places: list[Plain]
+    about: Plain
     predictions: Predictions
 
     def where(self, verdict: str) -> list[str]:
@@ -62,7 +62,7 @@ class Repair(Printed):
         return [place["where"] for place in self.places if place["verdict"] == verdict]
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Plain:
         """The audit after the repair, with what changed under `repair` and how under `repaired_by`."""
         return {**self.after.document, "repair": self.places, "repaired_by": self.about}
 

@@ -11,7 +11,6 @@ from miscal.auditing.all_rows import AllRows, column_like, cuts_like, cuts_of, l
 from miscal.auditing.column_choice import (
     MAX_LEVELS,
     Names,
-    Plain,
     chosen_columns,
     left_out,
     named,
@@ -23,7 +22,7 @@ from miscal.auditing.search.parts import fine_part
 from miscal.auditing.search.places import Looked
 from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.errors import refusal
-from miscal.data.vectors import expanded
+from miscal.data.vectors import Plain, expanded
 from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened

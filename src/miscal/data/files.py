@@ -15,7 +15,7 @@ import numpy as np
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
-from miscal.data.vectors import is_number
+from miscal.data.vectors import Plain, is_number
 
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SUFFIXES |= dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
@@ -99,14 +99,16 @@ def kind_of(arrow_type: Any) -> str:
     is_ = pa.types
     if is_.is_boolean(arrow_type):
         return "boolean"
-    text = is_.is_string, is_.is_large_string, is_.is_string_view
-    if any(test(arrow_type) for test in (*text, is_.is_binary, is_.is_large_binary, is_.is_dictionary)):
+    text = is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_dictionary
+    if any(
+        test(arrow_type) for test in (*text, is_.is_binary, is_.is_large_binary, is_.is_fixed_size_binary)
+    ):
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"
     if is_number(arrow_type) or is_.is_time(arrow_type) or is_.is_duration(arrow_type):
         return "numeric"
-    return "date" if is_.is_temporal(arrow_type) else ""
+    return "date" if is_.is_temporal(arrow_type) and not is_.is_interval(arrow_type) else ""
 
 
 def _form(path: Path, where: str) -> str:
@@ -159,7 +161,8 @@ BLOCK = 1 << 23  # bytes: smaller files have their types from all of their rows
 HEAD = 1 << 16
 MANY_LINES = 200  # of one quoted field: no text of a table is so long
 WHOLE = r"^[+-]?[0-9]+$"
-LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # whole numbers that would not come back as they were
+ZEROS = r"^[+-]?0[0-9]+$"  # whole numbers that would not come back as they were from 64 bits
+LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # from float64
 WIDE = 1e18  # from which a number may be a whole one that lost its last digits
 
 
@@ -202,7 +205,7 @@ class CsvFile:
         with open_bytes(path) as stream, csv.open_csv(stream, *self._options(threads=False)) as reader:
             found, first = reader.schema, next(iter(reader), None)
         self.names: list[str] = found.names
-        self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
+        self.types: Plain = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
         fractions = [each for each in (first.columns if first else ()) if each.type == pa.float64()]
         if any((pc.max(pc.abs(values)).as_py() or 0.0) >= WIDE for values in fractions):
@@ -221,7 +224,7 @@ class CsvFile:
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=types, **more)
         return csv.ReadOptions(block_size=BLOCK, use_threads=threads), self.parse, convert
 
-    def _keep_digits(self, types: dict[str, Any]) -> bool:
+    def _keep_digits(self, types: Plain) -> bool:
         """Make text of columns of whole numbers some of which would lose a leading zero or their last digits."""
         self.looked = True
         numbers = [name for name in self.names if types[name] in (pa.int64(), pa.float64())]
@@ -231,7 +234,8 @@ class CsvFile:
             for batch in reader if numbers else ():
                 for name in numbers:
                     values = pc.drop_null(batch[name])
-                    if pc.any(pc.match_substring_regex(values, LOSING)).as_py():
+                    form = ZEROS if types[name] == pa.int64() else LOSING
+                    if pc.any(pc.match_substring_regex(values, form)).as_py():
                         losing.add(name)
                     if not pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
                         whole.discard(name)
@@ -239,7 +243,7 @@ class CsvFile:
         return bool(losing & whole)
 
     @contextmanager
-    def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
+    def _watched(self, types: Plain) -> Iterator[Any]:
         """The bytes, looked at while they are read; at the end what they hide is refused, said or read again."""
         with open_bytes(self.path) as stream:
             watch = Watch(stream, self)
@@ -264,23 +268,23 @@ class CsvFile:
         if watch.zeros and not self.looked and self._keep_digits(types):
             raise TypesChanged(self.path)
 
-    def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> "pa.Table":
+    def load(self, types: Plain, only: Sequence[str] | None = None) -> "pa.Table":
         """Read some columns, or all, with these types, which are widened where a value does not fit."""
         while True:
             with suppress(TypesChanged), self._watched(types) as stream:
                 _, *options = self._options(types, only)
                 return empty_text_is_missing(csv.read_csv(stream, csv.ReadOptions(), *options))
 
-    def blocks(self, types: dict[str, Any], only: Sequence[str]) -> "Iterator[pa.Table]":
+    def blocks(self, types: Plain, only: Sequence[str]) -> "Iterator[pa.Table]":
         """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
         with self._watched(types) as stream, csv.open_csv(stream, *self._options(types, only)) as reader:
             for batch in reader:
                 yield empty_text_is_missing(pa.Table.from_batches([batch]))
 
 
-def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
+def joined_types(files: Sequence[CsvFile]) -> Plain:
     """The types of the columns over the first blocks of several files."""
-    types: dict[str, Any] = {}
+    types: Plain = {}
     for file in files:
         for name, kind in file.types.items():
             types[name] = max(types.get(name, kind), kind, key=step_of)

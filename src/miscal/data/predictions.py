@@ -13,7 +13,7 @@ from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import listed, refusal, visible
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Floats, Integers, Vector, encoded, flat, frame_of, locked
+from miscal.data.vectors import Array, Floats, Integers, Plain, Vector, encoded, flat, frame_of, locked
 
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
@@ -134,7 +134,7 @@ class Predictions:
         return cls._of(_validated(raw))
 
     @classmethod
-    def _of(cls, fields: dict[str, Any]) -> Predictions:
+    def _of(cls, fields: Plain) -> Predictions:
         made = cls.__new__(cls)
         made.__dict__.update(fields)
         return made
@@ -216,7 +216,7 @@ class Predictions:
         return digest.hexdigest()
 
 
-def _validated(raw: Raw) -> dict[str, Any]:
+def _validated(raw: Raw) -> Plain:
     """Check everything and return the fields of a `Predictions`."""
     names = raw.names
     if responses.check_response(raw.response) == "binary":
@@ -226,7 +226,7 @@ def _validated(raw: Raw) -> dict[str, Any]:
     else:
         probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
-    fields: dict[str, Any] = {"outcome": labels, "probability": probability}
+    fields: Plain = {"outcome": labels, "probability": probability}
     fields |= {role: _beside(raw, role) for role in ("weight", "count", "cluster", "id", "exposure")}
     rows = checks.check_lengths({names[role]: each for role, each in fields.items() if each is not None})
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
@@ -266,7 +266,7 @@ def _beside(raw: Raw, role: str) -> Any:
     return vector if role == "id" else encoded(vector, (), where)[0].astype(np.int64)
 
 
-def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> dict[str, Any]:
+def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> Plain:
     """Outcome, probability and classes of rows that have a label each."""
     n_classes = 2 if probability.ndim == 1 else probability.shape[1]
     classes, event = raw.classes, 1
@@ -291,7 +291,7 @@ def _predictions(raw: Raw) -> Floats:
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 
-def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | None) -> dict[str, Any]:
+def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | None) -> Plain:
     """Outcomes that are numbers, a unit of exposure where there is any, and the units of both."""
     outcome = responses.numbers(labels, raw.names["outcome"], count=raw.response == "count")
     if raw.response == "count":
@@ -301,7 +301,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
     return {"outcome": outcome, "classes": (0, 1), "units": units}
 
 
-def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> dict[str, Any]:
+def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> Plain:
     """Events, count, probability and classes of aggregated rows."""
     trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:
@@ -323,7 +323,7 @@ def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> 
     return {"outcome": events, "probability": probability, "classes": (0, 1)}
 
 
-def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
+def _unfolded(fields: Plain) -> Plain:
     """Split each aggregated row into its events and its non-events; parts of no trials are left out."""
     events, count = fields["outcome"], fields["count"]
     # Row 0's events, row 0's rest, row 1's events, ...
@@ -336,7 +336,7 @@ def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _selected(fields: dict[str, Any], rows: Array) -> dict[str, Any]:
+def _selected(fields: Plain, rows: Array) -> Plain:
     """Take some rows of every field."""
     chosen = {name: locked(fields[name][rows]) for name in ROWS if fields[name] is not None}
     chosen["columns"] = fields["columns"].take(rows)

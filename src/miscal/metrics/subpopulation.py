@@ -1,6 +1,7 @@
 """Search subpopulations, say which is worst, and whether it is worse than noise (paper 004)."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from miscal.data.checks import whole
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference import maxima
 from miscal.inference.aggregates import RANGE_MEAN
@@ -48,7 +49,7 @@ class SubpopulationResult(Result):
         parts = [self._opening(worst, tested), self._belief(worst, tested), size, self._missed(worst)]
         return " ".join(part for part in parts if part)
 
-    def _opening(self, worst: dict[str, Any], tested: int) -> str:
+    def _opening(self, worst: Plain, tested: int) -> str:
         said = "{:.4g}".format if self.settings["target"] in MEANS else percent
         means = f"{said(worst['predicted'])} predicted, {said(worst['observed'])} happened"
         where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
@@ -58,14 +59,14 @@ class SubpopulationResult(Result):
             return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
         return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
 
-    def _missed(self, worst: dict[str, Any]) -> str:
+    def _missed(self, worst: Plain) -> str:
         """What a search that found nothing could have found."""
         least = worst["detectable"]
         if not self.p_value > REAL or math.isnan(least):
             return ""
         return f"In a subpopulation like the worst a Kuiper error of {least:.3g} would be found 4 times in 5."
 
-    def _belief(self, worst: dict[str, Any], tested: int) -> str:
+    def _belief(self, worst: Plain, tested: int) -> str:
         text, extra = f"Its range is {worst['deviations']:.1f} standard deviations", self.extra
         if math.isnan(extra["null_mean"]):
             return f"{text}; {extra['no_p_value']}."
@@ -87,7 +88,7 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.3g}%" if 0.0 <= share <= 1.0 else f"{share:.3g}"
 
 
-def excess(worst: dict[str, Any]) -> str:
+def excess(worst: Plain) -> str:
     """How far off, in which scores."""
     off = worst["interval_off"]
     if not off:
@@ -211,7 +212,7 @@ class Worst:
     noise: maxima.MaximumNoise
     units: Units
 
-    def result(self, settings: dict[str, Any], method: str, *, weighted: bool) -> SubpopulationResult:
+    def result(self, settings: Plain, method: str, *, weighted: bool) -> SubpopulationResult:
         """The record of the search."""
         values, summary, scale = self.values, self.noise.summary, self.units.scale
         order = np.argsort(-values, kind="stable")
@@ -220,8 +221,10 @@ class Worst:
         critical, largest, expectation = summary.quantile / per_unit, float(values.max()), RANGE_MEAN * unit
         # In the search's order: it keeps what it named last.
         named = [self.found.define(k) for k in range(order.size)]
+        often = Counter(one.name for one in named)  # those called alike say all of their numbers
+        names = [one.name if often[one.name] == 1 else one.words() for one in named]
         defined = [named[k] for k in order]
-        table = Table({"label": [one.name for one in defined], **self._cells(order, critical, per_unit)})
+        table = Table({"label": [names[k] for k in order], **self._cells(order, critical, per_unit)})
         place = int(order.argmin())  # of the full population
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
@@ -246,11 +249,11 @@ class Worst:
                 "detectable": (critical + POWER) * unit * scale,
                 "too_small": self._small_table(),
                 "definitions": Definitions(defined),
-                "cumulative": self._curves(order[:DRAWN]),
+                "cumulative": self._curves(order[:DRAWN], names),
             },
         )
 
-    def _cells(self, order: Array, critical: float, unit: float) -> dict[str, Any]:
+    def _cells(self, order: Array, critical: float, unit: float) -> Plain:
         """Columns of the table: the subpopulations in order."""
         stats, units = self.found.stats[order], self.units
         # The walk goes from one end of its range to the other between two scores.
@@ -292,16 +295,16 @@ class Worst:
         labels = [self.found.define(k).name for k in range(first, first + len(stats))]
         return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
 
-    def _curves(self, worst: Array) -> list[dict[str, Any]]:
+    def _curves(self, worst: Array, names: Sequence[str]) -> list[Plain]:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
         curves = []
         for k in np.append(0, worst[worst != 0])[: max(worst.size, 1)]:
             curve = subpopulation_curve(self.rows, self.found.members(k), self.units)
-            curves.append({"label": self.found.define(k).name, **curve})
+            curves.append({"label": names[k], **curve})
         return curves
 
 
-def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:
+def _described(table: Table, row: int, words: str, weighted: bool) -> Plain:
     cells = {name: column[row] for name, column in table.items()}
     return {**cells, "definition": words, "weighted": weighted}
 

@@ -190,14 +190,10 @@ def field_funnel(result: Entry) -> Figure:
     labels = [ellipsis(drawn.label[i], 16) for i in named]
     chart.names(sizes[named], labels, (chart.y(drawn.gap) + away)[named], "callout")
     chart.dots(drawn, (sizes, drawn.gap))
-    chart.bottom("Rows of the level", _of_log)
+    chart.bottom("Rows of the level", lambda tick: marks.numbers(float(f"{10**tick:.2g}")))
     said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = said if len(drawn) < len(every) else ""
     return Figure("funnel", title, every.said("level"), frame, chart.marks, note=note)
-
-
-def _of_log(tick: float) -> str:
-    return marks.numbers(float(f"{10**tick:.2g}"))
 
 
 def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
