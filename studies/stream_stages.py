@@ -22,7 +22,7 @@ METHODS = (
     ("miscal.engines.roles", "Roles", "open", "validation"),
     ("miscal.engines.roles", "Batch", "numbers", "columns as numbers"),
     ("miscal.engines.roles", "Batch", "column", "columns as levels"),
-    ("miscal.engines.sums", "EdgeIndex", "codes", "ranges of values"),
+    ("miscal.pooling.bins", "EdgeIndex", "codes", "ranges of values"),
     ("miscal.engines.requests", "RangeCoder", "put", "cells read off ranges"),
     ("miscal.engines.requests", "LevelCoder", "put", "cells of levels"),
     ("miscal.engines.sums", "CellSums", "add", "what a row gives, into all tallies"),

@@ -95,8 +95,12 @@ class Pair:
     def weights(self) -> tuple[Array, Array]:
         """`first` and `second`, ones where every row counts once."""
         if self.first is None or self.second is None:
-            return np.ones(self.rows), np.ones(self.rows)
+            return (np.ones(self.rows),) * 2
         return self.first, self.second
+
+    def weighed(self, values: Array) -> Array:
+        """What each row gives to a sum: values times `first`."""
+        return values if self.first is None else values * self.first
 
     @property
     def uneven(self) -> Array:
@@ -156,7 +160,7 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
 def checked_events(p: Predictions, what: str) -> Predictions:
     """The predictions; refused where they are no probabilities, and events or classes are compared."""
     if p.response != "binary":
-        raise refusal("needs events or classes", where=what, got=f"the response is {p.response!r}")
+        raise refusal("needs events or classes", what, got=f"the response is {p.response!r}")
     return p
 
 

@@ -18,7 +18,7 @@ from scipy.stats import binom
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.engines.requests import LevelCells, LevelCoder
-from miscal.engines.sums import CellSums, EdgeIndex
+from miscal.engines.sums import CellSums
 from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.cells import matched_trials
 from miscal.inference.nulls import cell_draws
@@ -28,6 +28,7 @@ from miscal.kernels.order import add_stretches
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
 from miscal.pairs import Pair
+from miscal.pooling.bins import EdgeIndex
 
 SURE = 2.0**-46
 EDGES = [0.0, 5e-324, 1e-300, SURE / 2, SURE, np.nextafter(SURE, 1.0), 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 2.0**-46, 1.0]

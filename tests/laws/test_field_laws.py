@@ -116,3 +116,17 @@ def test_levels_are_told_apart_exactly(values):
     for one, a in zip(values, codes, strict=True):
         for two, b in zip(values, codes, strict=True):
             assert (one == two) == (a == b)
+
+
+def test_a_code_may_be_as_large_as_its_type_holds(tmp_path):
+    code = 2**30 + 3
+    path = tmp_path / "words"
+    try:
+        packed = np.memmap(path, np.uint64, "w+", shape=2 * code + 2)  # a file of nothing but a hole
+        path.unlink()
+    except OSError:
+        pytest.skip("no file of 17 GB may be opened here")
+    coded_means(np.array([code, 0, code], np.int32), np.array([0.5, 0.25, 0.25]), np.array([1, 0, 1], np.uint8), packed)
+    sums = np.zeros((1, 4), np.int64)
+    unpacked_means(packed[-2:], sums)
+    assert sums.tolist() == [[2, 2, 3 << 18, 0]]

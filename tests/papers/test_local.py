@@ -51,6 +51,14 @@ def rows(rng, n, d, classes=4):
     return label, probability, rng.normal(size=(n, d)), confidence, (probability.argmax(axis=1) == label) * 1.0
 
 
+@pytest.mark.parametrize("error", [average_local_calibration_error, maximum_local_calibration_error])
+def test_an_average_or_largest_error_has_no_sign(rng, error):
+    """Signed errors cancel: their average and their largest are other numbers, which nobody should get unseen."""
+    label, probability, features, *_ = rows(rng, 20, 1)
+    with pytest.raises(TypeError, match="signed"):
+        error(label, probability, features, signed=True)
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 30])
 @pytest.mark.parametrize("bandwidth", [0.02, 0.2, 5.0])
 def test_is_the_formula(rng, d, bandwidth):

@@ -70,6 +70,13 @@ def test_the_middle_against_both_ends_is_uneven() -> None:
     assert shape_test(off, np.full(8, 30.0)).p_value < 1e-4
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_two_ranges_that_err_the_same_way_are_uneven_and_none_is_too_extreme(sign: float) -> None:
+    off = sign * np.array([1.0, 1.0, 1.0, 45.0])
+    form, ranges = form_of(off, np.full(4, 100.0), average=False, shape=True)
+    assert (form, ranges) == ("uneven", ((3, 3), (0, 2)))
+
+
 def test_a_model_too_extreme_everywhere_is_one_general_finding() -> None:
     (found,) = audited(where="everywhere", slope=0.6).findings
     assert (found.where, found.form, found.specific) == ("the whole table", "too extreme", False)

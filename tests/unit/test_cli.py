@@ -82,6 +82,7 @@ def test_help_names_the_commands() -> None:
     assert done.exit_code == 0
     for command in ("audit", "demo"):
         assert command in done.output
+    assert "..." not in done.output.partition("Commands:")[2]  # no sentence is cut off
 
 
 def test_hints_speak_of_options(tmp_path: Path) -> None:

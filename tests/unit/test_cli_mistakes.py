@@ -90,6 +90,21 @@ def test_a_folder_that_cannot_be_made_is_one_line(table: Path, tmp_path: Path) -
     refused("audit", table, *ROLES, "--out", tmp_path, saying="it is a folder. Hint: name a file in it")
 
 
+def test_a_name_that_no_system_takes_is_one_line(table: Path, tmp_path: Path) -> None:
+    long = tmp_path / ("a" * 300)
+    for option in ("--out", "--json", "--save"):
+        refused("audit", table, *ROLES, option, long, saying=f"'{long}' cannot be written; File name too long.")
+    refused("check", table, *ROLES, "--max-gap", 1, "--junit", long, saying="File name too long")
+    refused("tally", table, *ROLES, "--out", long, saying="File name too long")
+
+
+def test_a_demo_that_cannot_be_written_says_nothing_else(table: Path) -> None:
+    done = run("demo", "--out", table)
+    assert done.exit_code == 2
+    assert done.output.startswith("miscal: ")
+    assert done.output.count("\n") == 1
+
+
 def test_a_negative_seed_is_one_line(table: Path) -> None:
     refused("audit", table, *ROLES, "--seed", "-1", saying="--seed")
 
@@ -212,6 +227,25 @@ def test_a_page_suggests_commands_that_run_as_they_stand(table: Path, monkeypatc
     assert len(lines) == 1
     done = run(*shlex.split(lines[0]))
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_the_next_command_finds_the_table_from_where_it_is_printed(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, off: bool
+) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "a folder"
+    elsewhere.mkdir()
+    folder.mkdir()
+    frame = pd.read_csv(table)
+    right = frame.assign(y=(rng.random(len(frame)) < frame.p).astype(int))
+    (frame if off else right).to_csv(folder / "t.csv", index=False)
+    monkeypatch.chdir(elsewhere)
+    done = run("audit", "../a folder/t.csv", *ROLES, "--effort", "quick")
+    following = next(line for line in done.output.splitlines() if line.startswith("Next: "))
+    assert ("recalibrate" if off else "check") in following
+    done = run(*shlex.split(following.removeprefix("Next: miscal ")))
+    assert done.exit_code == 0, done.output
+    assert "a folder" not in Path("report.html").read_text()  # pages are passed on
 
 
 @pytest.mark.parametrize("named", ["p, calibrated", "it's p", "p --logit", '"p"'])

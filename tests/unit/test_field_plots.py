@@ -40,6 +40,12 @@ def test_funnel_holds_every_level(data):
     display.figure_.canvas.draw()
 
 
+def test_the_title_says_what_noise_alone_shows_and_takes_nothing_off(data):
+    result = miscal.by_field(data, "f")
+    title = FieldDisplay.from_result(result, kind="funnel").ax_.get_title(loc="left")
+    assert f"error {result.value:.2%}, noise alone {result.noise_floor:.2%}" in title
+
+
 def test_caterpillar_orders_by_the_shrunken_gap(data):
     display = FieldDisplay(miscal.by_field(data, "f"), "caterpillar", most=7).plot()
     drawn = display.frame()

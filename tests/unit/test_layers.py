@@ -11,6 +11,7 @@ import pytest
 
 from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, LIBRARY, excesses, sizes, whole
 from scripts.lint_imports import lint_imports
+from scripts.mutants import FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +33,41 @@ def test_what_the_architecture_names_is_there():
     classes = set(re.findall(r"`([A-Z]\w+[a-z]\w*)`", text))
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     assert [name for name in classes if not re.search(rf"^class {name}\b", source, re.MULTILINE)] == []
+
+
+def test_planted_faults_follow_the_words_of_the_code():
+    texts = [((LIBRARY / file).read_text(encoding="utf-8"), said, made) for file, said, made, _ in FAULTS]
+    assert len(texts) >= 20
+    assert [said for text, said, _ in texts if said not in text] == []
+    assert [made for text, said, made in texts if text.replace(said, made) == text] == []
+    assert [
+        tests for *_, tests in FAULTS if not all((ROOT / test.partition("::")[0]).exists() for test in tests.split())
+    ] == []
+
+
+MADE = re.compile(
+    r"\b(ndtri?|erfc|stdtr(it)?|chdtrc?|bdtrc?|pdtrc?|betainc|log_ndtr|0\.975|1\.96|1\.959\d*)\b|/ \(1(\.0)? \+ len\b"
+)
+
+
+def inferred(source: str) -> list[str]:
+    """The lines in which a p-value or an interval is computed, without text and comments."""
+    bare = re.sub(r'"""[\s\S]*?"""', "", source)
+    return [line for line in bare.splitlines() if MADE.search(line.split("#")[0])]
+
+
+def test_p_values_and_intervals_are_made_in_one_folder():
+    found = {
+        path.relative_to(LIBRARY).as_posix(): lines
+        for path in LIBRARY.rglob("*.py")
+        if not {"inference", "kernels"}.intersection(path.relative_to(LIBRARY).parts)
+        and (lines := inferred(path.read_text(encoding="utf-8")))
+    }
+    # The points of a curve that are compared, where they lie between the ends of a variable.
+    assert {name: len(lines) for name, lines in found.items()} == {"auditing/search/looking.py": 1}
+    assert inferred("band = 1.96 * error\nreach = -special.ndtri(0.5)\nvalue = 3.0")[1:] == [
+        "reach = -special.ndtri(0.5)"
+    ]
 
 
 def test_an_upward_import_is_seen(tmp_path):

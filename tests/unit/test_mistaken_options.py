@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -15,14 +17,28 @@ TABLE = miscal.Predictions(Y, P, columns={"state": ["CA", "NY"] * 50, "age": lis
 NEAR = np.random.default_rng(0).normal(size=(100, 2))
 
 
-@pytest.mark.parametrize("given", [(0.2,), "all", None, (0.1, "x"), (0.9, 0.1)])
-@pytest.mark.parametrize(
-    "metric", [metrics.expected_calibration_error, metrics.classwise_calibration_error], ids=lambda one: one.__name__
-)
-def test_a_range_has_two_ends(metric, given):
-    probability = P if metric is metrics.expected_calibration_error else SHARES
-    with pytest.raises(miscal.MiscalError, match="range"):
-        metric(Y, probability, range=given)
+RANGED = {
+    "score": lambda given: metrics.expected_calibration_error(Y, P, range=given),
+    "classes": lambda given: metrics.classwise_calibration_error(Y, SHARES, range=given),
+    "variation": lambda given: metrics.variation_calibration_error(Y, SHARES, range=given),
+    "variable": lambda given: metrics.variable_calibration_error(Y, P, NEAR[:, 0], strategy="uniform", range=given),
+}
+
+
+NO_RANGES = [(0.2,), "all", 0.5, (0.1, "x"), (0.9, 0.1), ([0.1, 0.2], 0.9)]
+
+
+# To the other two None says the range of the values.
+@pytest.mark.parametrize(("measured", "given"), [*product(RANGED, NO_RANGES), ("score", None), ("classes", None)])
+def test_a_range_has_two_ends(measured, given):
+    with pytest.raises(miscal.MiscalError, match="'range' must be"):
+        RANGED[measured](given)
+
+
+def test_the_ends_of_a_range_may_be_an_array():
+    for response in ("binary", "real"):
+        ends = metrics.expected_calibration_error(Y, P, range=(0.0, 1.0), response=response)
+        assert metrics.expected_calibration_error(Y, P, range=np.array([0.0, 1.0]), response=response) == ends
 
 
 @pytest.mark.parametrize("bins", ["many", 0, -2, 2.5, [0.3, 0.1, 1.0], True])
@@ -36,6 +52,24 @@ def test_ranges_of_a_field_are_looked_at_whatever_it_holds(column, bins):
 def test_a_least_number_of_rows_is_a_whole_number(least):
     with pytest.raises(miscal.MiscalError, match="min_count"):
         metrics.groupwise_maximum_calibration_error(Y, P, ["a", "b"] * 50, min_count=least)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "today"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda seed: metrics.multicalibration_error(Y, P, NEAR, subpopulations=5, random_state=seed),
+        lambda seed: metrics.variable_calibration_curve(Y, P, NEAR[:, 0], random_state=seed),
+        lambda seed: metrics.variable_calibration_curve(Y, P, NEAR[:, 0], band="simultaneous", random_state=seed),
+        lambda seed: metrics.rank_variables(Y, P, {"age": NEAR[:, 0]}, random_state=seed),
+        lambda seed: metrics.rank_variables(Y, P, {"state": ["CA", "NY"] * 50}, random_state=seed),
+        lambda seed: miscal.by_class(TABLE, miscal.Score(bins=[0, 0.5, 1], random_state=seed)),
+        lambda seed: miscal.by_class(TABLE, miscal.Score(bins=[0, 0.5, 1], null="residual", random_state=seed)),
+    ],
+)
+def test_a_seed_is_a_whole_number_wherever_it_is_given(asked, seed):
+    with pytest.raises(miscal.MiscalError, match="random_state"):
+        asked(seed)
 
 
 @pytest.mark.parametrize("other", [3, "audit.miscal", None])

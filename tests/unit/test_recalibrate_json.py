@@ -251,6 +251,8 @@ def test_a_class_of_another_module_does_not_take_the_place_of_ours():
     assert again.predict_proba([0.5])[0, 1] == 0.25
     with pytest.raises(MiscalError, match="not a PlattScaling"):
         theirs.from_json(text)
+    with pytest.raises(MiscalError, match=r"it holds a theirs\.models\.PlattScaling, not a PlattScaling"):
+        ours.from_json(made.to_json())
 
 
 @pytest.mark.parametrize("name", ["Recalibrator", "ByColumns", "miscal.recalibrate.base.ByColumns", "choose"])

@@ -21,11 +21,11 @@ from miscal.data import outputs
 from miscal.data.errors import MiscalError
 from miscal.page.html import digest, to_html, write_html
 from miscal.page.json import dumps, plain, read_json, write_json, write_text
-from miscal.page.markdown import to_markdown
+from miscal.page.markdown import to_markdown, to_model_card
 from miscal.page.markup import asset
 from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
-from miscal.page.sections.score import verdict
+from miscal.page.sections.score import key_numbers, verdict
 
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")
@@ -232,6 +232,125 @@ def test_forbidden_words_are_not_on_the_page() -> None:
 def test_the_verdict_in_one_sentence(score: dict[str, Any], findings: list[Any], sentence: str) -> None:
     document = audited(score={"predicted": 0.241, "observed": 0.269, **score}, findings=findings)
     assert verdict(document).sentence == sentence
+
+
+BENT = {"kuiper": {"value": 0.02, "p_value": 0.01}, "expected": {"value": 0.02, "p_value": 0.2}}
+
+
+def of_all(findings: list[dict[str, Any]], **score: Any) -> dict[str, Any]:
+    """An audit that says how many tests there were."""
+    rates = {"predicted": 0.241, "observed": 0.242}
+    named = [{"real": True, "where": "the whole table", **finding} for finding in findings]
+    return audited(score={**rates, **score}, findings=named, settings={"tests": 126})
+
+
+def test_what_is_beyond_noise_alone_and_not_among_all_tests_is_no_error() -> None:
+    document = of_all([], **BENT)
+    said = verdict(document)
+    assert (said.direction, said.sentence) == ("none", "No error beyond noise: 24.1% predicted, 24.2% happened.")
+    assert "Beyond noise taken alone, but not among all tests of this audit: Kuiper range." in said.support
+    assert "No place that was looked at is off beyond noise." in said.support
+    assert "Beyond noise taken alone" in key_numbers(document)
+    nothing = of_all([], kuiper={"value": 0.02, "p_value": 0.3})
+    assert not any("taken alone" in sentence for sentence in verdict(nothing).support)
+
+
+def test_the_verdict_and_what_supports_it_count_the_same_places() -> None:
+    whole = {"kind": "score", "form": "too timid"}
+    places = [
+        {"kind": "field", "where": "a", "columns": ["c"]},
+        {"kind": "score", "where": "class b", "scope": "class b"},
+    ]
+    end = {"kind": "score", "where": "rows said 0%", "levels": ["0%"], "weight": 300.0, "observed": 0.01}
+    slope = {"slope": {"value": 1.1, "interval": [1.05, 1.2]}, **BENT}
+    said = verdict(of_all([whole, *places], **slope))
+    assert said.sentence == (
+        "Within noise on average, but the scores are not extreme enough, off by 2.00% on average along the score, and "
+        "wrong in 2 places: 24.1% predicted, 24.2% happened overall."
+    )
+    assert "The whole table and 2 places are off beyond noise." in said.support
+    assert "Beyond noise taken alone" not in key_numbers(of_all([whole], **slope))
+    assert "The whole table is off beyond noise." in verdict(of_all([whole], **slope)).support
+    # A class alone, and an end of the scale beside another place.
+    assert verdict(of_all(places[1:])).sentence.startswith("Within noise on average, wrong in one place, class b")
+    both = verdict(of_all([places[0], end]))
+    assert both.sentence.startswith("Within noise on average, wrong in 2 places, most in a")
+    assert "2 places are off beyond noise." in both.support
+    # Found by its walk along the score, whatever its numbers say by themselves.
+    assert verdict(of_all([whole])).sentence.startswith("Within noise on average, but wrong at some scores")
+
+
+def test_a_place_that_is_right_on_average_is_named_by_its_form() -> None:
+    ranges = [{"low": 0.5, "high": 1.0, "rows": 9, "events_off": 80.0}, {"low": 0.0, "high": 0.5, "events_off": -80.0}]
+    bent = {"kind": "field", "where": "a", "form": "too extreme", "predicted": 0.5, "observed": 0.5}
+    said = verdict(of_all([{**bent, "score_ranges": ranges, "explained": [{"real": True, "where": "b"}]}]))
+    assert said.sentence.startswith("Within noise on average, wrong in one place, a (too extreme): 24.1% predicted")
+    assert "1 place is off beyond noise; 1 other place is explained by it." in said.support
+
+
+def test_an_infinite_loss_is_said_to_be_infinite_and_not_left_out() -> None:
+    done = {"name": "Blend", "score": {"log_loss": [None, 0.3], "brier": [0.2, 0.1]}, "rows": 50, "fitted_rows": 1}
+    page = to_html({**SAMPLE, "repaired_by": done | {"log_loss_change": {"value": None, "interval": [None, None]}}})
+    assert "The logarithmic loss is infinite where the table has none: something that was ruled out happened." in page
+    assert "changes by" not in page
+    assert "Blend was fitted on 1 row and judged on 50 others." in page
+
+
+def test_steps_that_could_not_be_compared_are_not_counted() -> None:
+    verdicts = ["first", "same", "too small", "same"]
+    table = {
+        "label": list("abcd"),
+        "verdict": verdicts,
+        "p_adjusted": [1.0] * 4,
+        "words": [""] * 4,
+        "change": [0.0] * 4,
+    }
+    (entry,) = audited(sections={"period": [{"table": table, "extra": {"every": "month"}}]}).of("period")
+    assert entry.said() == (
+        "4 months, none of them off beyond noise. Of 2 steps that could be compared: none changed beyond noise."
+    )
+
+
+def test_a_comparison_shows_changes_that_its_rounded_gaps_hide() -> None:
+    table = {
+        "where": ["a"],
+        "verdict": ["better"],
+        "gap_before": [-0.2008],
+        "gap_after": [-0.2002],
+        "change": [-0.0006],
+    }
+    page = to_html({**SAMPLE, "comparison": {"paired": True, "table": table, "better": ["a"]}})
+    assert "Change of its size" in page
+    assert "−0.060 points" in page
+
+
+def test_the_smallest_gap_that_would_have_been_seen_is_in_points() -> None:
+    text = to_model_card({**SAMPLE, "clean": [{"where": "sex", "detectable": 0.0182}]})
+    assert "| sex | 1.8 points |" in text
+
+
+def test_whole_numbers_with_missing_values_are_named_alike_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 60, 4000).astype(float)
+    age[::9] = np.nan
+    y = rng.random(4000) < np.where((age > 40) & (age <= 50), 0.6, 0.3)
+    found = miscal.audit({"y": y, "p": np.full(4000, 0.3), "age": age}, outcome="y", probability="p", effort="quick")
+    (entry,) = read_document(found.document).of("variable")
+    starts = [int(label.split(" to ")[0]) for label in entry.cells.label if label != "missing"]
+    ends = [int(label.split(" to ")[-1]) for label in entry.cells.label if label != "missing"]
+    assert starts[1:] == [end + 1 for end in ends[:-1]]
+
+
+@pytest.mark.parametrize(("source", "file"), [("a.csv", "a.csv"), ("*.parquet", "FILE"), ("folder", "FILE")])
+def test_advice_names_a_file_and_no_pattern(source: str, file: str) -> None:
+    page = to_html({**SAMPLE, "data": {**SAMPLE["data"], "source": source}})
+    assert f"miscal check {file} --outcome" in page
+
+
+def test_a_date_in_the_verdict_is_not_broken() -> None:
+    found = [{"real": True, "kind": "variable", "where": "day 2005-12-01 to 2012-07-31"}]
+    page = to_html({**SAMPLE, "findings": found, "score": {"predicted": 0.2, "observed": 0.2}})
+    assert '<span class="date">2005-12-01</span>' in page.split("</h1>")[0]
 
 
 def test_the_level_of_the_audit_decides() -> None:

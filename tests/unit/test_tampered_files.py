@@ -21,6 +21,7 @@ from miscal.data.errors import MiscalError
 from miscal.engines.roles import Roles
 from miscal.page.html import to_html
 from miscal.page.markdown import to_markdown
+from tests.commands import run
 
 
 def table(rows: int = 600) -> dict[str, Any]:
@@ -110,7 +111,8 @@ def test_what_unpacks_to_gigabytes_is_refused_before_it_does(saved: dict[str, Pa
 
 def test_json_changed_by_hand_is_shown_or_refused(saved: dict[str, Path], tmp_path: Path) -> None:
     document, chance = json.loads(saved["a.json"].read_text()), random.Random(1)
-    values = [None, -1, "x", [], {}, [None], 1e308, True, [[1]], {"a": 1}]
+    values, shown = [None, -1, "x", [], {}, [None], 1e308, True, [[1]], {"a": 1}], 0
+    whole = miscal.Audit.load(saved["a.json"])
     for _ in range(100):
         changed = copy.deepcopy(document)
         parent: Any = changed
@@ -125,5 +127,40 @@ def test_json_changed_by_hand_is_shown_or_refused(saved: dict[str, Path], tmp_pa
         try:
             found = miscal.Audit.load(tmp_path / "a.json")
             to_html(found.document), to_markdown(found.document)
+            to_html(found.suppressed(20).document)
+            to_html(whole.with_comparison(found).document)
         except MiscalError:
             continue
+        shown += 1
+    assert 20 < shown < 100
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("sections", "field", 0, "table", "observed"), 0),  # no column
+        (("sections", "field", 0, "table", "gap"), []),  # shorter than the others
+        (("sections", "variable", 0, "settings"), {}),
+        (("sections", "field", 0, "table", "predicted", 0), 1e308),  # in per cent it is infinite
+    ],
+)
+def test_a_part_changed_by_hand_is_shown_or_refused(
+    saved: dict[str, Path], tmp_path: Path, place: tuple[Any, ...], value: Any
+) -> None:
+    changed: Any = json.loads(saved["a.json"].read_text())
+    parent = changed
+    for key in place[:-1]:
+        parent = parent[key]
+    parent[place[-1]] = value
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(changed))
+    for words in (
+        ["page", file],
+        ["page", file, "--suppress-below", "20"],
+        ["page", file, "--baseline", saved["a.json"]],
+    ):
+        out = tmp_path / "p.html"
+        done = run(*words, "--out", out)
+        assert done.exit_code in (0, 2), done.output
+        assert out.exists() == (done.exit_code == 0)
+        out.unlink(missing_ok=True)

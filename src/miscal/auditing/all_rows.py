@@ -21,6 +21,7 @@ from miscal.auditing.search.shapes import along_of_tally
 from miscal.carriers.summary import ColumnSums, Summary, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
+from miscal.data.vectors import Plain
 from miscal.engines import adding
 from miscal.engines.adding import largest_rows
 from miscal.engines.gathering import Gathered
@@ -92,7 +93,7 @@ class AllRows:
     target: str | int
     event: str
     max_levels: int
-    aside: Sequence[dict[str, Any]]
+    aside: Sequence[Plain]
     like: Tally | None = None
 
     def add(
@@ -225,7 +226,7 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
     cells: Any = fine.cells
     # Those that other audits may have.
     shared = np.intersect1d(shared_edges(each.bins), grid.cells.edges)  # type: ignore[union-attr]
-    extra: Any = {"column_kind": column.kind, "integer": column.integer}
+    extra: Any = {"column_kind": column.kind, "integer": column.whole}
     if sampled is not None and "curve" in sampled.extra:
         extra |= {name: sampled.extra[name] for name in ("curve", "density")}
         extra["curve_rows"] = len(column)

@@ -61,10 +61,10 @@ def asked_columns(
         for name in names:
             if name in taken:
                 got = f"column '{name}' is '{taken[name]}' already"
-                raise refusal("names one of the other columns", where=f"'{word}'", got=got)
+                raise refusal("names one of the other columns", f"'{word}'", got=got)
     for name in wanted or ():
         if name in unwanted:
-            raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{name}'")
+            raise refusal("leaves out what 'by' asks for", "'ignore'", got=f"both name column '{name}'")
     return wanted, unwanted
 
 
@@ -311,7 +311,7 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
     listed = ", ".join(f"'{name}'" for name in (found or list(columns))[:12]) or "none with rows"
     got = f"several could be the {role}: {listed}" if found else f"no column could be the {role}, of {listed}"
     hint = "say outcome=NAME and probability=NAME; unnamed, an outcome must be 0 and 1 and a probability lie in [0, 1]"
-    raise refusal("needs the names of the outcome and probability columns", where="audit", got=got, hint=hint)
+    raise refusal("needs the names of the outcome and probability columns", "audit", got=got, hint=hint)
 
 
 def _classes(usable: Mapping[str, Column], chances: list[str], outcome: str | None) -> tuple[str, Any] | None:

@@ -12,9 +12,8 @@ import numpy as np
 from miscal.auditing.findings import known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
-from miscal.data.libraries import special
-from miscal.inference.adjust import holm
-from miscal.inference.sums import unwarned
+from miscal.inference.adjust import holm, paired_p
+from miscal.inference.sums import normal_p, unwarned
 from miscal.page import words
 from miscal.page.json import Floats, Given, floats, parts
 from miscal.page.records import Document, read_document
@@ -107,7 +106,7 @@ def compare(before: Any, after: Any) -> Comparison:
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
     if one.response != two.response:
         got = f"their responses are {one.response or 'binary'} and {two.response or 'binary'}"
-        raise refusal("must predict the same kind of outcome", where="the two audits", got=got)
+        raise refusal("must predict the same kind of outcome", "the two audits", got=got)
     # Not of tables that were not held in memory.
     same = (one.data.get("rows_fingerprint") or "") == two.data.get("rows_fingerprint")
     told, (rows, weight, predicted, observed, variance, residual2) = _matched(before.carriers, after.carriers)
@@ -115,7 +114,7 @@ def compare(before: Any, after: Any) -> Comparison:
     if same:
         p_value = paired_p(predicted, observed[0], variance)
     else:  # the gap is the same on two sets of rows
-        p_value = _normal_p(np.diff(gap, axis=0)[0], np.sum(residual2 / weight**2, axis=0))
+        p_value = normal_p(np.diff(gap, axis=0)[0], np.sum(residual2 / weight**2, axis=0))
     change, adjusted = np.diff(np.abs(gap), axis=0)[0], holm(p_value)
     moved = np.where(change < 0, "better", "worse")
     verdict = np.where(adjusted <= two.level, moved, "same").astype(object)
@@ -139,7 +138,7 @@ def compare(before: Any, after: Any) -> Comparison:
 
 def _asked(audit: Document) -> list[str]:
     """The columns that an audit looked at."""
-    return [str(entry.settings["column"]) for entry in (*audit.columns, *audit.of("period"))]
+    return [str(entry.settings.get("column")) for entry in (*audit.columns, *audit.of("period"))]
 
 
 def _unlisted(audit: Document, other: Document) -> list[str]:
@@ -257,21 +256,3 @@ def _cut(cells: Cells, inner: Floats) -> Cells:
     place = [0, *known, *[inner.size + 1] * len(missing)]
     labels = [span(low, high) for low, high in pairwise(ends)]
     return _joined(cells, place, [*labels, *missing], inner)
-
-
-def paired_p(predicted: Floats, observed: Floats, variance: Floats) -> Floats:
-    """P-values that two models are equally far from the truth on the same rows.
-
-    The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.
-
-    >>> paired_p(np.array([[30.0], [60.0]]), np.array([30.0]), np.array([[21.0], [21.0]])).round(3)
-    array([0.001])
-    """
-    found = _normal_p(observed - np.mean(predicted, axis=0), np.mean(variance, axis=0))
-    return np.where(predicted[0] == predicted[1], 1.0, found)
-
-
-def _normal_p(value: Floats, variance: Floats) -> Floats:
-    """Two-sided p-values of normal values; 1 where there is no noise."""
-    with unwarned():
-        return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

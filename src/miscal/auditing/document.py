@@ -20,8 +20,8 @@ from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.vectors import Plain
 from miscal.engines.memory import tally
-from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
-from miscal.inference.sums import Sums, effective_events, unwarned
+from miscal.inference.adjust import adjusted_z, minimum_detectable_gap, wald_p
+from miscal.inference.sums import Sums, around, effective_events, unwarned
 from miscal.page.json import SCHEMA
 from miscal.page.words import number, plural
 from miscal.pooling.cells import LevelPooling, Numbered
@@ -189,7 +189,7 @@ def score_numbers(score: Result) -> Plain:
             "interval": list(score.interval),
         },
         "kuiper": extra["kuiper_noise"],
-        "gap": {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error},
+        "gap": {"interval": around(gap, error), "error": error},
     }
     for name, each in fitted.items():
         p_value = wald_p(each["value"], each["interval"], RIGHT[name], name == "ratio")
@@ -224,21 +224,6 @@ def _certain_notes(looked: Looked) -> list[str]:
         are = plural(left, "row said 0% or 100% is", "rows said 0% or 100% are")
         made.append(f"{are} left out of slope and intercept: certainties have no log-odds.")
     return made
-
-
-def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
-    """The p-value that goes with a Wald interval of 95%, for the value that would be right.
-
-    >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
-    0.05
-    """
-    low, high = interval
-    if logarithm and low > 0:
-        value, low, high, right = (math.log(number) for number in (value, low, high, right))
-    if not 0.0 < high - low < math.inf:
-        return math.nan
-    z = abs(value - right) / ((high - low) / (2 * 1.959963984540054))
-    return math.erfc(z / math.sqrt(2.0))
 
 
 def notes_of(looked: Looked) -> list[str]:

@@ -31,6 +31,12 @@ KINDS = ("score", "variable", "field", "variation", "neighbourhood", "subpopulat
 CODES = {kind: f"MC{number}01" for number, kind in enumerate(KINDS, 1)}
 
 
+def _score(edge: float) -> str:
+    """An edge of the score: three digits, or as many as tell it from 1."""
+    written = f"{edge:.3g}"
+    return f"{edge:.{1 - math.floor(math.log10(1.0 - edge))}g}" if written == "1" and edge < 1.0 else written
+
+
 @dataclass(frozen=True)
 class ScoreRange:
     """A range of the score within a place: scores above `low` up to `high`, their rows, rates and events off."""
@@ -50,14 +56,15 @@ class ScoreRange:
 
         >>> [
         ...     ScoreRange(low, high, 900, 0.8, 0.65, 136.0).words
-        ...     for low, high in ((0.47, 1.0), (0.0, 0.3), (0.0, 1.0))
+        ...     for low, high in ((0.47, 1.0), (0.0, 0.3), (0.0, 1.0), (0.99997, 1.0))
         ... ]
-        ['above 0.47', 'up to 0.3', 'above 0']
+        ['above 0.47', 'up to 0.3', 'above 0', 'above 0.99997']
         """
         low, high = words.finite(self.low), math.nan if self.high == 1.0 else words.finite(self.high)
+        start, end = map(_score, (low, high))
         if math.isnan(low) or (low == 0.0 and not math.isnan(high)):
-            return f"up to {high:.3g}"
-        return f"above {low:.3g}" + ("" if math.isnan(high) else f" up to {high:.3g}")
+            return f"up to {end}"
+        return f"above {start}" + ("" if math.isnan(high) else f" up to {end}")
 
     @property
     def off(self) -> str:
@@ -85,8 +92,8 @@ class Finding:
     parent : the place of the finding that explains this one, if any
     shrunken : the gap less the luck of having been picked; what is said first
     explained : the places that it explains: no longer off once it is put right, and mostly the same rows
-    form : "too high" or "too low" on average; "too extreme", "too timid" or "uneven" where two ranges of its scores err
-        in opposite ways
+    form : "too high" or "too low" on average; "too extreme" or "too timid" where two ranges of its scores err in
+        opposite ways; "uneven" where the middle range errs unlike an outer one, or one of two errs more than the other
     score_ranges : those two ranges; the first is the upper one, or the middle one of an uneven place
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
@@ -183,12 +190,13 @@ class Finding:
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
         if self.shape:
-            return f"{self.shape}. {words.count(self.rows)} rows; {self.rates} on average."
+            return f"{self.shape}. {words.rows(self.rows)}; {self.rates} on average."
         if self.response:
-            alike = self.predicted > 0.0 and self.observed >= 0.0  # observed over predicted says something
-            times = f", ratio {words.number(self.observed / self.predicted, 3)}" if alike else ""
-            return f"{self.rates}, {self.difference}{times}. {words.count(self.rows)} rows."
-        return f"{self.rates}. {words.count(self.rows)} rows, {self.difference}."
+            # Only where it says something.
+            ratio = self.observed / self.predicted if self.predicted > 0.0 <= self.observed else math.nan
+            times = "" if math.isnan(ratio) else f", happened-to-predicted ratio {words.number(ratio)}"
+            return f"{self.rates}, {self.difference}{times}. {words.rows(self.rows)}."
+        return f"{self.rates}. {words.rows(self.rows)}, {self.difference}."
 
     @property
     def rates(self) -> str:
@@ -337,5 +345,5 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
     if finding.kind == "score" and finding.condition and isinstance(data, Predictions):
         columns = Columns({finding.condition[0]["column"]: pair_of(data, finding.scope).predicted})
     if not finding.condition or not (finding.columns or isinstance(data, Predictions)):
-        raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
+        raise refusal("does not say which rows it holds", "the finding", hint="audit the table again")
     return asked.rows(columns)

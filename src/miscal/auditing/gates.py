@@ -104,10 +104,10 @@ def read_gates(path: Path | None, most: float = 1.0) -> dict[str, Any]:
     """
     for candidate in [path] if path else filter(Path.is_file, map(Path, FILES)):
         check_file(candidate)
-        with refusing("cannot be read as TOML", where=f"'{candidate}'"):
+        with refusing("cannot be read as TOML", f"'{candidate}'"):
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
         if candidate.name == "pyproject.toml" or "tool" in content:
-            with refusing("must hold tables in 'tool'", where=f"'{candidate}'"):
+            with refusing("must hold tables in 'tool'", f"'{candidate}'"):
                 content = dict(content.get("tool", {}).get("miscal", {}))
         made = {}
         for name, value in content.items():
@@ -126,7 +126,7 @@ def gate_value(key: str, value: Any, where: str, most: float) -> Any:
     """The value of one gate, checked: of a file or of an option."""
     kind, words = KINDS.get(key, (object, ""))
     if not isinstance(value, kind):
-        raise refusal(f"must be {words}", where=where, got=f"it is {value!r}")
+        raise refusal(f"must be {words}", where, got=f"it is {value!r}")
     if key == "max_field":
         return {str(column): _number(limit, f"{where} {column}", most) for column, limit in value.items()}
     if key in KINDS:
@@ -138,12 +138,11 @@ def _number(value: Any, where: str, most: float) -> float:
     """A limit; one of an error between probabilities that is above 1 would hold whatever the model does."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not (known and 0 <= value < math.inf):
-        raise refusal("must be a number that is not negative", where=where, got=f"it is {value!r}")
+        raise refusal("must be a number that is not negative", where, got=f"it is {value!r}")
     if value > most:
         hint = f"percent? {value:g}% is {value / 100:g}"
-        raise refusal(
-            "must be at most 1, or nothing could fail it", where=where, got=f"it is {value:g}", hint=hint
-        )
+        what, got = "must be at most 1, or nothing could fail it", f"it is {value:g}"
+        raise refusal(what, where, got=got, hint=hint)
     return float(value)
 
 

@@ -41,7 +41,7 @@ def check_every(every: str | None, time: str | None) -> None:
     if every is not None:
         one_of("every", every, ("week", *MONTHS_OF))
         if time is None:
-            raise refusal("needs the column of the time", where="'every'", hint="add time=COLUMN")
+            raise refusal("needs the column of the time", "'every'", hint="add time=COLUMN")
 
 
 def time_column(predictions: Predictions, time: str) -> Column:

@@ -6,7 +6,6 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal, refusing
-from miscal.data.outputs import check_file, load_arrays, save_arrays
+from miscal.data.outputs import FileName, check_file, load_arrays, save_arrays
 from miscal.data.vectors import Plain
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
@@ -37,11 +36,11 @@ class Printed:
         """What may be shown of it."""
         return self
 
-    def to_html(self, path: str | PathLike[str]) -> None:
+    def to_html(self, path: FileName) -> None:
         """Write the page, whole or not at all."""
         import_module("miscal.page.html").write_html(self.shown().document, path)
 
-    def to_json(self, path: str | PathLike[str]) -> None:
+    def to_json(self, path: FileName) -> None:
         """Write the JSON, whole or not at all."""
         write_json(self.shown().document, path)
 
@@ -121,7 +120,7 @@ class Audit(Printed):
         """
         return str(import_module("miscal.page.markdown").to_model_card(self.shown().document))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: FileName) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
 
         Of an audit that hides small cells the file keeps them: only its owner may read it.
@@ -130,7 +129,7 @@ class Audit(Printed):
         save_arrays(Path(path), FILE, {"text": text}, {}, mode=0o600 if self.hidden_below else None)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Audit:
+    def load(cls, path: FileName) -> Audit:
         """Read an audit that `save` wrote; it can be rendered and compared again without the data.
 
         The JSON of `to_json` is read too. It has no sums of cells: compared with it, only findings and scores are.
@@ -147,15 +146,15 @@ class Audit(Printed):
             header, arrays = load_arrays(Path(path), FILE, what="a saved audit", hint=HINT)
             if arrays:
                 got = f"it holds {min(arrays)!r:.80}, which no saved audit has"
-                raise refusal("is damaged", where=where, got=got)
-            with refusing("is damaged", where=where):
+                raise refusal("is damaged", where, got=got)
+            with refusing("is damaged", where):
                 kept = json.loads(header["text"])
                 carriers = {str(name): read_cells(each) for name, each in kept.get("cells", {}).items()}
                 document = checked(kept["document"])
         lacking = [part for part, kind in (PARTS | LISTS).items() if not isinstance(document.get(part), kind)]
         if lacking:
-            raise refusal("is damaged", where=where, got=f"it has no '{lacking[0]}'")
-        with refusing("is damaged", where=where):  # JSON that was changed by hand may fail anywhere
+            raise refusal("is damaged", where, got=f"it has no '{lacking[0]}'")
+        with refusing("is damaged", where):  # JSON that was changed by hand may fail anywhere
             return cls(dict(document), read_document(document).findings, [], carriers)
 
     def compare(self, other: Audit) -> Comparison:
@@ -167,7 +166,7 @@ class Audit(Printed):
         """
         if not isinstance(other, Audit):
             hint = "give miscal.audit(...) or miscal.Audit.load(path)"
-            raise refusal("must be an Audit", where="'other'", got=f"it is {other!r}", hint=hint)
+            raise refusal("must be an Audit", "'other'", got=f"it is {other!r}", hint=hint)
         return compare(self, other)
 
     def with_comparison(self, before: Audit) -> Audit:
@@ -178,11 +177,13 @@ class Audit(Printed):
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
         from miscal.auditing.suppress import suppressed
 
-        try:
-            document = suppressed(self.document, below)
-        except KeyError as lacking:  # of a document that no audit of ours wrote
-            what, hint = "lacks what is needed to hide small cells", "audit the table again"
-            raise refusal(what, where="the audit", got=f"it has no {lacking}", hint=hint) from lacking
+        where, hint = "the audit", "audit the table again"
+        with refusing("is damaged", where, hint=hint):  # JSON that was changed by hand may fail anywhere
+            try:
+                document = suppressed(self.document, below)
+            except KeyError as lacking:  # of a document that no audit of ours wrote
+                what, got = "lacks what is needed to hide small cells", f"it has no {lacking}"
+                raise refusal(what, where, got=got, hint=hint) from lacking
         return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property

@@ -1,6 +1,5 @@
 """Repairs: before and after for every place that was wrong, on unseen rows; and from a table to its repaired files."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import fspath
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.audit import Audit, audit, source_of
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
+from miscal.auditing.column_choice import MAX_LEVELS, Names, chosen_columns, named
 from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, pair_of, rows_of
 from miscal.auditing.record import Printed
@@ -25,6 +24,7 @@ from miscal.data.vectors import Plain, expanded, frame_of
 from miscal.engines.roles import Chunk
 from miscal.inference.nulls import fold_of_rows
 from miscal.inference.residual import choose_null
+from miscal.inference.sums import around
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.choosing import Choose, refitted
@@ -86,8 +86,8 @@ def repair(
     predictions: Predictions,
     recalibrator: Recalibrator,
     *,
-    by: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
+    by: Names | None = None,
+    ignore: Names = (),
     target: str | int = "auto",
     level: float = 0.05,
     effort: str = "normal",
@@ -122,7 +122,7 @@ def repair(
     True
     """
     if not isinstance(predictions, Predictions):
-        raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
+        raise refusal("must be Predictions", "'predictions'", got=f"got {type(predictions).__name__}")
     columns = predictions.columns if recalibrator.uses_columns else None
     mapped = recalibrator.predict if recalibrator.is_mean() else recalibrator.predict_proba
     recalibrated = predictions.with_probability(mapped(predictions.probability, columns))
@@ -143,7 +143,7 @@ def repair(
         "fitted_rows": int(recalibrator.n_rows_),
         "rows": predictions.rows,
         "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
-        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
+        f"{loss}_change": {"value": change, "interval": around(change, error)},
         "candidates": None if table is None else table.to_dict(),
     }
     places = _places(before, after, predictions, recalibrated, target)
@@ -232,9 +232,9 @@ def repair_table(
     *,
     outcome: str,
     probability: Any = None,
-    by: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    allowed: Sequence[str] | None = None,
+    by: Names | None = None,
+    ignore: Names = (),
+    allowed: Names | None = None,
     candidates: Any = "auto",
     effort: str = "normal",
     level: float = 0.05,
@@ -268,7 +268,7 @@ def repair_table(
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     usable = list(audited if allowed is None else allowed)
     if whole.rows < LEAST:
-        raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
+        raise refusal(f"needs at least {LEAST} rows", "a repair", got=f"there are {whole.rows}")
     half = _halves(table.num_rows, whole, rows, random_state)
     fitted, unseen = (whole.take(np.flatnonzero(half[rows] == part)) for part in (0, 1))
     if fitted.count is not None:  # so many trials of one row are its weight

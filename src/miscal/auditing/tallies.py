@@ -86,7 +86,7 @@ def _check(summary: Summary, name: str, options: Plain) -> None:
         if word in ("outcome", "probability"):
             asked, kept = (", ".join(named(names)) for names in (value, summary.about.get(word)))
             if asked and kept and asked != kept:
-                raise refusal(f"is '{kept}' in '{name}'", where=f"'{word}'", got=f"'{asked}' was asked for")
+                raise refusal(f"is '{kept}' in '{name}'", f"'{word}'", got=f"'{asked}' was asked for")
         elif value:
             raise refusal(
                 "is settled when a tally is made",

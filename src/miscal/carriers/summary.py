@@ -154,7 +154,7 @@ class Summary:
     def load(cls, path: str | Path) -> Summary:
         """Read what `save` wrote; a file that was changed since is refused."""
         header, arrays = load_arrays(path, SCHEMA)
-        with refusing("is damaged", where=f"'{path}'"):  # a header that was tampered with may fail anywhere
+        with refusing("is damaged", f"'{path}'"):  # a header that was tampered with may fail anywhere
             return _rebuilt(header, arrays)
 
 
@@ -203,7 +203,7 @@ def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = N
     >>> weight_sums(np.array([1.0, 3.0]), np.array([1, 1]), np.array([0.5, 0.5])).sum(axis=0)[1].tolist()
     [2.0, 4.0, 10.0, 1.0, 2.0]
     """
-    place = 2 * np.searchsorted(BORDERS, score) + (outcome > 0)
+    place = 2 * bin_index(score, np.pad(BORDERS, 1, "edge")) + (outcome > 0)
     trials = (weight > 0.0) * (1.0 if count is None else count)
     each = (trials, trials * weight, trials * weight**2, trials * score, trials * weight * score)
     made = [np.bincount(place, values, 2 * (BORDERS.size + 1)) for values in each]

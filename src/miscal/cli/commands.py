@@ -63,7 +63,7 @@ def table_path(path: Path | None, file: str | Path, word: str) -> Path:
     suffix = ".csv" if Path(file).suffix.lower() == ".csv" else ".parquet"
     path = path or Path(f"{Path(file).stem}-{word}{suffix}")
     if path.suffix.lower() not in (".parquet", ".csv"):
-        raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{path}'")
+        raise refusal("must end in .parquet or .csv", "--out", got=f"it is '{path}'")
     return path
 
 
@@ -72,7 +72,7 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     names = options["probability"]
     if len(names) > 1 and any("*" in name for name in names):
         what = "must be one pattern, or the names of the columns"
-        raise refusal(what, where="--probability", got=" ".join(names))
+        raise refusal(what, "--probability", got=" ".join(names))
     probability = names[0] if len(names) == 1 else list(names) or None
     return {**options, "probability": probability, "by": list(options["by"]) or None}
 
@@ -82,12 +82,15 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
-    """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
+    """Audit a table of predictions and write a page.
+
+    The table: CSV, Parquet or Feather; one file, a folder, a pattern in quotes, or a tally.
+    """
     made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
     below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
-    _leave(_audited(file, **made), before, below, out, json_path, saved)
+    _leave(_audited(file, **made), before, below, out, json_path, saved, file)
     if saved and below:
         kept = f"{saved} keeps the small cells too, to be compared with"
         say(f"{kept}: do not pass it on. Pages of it hide them.")
@@ -130,10 +133,10 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
 
-    say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
-    say("The event: a flight arrives more than 15 minutes late.")
     page, json_path = out / "report.html", out / "report.json"
     prepared({"--out": page, "--json": json_path})
+    say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
+    say("The event: a flight arrives more than 15 minutes late.")
     found = _audited(
         flights(),
         outcome="late",
@@ -150,7 +153,10 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 @command
 @click.argument("file")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
-    """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    """Keep what an audit needs of a table, without its rows.
+
+    The table: one file, a folder or a pattern in quotes.
+    """
     from miscal.auditing.tallies import tally_of
 
     prepared({"--out": out}, table=file, tally=like)
@@ -167,7 +173,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @command
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def merge(files: tuple[Path, ...], out: Path) -> None:
-    """Add tallies of different rows, such as those of the days of a month."""
+    """Add tallies of different rows, such as days of a month."""
     for path in files:
         prepared({"--out": out}, tally=path)
     total = Summary.load(files[0])
@@ -177,7 +183,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
         same = seen.setdefault(part.fingerprint, path)
         if same is not path:
             hint = "the same table? its rows would count twice"
-            raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
+            raise refusal(f"has the sums of '{same}'", f"'{path}'", hint=hint)
         try:
             total = total + part
         except MiscalError as error:
@@ -197,13 +203,16 @@ def check(
     json_path: Path | None,
     **options: Any,
 ) -> None:
-    """Audit a table and exit with 1 if a gate fails, one line a failure."""
+    """Audit a table and exit with 1 if a gate fails.
+
+    Each gate that fails has a line.
+    """
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
 
     most = 1.0 if options["response"] == "binary" else math.inf
     given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
-    with refusing("must look like column=0.02", where="--max-field"):
+    with refusing("must look like column=0.02", "--max-field"):
         parts = (value.rpartition("=") for value in given["max_field"])
         given["max_field"] = {column: float(limit) for column, _, limit in parts}
     gates = gates_of(
@@ -249,7 +258,9 @@ def recalibrate(
     score_only: bool,
     **options: Any,
 ) -> None:
-    """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
+    """Repair a table's probabilities, judged on unseen rows.
+
+    The page shows on rows that the repair has not seen which errors are gone, smaller, remaining or new.
 
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
     row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
@@ -259,7 +270,7 @@ def recalibrate(
     from miscal.page.html import to_html
 
     if score_only and allowed:
-        raise refusal("excludes --allowed", where="--score-only", got="both are given")
+        raise refusal("excludes --allowed", "--score-only", got="both are given")
     out = table_path(out, file, "repaired")
     model, page = model or Path(f"{file.stem}-repair.json"), page or Path(f"{file.stem}-repair.html")
     made = audit_options(options)
@@ -297,7 +308,7 @@ def recalibrate(
 def apply(
     model: Path, file: str, probability: tuple[str, ...], column: str, out: Path | None, **options: Any
 ) -> None:
-    """Add recalibrated probabilities to a table, batch by batch."""
+    """Add repaired probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts import apply_to, load_model
 
     out = table_path(out, file, column)
@@ -309,13 +320,16 @@ def apply(
 @command
 @click.argument("file")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
-    """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
+    """Fit one recalibrator to a table, for `miscal apply`.
+
+    The table: one file, a folder or a pattern in quotes, read batch by batch.
+    """
     from miscal import recalibrate as package
     from miscal.recalibrate.in_parts import fit_to
 
     prepared({"--out": out}, table=file)
     if bins is not None and method not in ("histogram", "scaling-binning"):
-        raise refusal("is for histogram and scaling-binning", where="--bins", got=f"--method is {method}")
+        raise refusal("is for histogram and scaling-binning", "--bins", got=f"--method is {method}")
     model = getattr(package, METHODS[method])(**({} if bins is None else {"bins": bins}))
     if group:
         model = package.GroupWise(model, columns=list(group))

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,21 @@ WIDTH = 120  # of a file
 SHOWN = 12  # findings, clean columns and changes that are listed
 
 
-def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) -> None:
+def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, table: Path = Path()) -> None:
     """Write what may be shown of an audit, then show it; the saved file alone keeps all of it."""
     shown = found.shown()
     shown.to_html(page)
-    if json_path:
-        shown.to_json(json_path)
+    if numbers:
+        shown.to_json(numbers)
     if saved:
         found.save(saved)
-    files = written(Page=page, JSON=json_path, Audit=saved)
+    files = written(Page=page, JSON=numbers, Audit=saved)
     document = read_document(shown.document)
+    if table.name == document.source:  # which names no folder: pages are passed on
+        document = replace(document, source=str(table))
     then = next_step(document)
-    lines = [*shown_lines(document), "", files]
-    lines += [f"Next: {inert(visible(then))}"] if then else []
-    say("\n".join(lines))
+    following = [f"Next: {inert(visible(then))}"] if then else []
+    say("\n".join([*shown_lines(document), "", files, *following]))
 
 
 def written(**files: Path | None) -> str:
@@ -82,9 +84,8 @@ def shown_lines(document: Document) -> list[str]:
         rest.append(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
-        rest.append(
-            f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}."
-        )
+        others = words.plural(document.explained, "other place is", "other places are")
+        rest.append(f"{others} explained by {by}.")
     clean = list(map(text, document.clean["where"]))
     rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
@@ -102,9 +103,8 @@ def shown_lines(document: Document) -> list[str]:
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
-        rest.append(
-            f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}."
-        )
+        found = ", ".join(f"{len(getattr(compared, word))} {word}" for word in shown)
+        rest.append(f"Against the baseline: {found}.")
         rest += [words.not_compared(compared.left_out)] if compared.left_out else []
     return _rendered([*lines, *table, *(inert(visible(line)) for line in rest)])
 

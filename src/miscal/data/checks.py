@@ -47,7 +47,7 @@ def whole(name: str, value: Any, low: int, high: float = np.inf) -> int:
     if not fine or not low <= int(value) <= high:
         limits = f"of at least {low}"
         limits += f" and at most {high}" if high < np.inf else ""
-        raise refusal(f"must be a whole number {limits}", where=f"'{name}'", got=f"got {value!r}")
+        raise refusal(f"must be a whole number {limits}", f"'{name}'", got=f"got {value!r}")
     return int(value)
 
 
@@ -68,14 +68,14 @@ def number(
     if not low <= found <= high or found in outside:
         limits = f"{'above' if above else 'of at least'} {low:g}"
         limits += f" and {'below' if below else 'at most'} {high:g}" if high < np.inf else ""
-        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
+        raise refusal(f"must be a finite number {limits}", f"'{name}'", got=f"got {value!r}", hint=hint)
     return found
 
 
 def truth(name: str, value: Any) -> None:
     """Refuse what is not True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
+        raise refusal("must be True or False", f"'{name}'", got=f"got {value!r}")
 
 
 def one_of(name: str, value: Any, options: Collection[str]) -> None:
@@ -84,7 +84,7 @@ def one_of(name: str, value: Any, options: Collection[str]) -> None:
         words = [*map(repr, options)]
         known = f"one of {', '.join(words)}" if len(words) > 2 else " or ".join(words)
         hint = nearest(str(value), options)
-        raise refusal(f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=hint)
+        raise refusal(f"must be {known}", f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
 def memory_bytes(text: Any) -> int:
@@ -98,7 +98,7 @@ def memory_bytes(text: Any) -> int:
     size = float(number) * (1024 if binary else 1000) ** " KMGT".index(unit or " ")
     if not LEAST <= size < math.inf:
         what = "must be a size of at least 400MB, such as 600MB or 1GB"
-        raise refusal(what, where="'memory'", got=f"it is {text!r}")
+        raise refusal(what, "'memory'", got=f"it is {text!r}")
     return int(size)
 
 
@@ -261,7 +261,9 @@ def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     if not len(chosen):
         return np.empty(0, np.int64)
     with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where):
-        return np.asarray(np.arange(rows)[np.asarray(chosen)])
+        chosen = np.asarray(chosen)
+        marked = chosen.dtype == bool and chosen.size == rows
+        return np.flatnonzero(chosen) if marked else np.asarray(np.arange(rows)[chosen])
 
 
 def check_lengths(vectors: Mapping[str, Sized]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from miscal.data.vectors import Array, Vector, factorise, flat, is_number, locke
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 
+LARGE = 1e7  # numbers beyond it are not named one by one
 EXACT = 1 << 53  # whole numbers beyond it merge as float64
 READABLE = "must hold numbers, text, truth values or dates"
 
@@ -56,6 +58,18 @@ class Column:
     def missing(self) -> npt.NDArray[np.bool_]:
         """Where values are missing (made anew at each call)."""
         return self.values < 0 if self.nominal else np.isnan(self.values)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all numbers are whole, by type or by value (below ten million), so that ranges name first and last.
+
+        >>> column("age", [40.0, None, 31.0]).whole, column("score", [0.5, 1.0]).whole
+        (True, False)
+        """
+        if self.integer or self.kind != "numeric":
+            return self.integer
+        known = self.values[~np.isnan(self.values)]
+        return bool(known.size) and bool(np.all((known == np.floor(known)) & (np.abs(known) < LARGE)))
 
     def take(self, rows: Array) -> "Column":
         """Return the same column at some rows (indices or a mask); the levels stay."""
@@ -206,8 +220,8 @@ def columns_given(table: Any, where: str, rows: int | None, what: str) -> Column
     """The columns of a table or an array, of so many rows: `what` says so where one is not."""
     named: Any = table if isinstance(table, Columns) else named_columns(table, where)
     for name in named if rows is not None else ():
-        with refusing("must hold one value a row", where=f"{where} column '{name}'"):
+        with refusing("must hold one value a row", f"{where} column '{name}'"):
             length = len(named[name])
         if length != rows:
-            raise refusal(what, where=f"{where} column '{name}'", got=f"{length:,} against {rows:,}")
+            raise refusal(what, f"{where} column '{name}'", got=f"{length:,} against {rows:,}")
     return Columns(named)

@@ -91,7 +91,7 @@ class TableFile:
     def guarded(self, part: str = "") -> AbstractContextManager[None]:
         """Turn whatever a reader raises into one clear refusal that names the place."""
         what, hint = f"cannot be read as {self.form}", "the file may be damaged, cut off or of another format"
-        return refusing(what, where=f"{self.where}{part}", hint=hint)
+        return refusing(what, f"{self.where}{part}", hint=hint)
 
 
 def kind_of(arrow_type: Any) -> str:

@@ -89,14 +89,14 @@ def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:
 
 def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
     if isinstance(classes, (str, bytes)) or not hasattr(classes, "__len__"):
-        raise refusal("must be a sequence of labels", where="'classes'", got=f"got {classes!r}")
+        raise refusal("must be a sequence of labels", "'classes'", got=f"got {classes!r}")
     order = tuple(item.item() if isinstance(item, np.generic) else item for item in classes)
     if len(order) != n_classes:
         got = f"{len(order)} labels for {n_classes} classes"
-        raise refusal("must name one label a class", where="'classes'", got=got)
+        raise refusal("must name one label a class", "'classes'", got=got)
     for i, label in enumerate(order):
         if is_missing(label) or label in order[:i]:
-            raise refusal("must name each label once", where="'classes'", got=f"place {i} has {label!r}")
+            raise refusal("must name each label once", "'classes'", got=f"place {i} has {label!r}")
     return order
 
 
@@ -105,7 +105,7 @@ def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int
     if n_classes != 2:
         got = f"there are {n_classes} columns of probabilities"
         hint = "pass classes=[...] in the order of the columns"
-        raise refusal("needs two classes", where="'positive'", got=got, hint=hint)
+        raise refusal("needs two classes", "'positive'", got=got, hint=hint)
     event = next((label for label in found if _same(label, positive)), positive)
     others = [code for code, label in enumerate(found) if not _same(label, positive)]
     if len(others) > 1:  # the rarest is most likely the misspelt one
@@ -141,7 +141,7 @@ def place_of(positive: Any, classes: Sequence[Any]) -> int:
     place = _place(positive, _classes(classes, 2))
     if place is None:
         hint = nearest(str(positive), [str(label) for label in classes])
-        raise refusal("must be one of 'classes'", where="'positive'", got=f"got {positive!r}", hint=hint)
+        raise refusal("must be one of 'classes'", "'positive'", got=f"got {positive!r}", hint=hint)
     return place
 
 

@@ -20,6 +20,8 @@ import numpy as np
 
 from miscal.data.errors import refusal, refusing
 
+FileName = str | PathLike[str]
+
 
 def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
     """Make the folders of what will be written; refuse an input, a folder, a closed one, and a path given twice.
@@ -32,23 +34,23 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
         if path is None:
             continue
         place = Path(os.path.realpath(path))
+        what, where = "cannot be written", f"'{path}'"
+        with refusing(what, where):  # a name too long
+            node = _is_node(path)
         for name, given in read:
             target = place.parent if given.is_dir() else place
             if target.exists() and given.samefile(target):  # if by another name (a hard link)
-                what = "would write over what is read"
                 got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
-                raise refusal(what, where=option, got=got, hint="give another name")
+                raise refusal("would write over what is read", option, got=got, hint="give another name")
         if place in seen:
             raise refusal("needs a file of its own", where=option, got=f"{seen[place]} is '{path}' too")
-        if not _is_node(path):
+        if not node:
             seen[place] = option
-        what, where = "cannot be written", f"'{path}'"
         if path.is_dir():
-            got, hint = "it is a folder", "name a file in it"
-            raise refusal(what, where, got=got, hint=hint)
+            raise refusal(what, where, got="it is a folder", hint="name a file in it")
         with refusing(what, where, got=f"the folder '{path.parent}' cannot be made"):
             path.parent.mkdir(parents=True, exist_ok=True)
-        if not _is_node(path) and not os.access(path.parent, os.W_OK):
+        if not node and not os.access(path.parent, os.W_OK):
             raise refusal(what, where, got=f"the folder '{path.parent}' takes no files")
 
 
@@ -61,18 +63,18 @@ def _places(given: Any) -> list[Path]:
     return [Path(os.path.realpath(each)) for each in found]
 
 
-def check_file(path: str | PathLike[str]) -> None:
+def check_file(path: FileName) -> None:
     """Refuse to read a pipe or a device, which may have no end and can be read but once, and a name no system takes."""
     # A name too long, or with a zero byte.
-    with refusing("cannot be opened", where=f"'{os.fspath(path)!s:.80}'"):
+    with refusing("cannot be opened", f"'{os.fspath(path)!s:.80}'"):
         node = _is_node(Path(path)) and not Path(path).is_dir()
     if node:
         kind = "pipe" if Path(path).is_fifo() else "device or socket"
         hint = "write what it gives to a file, and read that"
-        raise refusal("must be a file", where=f"'{path}'", got=f"it is a {kind}", hint=hint)
+        raise refusal("must be a file", f"'{path}'", got=f"it is a {kind}", hint=hint)
 
 
-def write_whole(path: str | PathLike[str], content: bytes) -> None:
+def write_whole(path: FileName, content: bytes) -> None:
     """Write one file whole: no reader sees half of it, a killed process leaves the old or the new one."""
     write_together({Path(path): content})
 
@@ -112,7 +114,7 @@ def writing(targets: Sequence[Path], mode: int | None = None) -> Iterator[list[P
     except OSError as error:
         hint = "" if target.parent.is_dir() else f"the folder '{target.parent}' does not exist"
         got = str(error.strerror or error).splitlines()[0]
-        raise refusal("cannot be written", where=f"'{target}'", got=got, hint=hint) from error
+        raise refusal("cannot be written", f"'{target}'", got=got, hint=hint) from error
     finally:
         for temporary, _ in waiting:
             with contextlib.suppress(OSError):

@@ -160,7 +160,7 @@ class Predictions:
         """
         rows = checks.row_numbers(indices, len(self), "'indices'")
         if rows.size == 0:
-            raise refusal("must choose at least one row", where="'indices'", got="it is empty")
+            raise refusal("must choose at least one row", "'indices'", got="it is empty")
         return Predictions._of(_selected(self.__dict__, rows))
 
     def with_probability(self, y_prob: Any) -> Predictions:
@@ -177,7 +177,7 @@ class Predictions:
             probability = probability[:, 1]
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
-            raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
+            raise refusal("must have the shape of the probabilities it replaces", "'y_prob'", got=got)
         units = self.units if self.response == "binary" else Units.holding(self.outcome, probability)
         return Predictions._of(self.__dict__ | {"probability": locked(probability), "units": units})
 

@@ -95,7 +95,7 @@ def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
             "cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once"
         )
     if check_response(response) != "binary" and not isinstance(probability, (str, type(None))):
-        raise refusal("must name one column", where="'prediction'", got=f"got {probability!r}")
+        raise refusal("must name one column", "'prediction'", got=f"got {probability!r}")
     return prediction if probability is None else probability
 
 
@@ -175,7 +175,7 @@ class Roles:
         checks.check_lengths({f"column '{name}'": vector for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):
-            raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")
+            raise refusal("needs response='binary'", "'logit'" if self.logit else "'clip'")
         classes, event = _classes_of(roles, labels)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
@@ -206,7 +206,7 @@ class Roles:
             check_named([name], names, f"'{role}': the table")
             if name in taken and {role, taken[name]} != {"cluster", "id"}:
                 got = f"column '{name}' is also '{taken[name]}'"
-                raise refusal("must be a column of its own", where=f"'{role}'", got=got)
+                raise refusal("must be a column of its own", f"'{role}'", got=got)
             taken[name] = role
 
     def words(self) -> dict[str, str]:
@@ -223,11 +223,11 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
     if columns is None:
         return [name for name in names if name not in roles.names]
     if isinstance(columns, str) or not hasattr(columns, "__iter__"):
-        raise refusal("must be a list of names", where="'columns'", got=f"got {columns!r}")
+        raise refusal("must be a list of names", "'columns'", got=f"got {columns!r}")
     kept = list(columns)
     check_named(kept, names, "'columns': the table")
     if roles.outcome in kept:
-        raise refusal("must not hold the outcome", where="'columns'", got=f"'{roles.outcome}' is the outcome")
+        raise refusal("must not hold the outcome", "'columns'", got=f"'{roles.outcome}' is the outcome")
     unique(kept, "'columns'")
     return kept
 
@@ -239,7 +239,7 @@ def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
     if len(names) == 1 and stated is not None:
         if positive is not None and positive != stated[0]:
             got = f"got {positive!r} beside a probability of {stated[0]!r}"
-            raise refusal("must be the class whose probability is given", where="'positive'", got=got)
+            raise refusal("must be the class whose probability is given", "'positive'", got=got)
         return None, stated[0]
     if len(names) == 1 or stated is not None or roles.count is not None or not outcomes.are_words(labels):
         return stated, positive

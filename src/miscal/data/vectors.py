@@ -17,10 +17,10 @@ from miscal.data.libraries import pa, pc
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Plain = dict[str, Any]  # what is named, as JSON has it
 Integers = npt.NDArray[np.int64]
 Vector: TypeAlias = "Array | pa.Array"
 Codes = npt.NDArray[np.int32]
-Plain = dict[str, Any]  # values by name, such as a part of a document as JSON has it
 
 
 def numpy_of(array: Any, missing: float = math.nan) -> Array:
@@ -320,7 +320,7 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
     pattern = probability if "*" in probability else f"{glob.escape(probability)}_*"
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if pattern == probability and not found:
-        raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
+        raise refusal(f"has no column like '{pattern}'", "the table", hint=nearest(pattern, names))
     if len(found) < 2:
         return found[0] if pattern == probability else probability
     # In the order of the table; those of numbered classes in the order of their numbers.

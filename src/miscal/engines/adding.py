@@ -166,7 +166,7 @@ class AddState:
         if len(labels) > classes:
             shown = ", ".join(map(repr, sorted(labels)[:6]))
             what, where = f"must have {classes} labels", f"column '{self.roles.outcome}'"
-            raise refusal(what, where=where, got=f"it has {len(labels):,}: {shown}")
+            raise refusal(what, where, got=f"it has {len(labels):,}: {shown}")
 
     def arrays(self) -> Packed:
         levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]

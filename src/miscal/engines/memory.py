@@ -226,12 +226,7 @@ class _Walker:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = pair.uneven
         self.exact = pair.whole and pair.binary
-        buckets = 4096
-        if pair.rows >= 200_000:
-            buckets = 16384
-        if pair.rows >= 3_000_000:
-            buckets = 32768
-        self.map = BucketMap(self.key, buckets)
+        self.map = BucketMap(self.key, 4096 if pair.rows < 200_000 else 16384)
         self.codes = locked(self.map.codes(self.key))
 
     def extremes(self) -> tuple[Array, Array]:

@@ -66,7 +66,7 @@ class FileSource(Source):
         forms = {file.form for file in self.files}
         if len(forms) > 1:
             got = f"they are {', '.join(sorted(forms))}"
-            raise refusal("must be of one format", where=f"the files of '{source}'", got=got)
+            raise refusal("must be of one format", f"the files of '{source}'", got=got)
         for file in self.files:
             unique(file.names, file.where)
         csv = [file.csv for file in self.files if file.csv is not None]
@@ -103,7 +103,7 @@ class FileSource(Source):
                 if known and known != found and {known, found} != {"integer", "numeric"}:
                     where = f"column '{name}' of {file.where}"
                     what = f"must hold {known} values, as in '{first.path}'"
-                    raise refusal(what, where=where, got=f"it is {found}")
+                    raise refusal(what, where, got=f"it is {found}")
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
         file, group = self._parts[part]
@@ -132,7 +132,7 @@ class LazySource(Source):
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-        with refusing("cannot be computed", where=self.place(part)):
+        with refusing("cannot be computed", self.place(part)):
             for piece in self._parts[part](list(columns), batch_rows):
                 yield piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
 

@@ -13,8 +13,8 @@ import numpy as np
 from miscal.data.libraries import pa, pc
 from miscal.data.vectors import Array, arrow_of, numpy_of, texts_of
 from miscal.engines.roles import Batch, places_of
-from miscal.engines.sums import EdgeIndex
 from miscal.kernels.order import read_off
+from miscal.pooling.bins import EdgeIndex
 from miscal.pooling.cells import OF_SCORE, Cells, Levels, Product, Ranges
 from miscal.pooling.condition import Conjunction
 

@@ -12,50 +12,16 @@ import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
 from miscal.data.vectors import Array, locked
-from miscal.kernels.order import bucket_codes, edge_cells
-from miscal.kernels.sorting import BucketMap
 from miscal.kernels.sums import add_rows, full_exact, full_real, settle_packed
 from miscal.pairs import Pair
 from miscal.pooling.cells import Numbered
 
 WORDS = 8
-BUCKETS = 8  # for each edge: hardly any holds two
 BLOCK = 4096
 COLUMNS = len(ALL_COLUMNS)
 NAMES = ("rows", "limbs", "sums", "after_limbs", "after_sums")
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))
-
-
-class EdgeIndex:
-    """How many of some increasing edges lie strictly below a value, found by a bucket of the value and a look or two.
-
-    The code of NaN is one more than any number of edges.
-    """
-
-    def __init__(self, edges: Array) -> None:
-        self.edges = np.ascontiguousarray(edges, np.float64)
-        if self.edges.size == 0:
-            return
-        buckets = min(max(BUCKETS * self.edges.size, 64), 1 << 17)
-        self._buckets = BucketMap(self.edges, buckets).arguments
-        own = np.empty(self.edges.size, np.int32)
-        bucket_codes(self.edges, *self._buckets, own)
-        lower = np.searchsorted(own, np.arange(buckets + 1))
-        held = np.bincount(own, minlength=buckets + 1)
-        nearest = self.edges[np.minimum(lower, self.edges.size - 1)]
-        pivots = np.where(held == 1, nearest, np.inf)
-        lower = np.where(held > 1, ~lower, lower).astype(np.int32)
-        lower[-1] = self.edges.size + 1
-        self._within = lower, pivots, self.edges
-
-    def codes(self, values: Array, out: Array) -> None:
-        """Write the code of each value, int32."""
-        if self.edges.size == 0:
-            out[:] = np.isnan(values)
-        else:
-            bucket_codes(values, *self._buckets, out)
-            edge_cells(values, *self._within, out)
 
 
 def _lines(count: int) -> Array:

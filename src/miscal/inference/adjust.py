@@ -10,11 +10,10 @@ from miscal.data.libraries import special
 from miscal.inference.aggregates import root
 from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, student_reach
-from miscal.inference.sums import Floats, Integers, Judging, Sums, unwarned
+from miscal.inference.sums import NORMAL_95, Floats, Integers, Judging, Sums, normal_p, student_95, unwarned
 from miscal.pairs import Pair
 
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
-NORMAL_95 = 1.959963984540054
 FURTHEST = 3.0  # standard deviations that a residual counts at most
 CAPPED = 0.9950108  # E min(Z², 9) of a standard normal Z
 
@@ -82,6 +81,32 @@ def adjusted_z(tests: float, level: float = 0.05) -> float:
     (1.96, 4.06)
     """
     return float(-special.ndtri(0.5 * level / tests))
+
+
+def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
+    """The p-value that goes with a Wald interval of 95%, for the value that would be right.
+
+    >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
+    0.05
+    """
+    low, high = interval
+    if logarithm and low > 0:
+        value, low, high, right = (math.log(number) for number in (value, low, high, right))
+    if not 0.0 < high - low < math.inf:
+        return math.nan
+    return float(normal_p(value - right, (0.5 * (high - low) / NORMAL_95) ** 2))
+
+
+def paired_p(predicted: Floats, observed: Floats, variance: Floats) -> Floats:
+    """P-values that two models are equally far from the truth on the same rows.
+
+    The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.
+
+    >>> paired_p(np.array([[30.0], [60.0]]), np.array([30.0]), np.array([[21.0], [21.0]])).round(3)
+    array([0.001])
+    """
+    found = normal_p(observed - np.mean(predicted, axis=0), np.mean(variance, axis=0))
+    return np.where(predicted[0] == predicted[1], 1.0, found)
 
 
 def minimum_detectable_gap(se: Floats, tests: int, level: float = 0.05) -> Floats:
@@ -183,16 +208,17 @@ def cell_gap_intervals(sums: Sums, how: Judging, tests: int, level: float = 0.05
 
 def total_reach(pair: Pair, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    residual, (first, second) = pair.observed - expected, pair.weights
+    residual = pair.observed - expected
     if pair.cluster is None:
-        return NORMAL_95 * math.sqrt(np.sum(residual * residual * second))
-    residual = residual * first
+        squares = residual * residual
+        return NORMAL_95 * math.sqrt(np.sum(squares if pair.second is None else squares * pair.second))
+    residual = pair.weighed(residual)
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     freedom = max(own.size - 1.0, 1.0)
     by_cluster = np.sum(own * own) * own.size / freedom
     noise = max(by_cluster, np.sum(residual * residual))
-    return float(-special.stdtrit(freedom, 0.025)) * math.sqrt(noise)
+    return student_95(freedom) * math.sqrt(noise)
 
 
 def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:

@@ -86,16 +86,30 @@ def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary
     """
     if math.isnan(value) or draws.size == 0:
         return NullSummary.unknown(value, method)
-    exceedances, quantile = _reaching(draws, value), upper_quantile(draws)
-    p_value = (1.0 + exceedances) / (1.0 + draws.size)
+    exceedances, quantile = int(_reaching(draws, value)), upper_quantile(draws)
+    p_value = float(reached_p(draws, value))
     interval = seminorm_interval(value, quantile)
     mean = float(draws.mean())
     return NullSummary(value, mean, p_value, quantile, interval, method, draws.size, exceedances, draws)
 
 
-def _reaching(draws: Floats, value: float) -> int:
+def reached_p(drawn: Floats, values: Any) -> Floats:
+    """P-values of values by draws of them, (draws, K): as of `summary_of_draws`, each by itself."""
+    return np.asarray((1.0 + _reaching(drawn, values)) / (1.0 + len(drawn)))
+
+
+def among_draws(drawn: Floats, values: Floats) -> tuple[Floats, ...]:
+    """Between what 95% of the draws of each value lie, (draws, K), and its two-sided p-value."""
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    slack = 1e-12 * np.maximum(np.abs(values), 1.0)
+    below, above = (drawn <= values + slack).sum(axis=0), (drawn >= values - slack).sum(axis=0)
+    rarer = (1.0 + np.minimum(below, above)) / (1.0 + len(drawn))
+    return low, high, np.minimum(2.0 * rarer, 1.0)
+
+
+def _reaching(draws: Floats, value: Any) -> Any:
     # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
-    return int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
+    return np.count_nonzero(~(draws < value - 1e-12 * np.abs(value)), axis=0)
 
 
 def upper_quantile(draws: Floats) -> float:

@@ -207,3 +207,14 @@ def _unweighted(
     units = events, own.predicted / scale, own.variance / scale**2, size
     lower, upper, normal = tails([each[~exact] for each in units])
     p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")
+
+
+def rare_p(size: float, rare: float, mean: float, variance: float) -> float:
+    """P-value of so many outcomes that are rare: twice the chance of at least as many."""
+    if rare <= mean:
+        return 1.0
+    if variance <= 0:
+        return 0.0
+    trials = np.rint(size)
+    one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
+    return 2.0 * float(binomial_tail(one[:, None], upper=True)[0])

@@ -13,6 +13,7 @@ from miscal.inference.adjust import agreeing, holm, student_test
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
+    NORMAL_95,
     Bools,
     Floats,
     Integers,
@@ -260,7 +261,7 @@ def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> d
         error = np.sqrt(times * sums.variance) / sums.weight
     p_value, adjusted, reach = student_test(gap, error, freedom, level)
     low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
-    band = 1.96 * error
+    band = NORMAL_95 * error
     return {
         "gap_low": low,
         "gap_high": high,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
-from miscal.inference.sums import Floats, Integers
+from miscal.inference.sums import Floats, Integers, normal_p
 from miscal.pairs import Pair
 
 LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
@@ -31,6 +31,7 @@ KEPT, KEPT_ROWS = 64, 1 << 13
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB
 GROUPS = 4096
 GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
+EVERY = slice(None)
 NOTHING, NO_ROWS = np.empty(0), np.empty(0, np.int64)
 
 
@@ -275,3 +276,21 @@ def flipped_weight(weights: Pair) -> np.ndarray:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
     alone = weights.second is not None and weights.cluster is None
     return np.sqrt(weights.weights[1]) if alone else weights.uneven
+
+
+def residuals(pair: Pair, rows: Any) -> NDArray[Any]:
+    """w(y - p) of some rows."""
+    residual = pair.observed[rows] - pair.predicted[rows]
+    return np.asarray(residual if pair.first is None else residual * pair.first[rows])
+
+
+def cluster_sums(pair: Pair, rows: Any = EVERY, lever: Any = 1.0) -> tuple[float, float]:
+    """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
+    assert pair.cluster is not None
+    sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
+    return sums.sum(), np.sum(sums * sums)
+
+
+def cluster_p(pair: Pair, rows: Any, lever: Any = 1.0) -> float:
+    """The p-value of that sum."""
+    return float(normal_p(*cluster_sums(pair, rows, lever)))

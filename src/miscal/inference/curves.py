@@ -138,7 +138,7 @@ def _sandwich(rows: Rows, codes: Integers | None, where: Windows, own: Windows, 
     squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
     spread = powers_at(rows, rows.count * squares, where, fit, 2)
     if codes is None:
-        variance, fourth = spread[:, :-1], powers_at(rows, rows.count * scores**4, where, fit, 4)
+        variance, fourth = spread[:, :-1], powers_at(rows, rows.count * squares[:-1] ** 2, where, fit, 4)
         scores, codes = np.sqrt(rows.count) * scores, np.arange(rows.order.size)
     else:
         scores = rows.count * scores

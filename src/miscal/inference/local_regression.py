@@ -101,7 +101,7 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     if count.ndim:
         ends = np.cumsum(count)[ends - 1]
     own = np.broadcast_to(weight * count, x.shape)
-    responses = np.ascontiguousarray(y[order].T)
+    responses = np.take(y.T, order, axis=1)
     middle = responses @ own / own.sum()
     responses -= middle[:, None]
     distinct = ordered[starts]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, Search
 from miscal.inference import aggregates
 from miscal.inference.nulls import LANES, ROW_DRAWS, Steps, rates_as_happened, steps_of, widest_walks
@@ -25,26 +26,26 @@ LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
-def spans(stats: np.ndarray) -> np.ndarray:
+def spans(stats: Array) -> Array:
     """Highest minus lowest partial sum."""
     return np.asarray(stats[:, HIGH] - stats[:, LOW])
 
 
-def kuiper_errors(stats: np.ndarray) -> np.ndarray:
+def kuiper_errors(stats: Array) -> Array:
     """D_k; 0 for an empty subpopulation."""
     return _per_weight(spans(stats), stats)
 
 
-def deviations(stats: np.ndarray) -> np.ndarray:
+def deviations(stats: Array) -> Array:
     """σ_k, eq. 5."""
     return _per_weight(np.sqrt(stats[:, VARIANCE]), stats)
 
 
-def _per_weight(values: np.ndarray, stats: np.ndarray) -> np.ndarray:
+def _per_weight(values: Array, stats: Array) -> Array:
     return values / np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], 1.0)
 
 
-def noise_scales(stats: np.ndarray) -> np.ndarray:
+def noise_scales(stats: Array) -> Array:
     """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
     variance, every = stats[:, VARIANCE], stats[0, WEIGHT]
     with unwarned():
@@ -53,7 +54,7 @@ def noise_scales(stats: np.ndarray) -> np.ndarray:
     return scale
 
 
-def scaled_errors(stats: np.ndarray, *, normalise: bool = True) -> np.ndarray:
+def scaled_errors(stats: Array, *, normalise: bool = True) -> Array:
     """M_k of each subpopulation, the full population first; D_k where not normalised.
 
     0/0 is 0, x/0 infinite. The first is exactly D_0. Where the full population is certain (σ_0 = 0) the others' scale
@@ -70,7 +71,7 @@ def scaled_errors(stats: np.ndarray, *, normalise: bool = True) -> np.ndarray:
     return np.asarray(values)
 
 
-def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tuple[np.ndarray, np.ndarray]:
+def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tuple[Array, Array]:
     """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
 
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
@@ -89,18 +90,18 @@ class MaximumNoise:
     """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
 
     summary: aggregates.NullSummary
-    adjusted: np.ndarray
+    adjusted: Array
     method: str
 
     @classmethod
-    def unknown(cls, values: np.ndarray, reason: str) -> "MaximumNoise":
+    def unknown(cls, values: Array, reason: str) -> "MaximumNoise":
         """Errors of whose noise nothing can be said, and why."""
         summary = aggregates.NullSummary.unknown(float(values.max()), reason)
         return cls(summary, np.full(values.size, math.nan), f"{reason[0].upper()}{reason[1:]}.")
 
 
 def subpopulation_noise(
-    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, how: Judging, *, draws: int
+    rows: Ordered, found: Search, values: Array, pair: Pair, how: Judging, *, draws: int
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
@@ -124,26 +125,26 @@ def subpopulation_noise(
     return MaximumNoise(summary, reached_p(summary.drawn, values), method)
 
 
-def _observed_variance(stats: np.ndarray) -> np.ndarray:
+def _observed_variance(stats: Array) -> Array:
     """Variance of an outcome at the observed rate of each subpopulation."""
     happened = stats[:, PREDICTED] + stats[:, TOTAL]
     rates = np.clip(_per_weight(happened, stats), 0.0, 1.0)
     return np.asarray(rates * (1.0 - rates))
 
 
-def _wider(stats: np.ndarray, values: np.ndarray) -> float:
+def _wider(stats: Array, values: Array) -> float:
     """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
     spread = _observed_variance(stats)
     return math.sqrt(max(1.0, spread[np.argmax(values)] / max(spread[0], 1e-300)))
 
 
-def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
+def reached_p(maxima: Array, values: Array) -> Array:
     """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
     reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
-def bonferroni_noise(stats: np.ndarray, values: np.ndarray) -> MaximumNoise:
+def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
     """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides.
 
     The floor is the mean of the largest of as many independent ranges: above that of dependent ones.
@@ -181,7 +182,7 @@ ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
 TOGETHER = 200  # draws made at a time
 
 # weights(centres, rows) gives the weights of some rows around others, (centres, rows).
-Weights = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Weights = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,19 +193,19 @@ class LocalGaps:
     stretch : by how much a neighbourhood was quieter than is usual, and simulated sums of it have to be made wider
     """
 
-    gap: np.ndarray
-    mass: np.ndarray
-    deviation: np.ndarray
-    judged: np.ndarray
-    stretch: np.ndarray
+    gap: Array
+    mass: Array
+    deviation: Array
+    judged: Array
+    stretch: Array
 
     @property
-    def error(self) -> np.ndarray:
+    def error(self) -> Array:
         """Standard error of the gap."""
         return np.asarray(self.deviation / self.mass)
 
     @property
-    def z(self) -> np.ndarray:
+    def z(self) -> Array:
         """The gap in standard errors."""
         with unwarned():
             return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
@@ -216,11 +217,11 @@ class LocalNoise:
 
     tested: aggregates.NullSummary
     plain: aggregates.NullSummary
-    centres: np.ndarray  # rows around which gaps are tested
-    adjusted: np.ndarray  # their p-values among all of them
+    centres: Array  # rows around which gaps are tested
+    adjusted: Array  # their p-values among all of them
 
 
-def _centres(local: LocalGaps, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+def _centres(local: LocalGaps, random_state: Any) -> tuple[Array, Array]:
     """Rows around which sums are simulated, and which are tested: all if few, else some that can be judged, at random.
 
     And the noisiest.
@@ -237,14 +238,14 @@ def _centres(local: LocalGaps, random_state: Any) -> tuple[np.ndarray, np.ndarra
 
 
 def neighbourhood_noise(
-    weights: Weights, cells: np.ndarray, local: LocalGaps, residuals: Steps, draws: int, random_state: Any
+    weights: Weights, cells: Array, local: LocalGaps, residuals: Steps, draws: int, random_state: Any
 ) -> LocalNoise:
     """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
     chosen, judged = _centres(local, random_state)
     centres = chosen[judged]
-    plain: list[np.ndarray] = []
+    plain: list[Array] = []
 
-    def simulate(first: int, count: int) -> np.ndarray:
+    def simulate(first: int, count: int) -> Array:
         highest, largest = np.zeros(count), np.zeros(count)
         for part, around in _sums(weights, cells, chosen, residuals, first, count):
             places, tested = chosen[part], judged[part]
@@ -266,8 +267,8 @@ def neighbourhood_noise(
 
 
 def _sums(
-    weights: Weights, cells: np.ndarray, chosen: np.ndarray, residuals: Steps, first: int, count: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    weights: Weights, cells: Array, chosen: Array, residuals: Steps, first: int, count: int
+) -> Iterator[tuple[Array, Array]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
     own = cells[chosen]
     for cell in np.unique(own):

@@ -18,6 +18,7 @@ from miscal.inference.sums import (
     Integers,
     Judging,
     Sums,
+    around,
     effective_events,
     unwarned,
 )
@@ -222,7 +223,7 @@ def consistency_band(sums: Sums, how: Judging) -> tuple[Floats, Floats, Floats]:
     with unwarned():
         error = np.sqrt(variance) / sums.weight * how.stretch
         if sums.rows.size > BAND_CELLS:
-            band = np.stack([sums.mean - 1.96 * error, sums.mean + 1.96 * error])
+            band = np.stack(around(sums.mean, error))
         else:
             stream = cell_draws(sums, how)
             # Draws of every row take longer than draws of sums.

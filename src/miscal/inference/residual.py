@@ -355,7 +355,8 @@ def form_of(
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The form of one place's error, and the first and last cell of the score of the two ranges that disagree.
 
-    average, shape : which of its two tests are beyond noise. Where both are, ranges disagree only if each is off.
+    average, shape : which of its two tests are beyond noise. Where both are, ranges disagree only if each is off; where
+    the walk alone is, they may err the same way, one of them more.
 
     Examples
     --------
@@ -374,12 +375,13 @@ def form_of(
         return "uneven", _uneven(off, min(low, high), max(low, high))
     form, last = ("too extreme", low) if down > up else ("too timid", high)
     halves = np.split(np.stack([off, variance]), [last + 1], axis=1)
-    sides, noise = np.transpose(
-        [half.sum(axis=1) for half in halves]
-    )  # noise is 0 where all rows are certain
+    # The noise is 0 where all rows are certain.
+    sides, noise = np.transpose([half.sum(axis=1) for half in halves])
     apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()
+    # Of two ranges that err the same way one errs more: no score is too extreme.
+    form = "uneven" if sides.prod() > 0 else form
     return form, ((last + 1, off.size - 1), (0, last))
 
 

@@ -1,5 +1,6 @@
 """What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -8,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
+from miscal.data.errors import refusing
+from miscal.data.libraries import special
 from miscal.pairs import Pair
 
 Floats = NDArray[np.float64]
@@ -15,6 +18,7 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Null = Literal["bernoulli", "residual"]
 
+NORMAL_95 = 1.959963984540054
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 BINS = 15  # of predictions, of as many rows each
 LEAST = 200  # rows of a bin
@@ -148,6 +152,7 @@ def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     >>> rows_of_cells(np.array([1, 0, 1]), 2, Pair(np.array([0.1, 0.2, 0.3]), np.zeros(3))).predicted.tolist()
     [0.2, 0.1, 0.3]
     """
+    codes = codes.astype(np.int16) if cells < 1 << 15 else codes  # numpy sorts 16 bits by radix
     order = np.argsort(codes, kind="stable") if pair.cluster is None else np.lexsort((pair.cluster, codes))
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
@@ -157,7 +162,8 @@ def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
     """Give the 64-bit seed of a counter-based stream."""
-    return np.uint64(np.random.default_rng(random_state).integers(2**63))
+    with refusing("must be a whole number of at least 0", "'random_state'", got=f"got {random_state!r}"):
+        return np.uint64(np.random.default_rng(random_state).integers(2**63))
 
 
 def effective_events(sums: Sums) -> Floats:
@@ -270,3 +276,24 @@ class KeptInPart:
         mean = sums.mean
         usual = self.scale * sums.rows * mean * (1.0 - mean)
         return usual if narrow else usual * self.mixed
+
+
+def around(value: Any, error: Any) -> list[Any]:
+    """The 95% interval of a normal estimate."""
+    return [value - NORMAL_95 * error, value + NORMAL_95 * error]
+
+
+def student_95(freedom: float) -> float:
+    """The half-width of the 95% interval of Student's t."""
+    return float(-special.stdtrit(freedom, 0.025))
+
+
+def exceeding(value: float, variance: Any) -> float:
+    """One-sided p-value of a normal value; 1 where there is no noise."""
+    return float(special.ndtr(-value / math.sqrt(variance))) if variance > 0 else 1.0
+
+
+def normal_p(value: Any, variance: Any) -> Floats:
+    """Two-sided p-values of normal values; 1 where there is no noise."""
+    with unwarned():
+        return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

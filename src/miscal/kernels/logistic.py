@@ -13,7 +13,7 @@ import cython
 import numpy as np
 from cython import address, cfunc, declare, double, nogil, void
 from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
+from cython.cimports.miscal.kernels.arithmetic import exponential, held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
     Floats,
     FloatsOut,
@@ -33,13 +33,13 @@ RUN = declare(Index, 512)  # rows; with ten features a run is 40 kB
 @cfunc
 @nogil
 def make_features(
-    score: Numbers, size: Index, kind: cython.int, low: double, high: double, first: NumbersOut,
-    second: NumbersOut, held: NumbersOut,
-) -> void:  # fmt: skip
-    """Fill the features of a run of scores held within [low, high], low > 0; the last is scratch.
+    score: Numbers, size: Index, kind: cython.int, low: double, high: double, features: NumbersOut
+) -> void:
+    """Fill the features of a run of scores held within [low, high], from the second on; the last is scratch.
 
     probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
     """
+    first, second, held = features + 512, features + 1024, features + 1536
     for i in range(size):
         p = score[i]
         p = p if p > low else low
@@ -101,10 +101,6 @@ def score_pass(
     """Loss in [0, 0], gradient in [1] and Hessian in [2:] of the result; an empty `weight` means ones."""
     count = score.shape[0]
     size = theta.shape[0]
-    if size > (3 if kind == 2 else 2) or centre.shape[0] < size - 1 or scale.shape[0] < size - 1:
-        raise ValueError("theta must have one coefficient a feature, each with a centre and a scale")
-    if len(outcome) != count or weight.shape[0] not in (0, count):
-        raise ValueError("all arrays must have as many rows")
     result = np.zeros((size + 2, size))
     out: TableOut = result
     room = declare(double[3072])  # the weights of a run, and what a pass makes of them
@@ -119,10 +115,7 @@ def score_pass(
             rows = min(RUN, count - start)
             for i in range(rows):
                 w[i] = weight[start + i] if weight.shape[0] else 1.0
-            make_features(
-                address(score[start]), rows, kind, low, high, features + 512, features + 1024,
-                features + 1536,
-            )  # fmt: skip
+            make_features(address(score[start]), rows, kind, low, high, features)
             for j in range(1, size):
                 c = centre[j - 1]
                 s = scale[j - 1]
@@ -140,6 +133,28 @@ def score_pass(
             start += RUN
     result[2:] += np.triu(result[2:], 1).T
     return result
+
+
+def score_map(
+    score: Floats, kind: cython.int, low: double, high: double, theta: Floats, out: TableOut
+) -> None:
+    """P(y = 0) and P(y = 1) of a curve of the score, (rows, 2), both ends accurate."""
+    features = declare(double[2048])
+    room = declare(double[1024])
+    x, e = room, room + 512
+    start = 0
+    with nogil:
+        while start < score.shape[0]:
+            rows = min(RUN, score.shape[0] - start)
+            make_features(address(score[start]), rows, kind, low, high, features)
+            linear(features, theta, rows, x)
+            for i in range(rows):
+                e[i] = exponential(-fabs(x[i]))
+            for i in range(rows):
+                large = 1.0 / (1.0 + e[i])
+                out[start + i, 0] = e[i] * large if x[i] >= 0.0 else large
+                out[start + i, 1] = large if x[i] >= 0.0 else e[i] * large
+            start += RUN
 
 
 # ------------------------------------------------------------------------------------------------- forests

@@ -174,20 +174,18 @@ def bucket_codes(
             first += rows
 
 
-def edge_cells(values: Floats, lower: Codes, pivots: Floats, edges: Floats, codes: CodesOut) -> None:
+def edge_cells(values: Floats, lower: Codes, edges: Floats, codes: CodesOut) -> None:
     """Turn the bucket of each value, as `bucket_codes` finds it, into the number of edges strictly below the value.
 
-    lower[b] : how many edges lie in buckets before b, or ~ of that where b holds several: the value is compared with
-    them one by one.  pivots[b] : the one edge that b holds, else infinity.  NaN has the code that is last in `lower`.
+    lower[b] : how many edges lie in buckets before b; hardly any holds several. The last bucket is that of NaN. Behind
+    the edges stand two of infinity.
     """
     with nogil:
         for i in range(len(values)):
-            bucket: Index = codes[i]
-            code: int32_t = lower[bucket] + (values[i] > pivots[bucket])
-            if lower[bucket] < 0:
-                code = ~lower[bucket]
-                while code < len(edges) and values[i] > edges[code]:
-                    code += 1
+            code: int32_t = lower[codes[i]]
+            code += values[i] > edges[code]
+            while values[i] > edges[code]:
+                code += 1
             codes[i] = code
 
 

@@ -17,8 +17,6 @@ from miscal.kernels.threads import over_blocks
 Array = np.ndarray[Any, Any]
 DIGITS = 6  # of eleven bits each
 SIZE = 1 << 11
-FEW = 1 << 16  # counted rows up to which all are sorted
-BUCKETS = 1 << 14
 STRETCHES = 4096
 SAMPLE = 16384
 EVEN = 0.1  # the share of buckets spread evenly, so that a stretch the sample missed still has some
@@ -115,12 +113,6 @@ def order_statistics(values: Array, ranks: Array, count: Array | None) -> Array:
     """The values at the given 0-based ranks of the sorted rows, each row standing `count` times (None: once)."""
     if count is None:
         return np.sort(values)[ranks]
-    if values.size > FEW:
-        codes = BucketMap(values, BUCKETS).codes(values)
-        totals = np.zeros(BUCKETS, np.int64)
-        np.add.at(totals, codes, count)  # not by bincount: its sums are exact up to 2**53 only
-        rows, ranks = rows_at(codes, totals, ranks)
-        values, count = values[rows], count[rows]
     order = np.argsort(values)
     places = np.searchsorted(np.cumsum(count[order]), ranks, side="right")
     return np.asarray(values[order[places]])

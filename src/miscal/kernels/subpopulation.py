@@ -11,7 +11,7 @@ from cython import bint, cast, cfunc, double, inline, nogil, void
 from cython.cimports.libc.math import NAN, copysign, fabs
 from cython.cimports.miscal.kernels.arithmetic import mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, Word, WordsOut,
+    Codes, CodesOut, FlagsOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, TableOut, Word, WordsOut,
 )  # fmt: skip
 
 # Columns of what a walk leaves behind.
@@ -230,35 +230,61 @@ def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: 
             place[c] += 1
 
 
-def simulated_maxima(
-    signed: Floats, members: Codes, offsets: Integers, scale: Floats, steps: Table, maxima: FloatsOut
-) -> None:
-    """Largest scale·range over the lists for every draw: maxima (draws,).
+@cfunc
+@inline
+@nogil
+def _reach(risen: Floats, fallen: double, high: FloatsOut, low: FloatsOut) -> void:
+    """Widen the ranges of all walks to where they stand."""
+    for b in range(risen.shape[0]):
+        value = risen[b] - fallen
+        high[b] = value if value > high[b] else high[b]
+        low[b] = value if value < low[b] else low[b]
 
-    All draws walk a list together, so each row's position is looked up once and the draws fill a vector register.
+
+def simulated_maxima(
+    signed: Floats, members: Codes, offsets: Integers, scale: Floats, steps: TableOut, maxima: FloatsOut
+) -> None:
+    """Largest scale·range over the lists for every draw: maxima (draws,). `steps` is written over.
+
+    All draws walk a list together, so each row's position is looked up once and the draws fill a vector register. What
+    all of them fall by at a row is one number: where events are rare most rows cost no more than that. Where no draw
+    rises a walk only falls, so its ends are looked at beside rows where one does.
     """
-    lanes = steps.shape[1]
-    total: FloatsOut = np.empty(lanes)
-    high: FloatsOut = np.empty(lanes)
-    low: FloatsOut = np.empty(lanes)
+    risen: FloatsOut = np.empty(steps.shape[1])
+    high: FloatsOut = np.empty(steps.shape[1])
+    low: FloatsOut = np.empty(steps.shape[1])
+    fall: FloatsOut = np.zeros(steps.shape[0])
+    rises: FlagsOut = np.zeros(steps.shape[0], np.uint8)
     with nogil:
+        for i in range(steps.shape[0]):
+            for b in range(steps.shape[1]):
+                fall[i] = max(fall[i], -steps[i, b])
+            for b in range(steps.shape[1]):
+                steps[i, b] += fall[i]
+                rises[i] |= steps[i, b] > 0.0
         maxima[:] = 0.0
         for k in range(scale.shape[0]):
-            total[:] = 0.0
+            risen[:] = 0.0
             high[:] = 0.0
             low[:] = 0.0
             before = -1.0
+            fallen = start = seen = 0.0
+            fresh: bint = False  # whether some draw rose at this score
             for q in range(offsets[k], offsets[k + 1]):
                 i: Index = members[q]
                 score = fabs(signed[i])
                 if score != before:
-                    before = score
-                    for b in range(lanes):
-                        value = total[b]
-                        high[b] = value if value > high[b] else high[b]
-                        low[b] = value if value < low[b] else low[b]
-                for b in range(lanes):
-                    total[b] += steps[i, b]
-            for b in range(lanes):
-                span: double = max(high[b], total[b]) - min(low[b], total[b])
-                maxima[b] = max(maxima[b], span * scale[k])
+                    if fresh:
+                        _reach(risen, fallen, high, low)
+                        fresh, seen = False, fallen
+                    before, start = score, fallen
+                fallen += fall[i]
+                if rises[i]:
+                    if not fresh and start != seen:
+                        _reach(risen, start, high, low)
+                    fresh = True
+                    for b in range(steps.shape[1]):
+                        risen[b] += steps[i, b]
+            _reach(risen, fallen, high, low)
+            for b in range(steps.shape[1]):
+                maxima[b] = max(maxima[b], (high[b] - low[b]) * scale[k])

@@ -40,13 +40,14 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
     packed : (cells * 2,) uint64, added to; `unpacked_means` reads it.
     """
     ahead: Index = AHEAD
-    near = max(0, len(codes) - ahead) if len(packed) > 2 * FAR else 0
+    words: Index = 2  # of a cell, in 64 bits: twice a code may be more than 32 hold
+    near = max(0, len(codes) - ahead) if len(packed) > words * FAR else 0
     with nogil:
         for i in range(near):
-            fetch(address(packed[2 * codes[i + ahead]]))
-            _add_mean(address(packed[2 * codes[i]]), predicted[i], observed[i])
+            fetch(address(packed[words * codes[i + ahead]]))
+            _add_mean(address(packed[words * codes[i]]), predicted[i], observed[i])
         for i in range(near, len(codes)):
-            _add_mean(address(packed[2 * codes[i]]), predicted[i], observed[i])
+            _add_mean(address(packed[words * codes[i]]), predicted[i], observed[i])
 
 
 def binned_means(

@@ -39,9 +39,9 @@ class Given:
         if correct is None:
             return made
         if self.predictions.response != "binary":
-            raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
+            raise refusal("needs response='binary'", "'correct'", hint="give the outcomes as 'y_true'")
         values = self.kept_rows(np.asarray(correct), "'correct'")
-        with refusing("must be numbers in [0, 1]", where="'correct'"):
+        with refusing("must be numbers in [0, 1]", "'correct'"):
             values = values.astype(float)
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = values.astype(np.uint8)
@@ -51,7 +51,7 @@ class Given:
         """A finite number a row."""
         converted = column(where.strip("'"), values, where=where)
         if converted.nominal:
-            raise refusal("must hold numbers", where=where, got=f"it holds {converted.kind} values")
+            raise refusal("must hold numbers", where, got=f"it holds {converted.kind} values")
         array = np.ascontiguousarray(self.kept_rows(converted.values, where), float)
         refuse_rows(np.isnan(array), "must not be missing", where)
         return array
@@ -64,7 +64,7 @@ class Given:
         """Those of the rows given that have a weight."""
         if values.shape[:1] != (self.rows,):
             what = f"must have one value a row ({self.rows})"
-            raise refusal(what, where=where, got=f"its shape is {values.shape}")
+            raise refusal(what, where, got=f"its shape is {values.shape}")
         return values if self.kept is None else values[self.kept]
 
 
@@ -77,7 +77,7 @@ def norm_power(norm: Norm) -> float:
     if isinstance(power, (int, float, np.number)) and not isinstance(power, bool) and power >= 1:
         return float(power)
     what = "must be 'l1', 'l2', 'max' or a number of at least 1"
-    raise refusal(what, where="'norm'", got=f"it is {norm!r}")
+    raise refusal(what, "'norm'", got=f"it is {norm!r}")
 
 
 def aggregate(gaps: Array, weight: Array, norm: Norm = "l1") -> Array:

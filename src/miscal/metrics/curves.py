@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
+from miscal.data.vectors import Array
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
 from miscal.inference.local_regression import Rows, pool_rows, sort_rows
 from miscal.inference.residual import choose_null
@@ -132,16 +133,16 @@ class VariableCurve:
     left_out : rows whose value is missing
     """
 
-    grid: np.ndarray
-    observed: np.ndarray
-    observed_low: np.ndarray
-    observed_high: np.ndarray
-    predicted: np.ndarray
-    predicted_low: np.ndarray
-    predicted_high: np.ndarray
-    gap: np.ndarray
-    gap_low: np.ndarray
-    gap_high: np.ndarray
+    grid: Array
+    observed: Array
+    observed_low: Array
+    observed_high: Array
+    predicted: Array
+    predicted_low: Array
+    predicted_high: Array
+    gap: Array
+    gap_low: Array
+    gap_high: Array
     worst_value: float
     worst_gap: float
     p_value: float
@@ -165,7 +166,7 @@ def variable_calibration_curve(
     *,
     span: float = 0.9,
     degree: int = 2,
-    grid: int | Sequence[float] | np.ndarray = 500,
+    grid: int | Sequence[float] | Array = 500,
     trim: float = 0.05,
     level: float = 0.95,
     se: str = "robust",
@@ -203,7 +204,7 @@ def variable_calibration_curve(
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         what, hint = "must be one column of numbers or dates", "use by_field for levels"
-        raise refusal(what, where="'variable'", hint=hint)
+        raise refusal(what, "'variable'", hint=hint)
     options = {each.name: asked[each.name] for each in fields(Smoothing)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
@@ -213,10 +214,11 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
+    seed = whole("random_state", Smoothing(**options).random_state, 0)
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
-    gap, seed = found.fit[:, 2], int(Smoothing(**options).random_state)
+    gap = found.fit[:, 2]
     place = np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0))  # values that no fit tells apart have no gap
     _, summary = walk_summary(rows, key, choose_null(rows, "bernoulli"), seed)
     units = pair.units

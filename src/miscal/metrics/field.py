@@ -118,7 +118,7 @@ def field_relative_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
         hint = "use field_calibration_error"
-        raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint=hint)
+        raise refusal("must not be negative", "'y_true' and 'y_prob'", hint=hint)
     levels = _level_tally(given, field, bins, target)
     below = levels.observed + (epsilon / given.scale if zero == "epsilon" else 0.0) * levels.weight
     counted = below > 0
@@ -281,12 +281,12 @@ def _levels(
 ) -> Nested:
     own = named_columns(p.columns, field)
     if not own:
-        raise refusal("must name at least one column", where="'field'", got="it is empty")
+        raise refusal("must name at least one column", "'field'", got="it is empty")
     above = [] if parent is None else named_columns(p.columns, parent)
     names = [column.name for column in [*above, *own]]
     if len(set(names)) < len(names):
         got = f"they name {', '.join(names)}"
-        raise refusal("must name different columns", where="'field' and 'parent'", got=got)
+        raise refusal("must name different columns", "'field' and 'parent'", got=got)
     return nested_levels(own, above, bins)
 
 

@@ -26,7 +26,7 @@ from miscal.inference.residual import (
     choose_null,
     sums_depend_on_outcome,
 )
-from miscal.inference.sums import Sums, effective_events
+from miscal.inference.sums import NORMAL_95, Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import SlopeIntercept, isotonic_rates, ratio_within
 from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, levels_tested, pooled_of
@@ -68,13 +68,12 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     ratio = extra["ratio"]
     # Beside no outcome at all it has no end.
     if not noise.binary and math.isfinite(ratio.get("value", math.inf)):
-        reach = 1.96 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
+        reach = NORMAL_95 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
         within = ratio_within(ratio["value"], reach)
         ratio["interval"] = [within.low, within.high]
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
-        extra |= {
-            name: {**extra[name], "interval": [math.nan, math.nan]} for name in SlopeIntercept.__annotations__
-        }
+        unknown = {"interval": [math.nan, math.nan]}
+        extra |= {name: {**extra[name], **unknown} for name in SlopeIntercept.__annotations__}
         extra |= {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = filled.cells.count
     return replace(made, extra=extra)

@@ -15,9 +15,9 @@ import numpy as np
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.data.vectors import Array
-from miscal.inference.adjust import NORMAL_95, total_reach
+from miscal.inference.adjust import total_reach
 from miscal.inference.nulls import rising_rates
-from miscal.inference.sums import run_starts
+from miscal.inference.sums import NORMAL_95, run_starts, student_95
 from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
@@ -187,13 +187,14 @@ def abstention_reward(
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     answers = pair.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
-    return -float(np.sum(cost_of_row * pair.weights[0]))
+    return -float(np.sum(pair.weighed(cost_of_row)))
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.
 SMALLEST = sys.float_info.min
 BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 MOST_STEPS = 100
+SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
 WIDEST = math.log(sys.float_info.max)  # an exponent beyond it is infinite
@@ -277,11 +278,13 @@ def _fit(pair: Pair, free: int) -> list[Estimate]:
     if not pair.rows or not all(map(np.ptp, varied)):
         return [NOTHING] * free
 
+    seen: list[Array] = []  # the Hessian at each step
+
     def step_at(_: Array, state: Any) -> tuple[Array, bool]:
-        _, slope, hessian = state
         step = np.zeros(2)
-        step[:free] = np.linalg.lstsq(hessian[:free, :free], slope[:free], rcond=None)[0]
-        return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
+        seen.append(state[2][:free, :free])
+        step[:free] = np.linalg.lstsq(seen[-1], state[1][:free], rcond=None)[0]
+        return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < SMALL_STEP)
 
     as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
     evaluate = partial(logistic_loss, pair.predicted, pair.observed, pair.first, *as_logit)
@@ -289,8 +292,8 @@ def _fit(pair: Pair, free: int) -> list[Estimate]:
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(np.unique(pair.cluster).size, 2)
-        reach = -special.stdtrit(groups - 1.0, 0.025) * math.sqrt(groups / (groups - 1.0))
-    variance = np.diag(_covariance(pair, theta, evaluate(theta)[2], free))
+        reach = student_95(groups - 1.0) * math.sqrt(groups / (groups - 1.0))
+    variance = np.diag(_covariance(pair, theta, seen[-1]))
     spread = reach * np.sqrt(np.maximum(variance, 0.0))
     found = theta[:free]
     ends = np.stack([found, found - spread, found + spread], axis=1)
@@ -337,14 +340,14 @@ def logistic_loss(
     return total[0, 0], total[1], total[2:]
 
 
-def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
-    bread = np.linalg.pinv(hessian[:free, :free])
+def _covariance(pair: Pair, theta: Array, hessian: Array) -> Array:
+    bread = np.linalg.pinv(hessian)
     if pair.weight is None and pair.cluster is None:
         return bread
     logit = special.logit(pair.predicted)
     off = pair.observed - special.expit(theta[0] + theta[1] * logit)
-    off = off * pair.weights[0]
-    score = np.stack([off, off * logit][:free])
+    off = pair.weighed(off)
+    score = np.stack([off, off * logit][: len(bread)])
     if pair.cluster is not None:
         score = np.stack([np.bincount(pair.cluster, each) for each in score])
     with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
@@ -354,8 +357,7 @@ def _covariance(pair: Pair, theta: Array, hessian: Array, free: int) -> Array:
 
 def ratio_of(pair: Pair) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
-    weight, _ = pair.weights
-    predicted, observed = (float(np.sum(each * weight)) for each in (pair.predicted, pair.observed))
+    predicted, observed = (float(np.sum(pair.weighed(each))) for each in (pair.predicted, pair.observed))
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed

@@ -37,7 +37,7 @@ def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> 
     for words, each in columns.items():
         if each.kind in remedies:
             got, hint = f"its kind is {each.kind}", remedies[each.kind]
-            raise refusal("must hold numbers", where=words, got=got, hint=hint)
+            raise refusal("must hold numbers", words, got=got, hint=hint)
         hint = "fill in the missing values, or leave these rows out"
         refuse_rows(each.missing, "must not be missing", words, hint=hint)
         refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)
@@ -49,7 +49,7 @@ def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     given = named_columns(features, where)
     if not given or len(given) != (width or len(given)):
         wanted = f"must have {width} columns" if width else "must have at least one column"
-        raise refusal(wanted, where=where, got=f"it has {len(given)}")
+        raise refusal(wanted, where, got=f"it has {len(given)}")
     made = {
         (place := f"{where} column '{name}'"): column(name, values, place) for name, values in given.items()
     }
@@ -76,7 +76,7 @@ def group_matrix(features: Any, query_features: Any) -> tuple[Array, Array | Non
 def bandwidth_array(bandwidth: Any, *, one: bool = False) -> Array:
     """Bandwidths as (b,), or where only one makes sense as (1,)."""
     what = "must be a number above 0" if one else "must be a number or numbers above 0"
-    with refusing(what, where="'bandwidth'", got=f"it is {bandwidth!r}"):
+    with refusing(what, "'bandwidth'", got=f"it is {bandwidth!r}"):
         values = np.asarray(bandwidth, float)
         if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
             raise ValueError(bandwidth)
@@ -101,7 +101,7 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> Array:
     probability, _ = probability_matrix(query_prob, where)
     matrix = probability if probability.ndim == 2 else np.column_stack([1.0 - probability, probability])
     if matrix.shape[1] != n_classes:
-        raise refusal(f"must have {n_classes} columns", where=where, got=f"its shape is {probability.shape}")
+        raise refusal(f"must have {n_classes} columns", where, got=f"its shape is {probability.shape}")
     if target == "top":
         return np.asarray(matrix.max(axis=1))
     return np.ascontiguousarray(matrix[:, 1 if target == "positive" else int(target)])
@@ -154,7 +154,7 @@ class Neighbourhoods:
     def sums(self, *columns: Array) -> Array:
         """Kernel-weighted sums of columns around each query, (columns, bandwidths, queries)."""
         rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
-        with refusing("must give a weight of 0 or more for each pair", where="'kernel'"):
+        with refusing("must give a weight of 0 or more for each pair", "'kernel'"):
             made = local_sums(
                 *rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device
             )
@@ -234,7 +234,7 @@ def local_calibration_error(
                 "cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data"
             )
         got = f"got a {type(queries).__name__}"
-        with refusing("must be (probabilities, features)", where="'queries'", got=got):
+        with refusing("must be (probabilities, features)", "'queries'", got=got):
             asked_prob, asked_features = queries
     given, binary = Given(y_true, y_prob, sample_weight, response), response == "binary"
     if kernel == "group":
@@ -284,7 +284,8 @@ def maximum_local_calibration_error(
     >>> maximum_local_calibration_error(outcomes, scores, ages, bandwidth=[1e-3, 1e3]).round(3)
     array([0.8 , 0.31])
     """
-    error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
+    options |= {"sample_weight": sample_weight}
+    error = local_calibration_error(y_true, y_prob, features, signed=False, **options)
     return _plain(np.fmax.reduce(error, axis=-1, initial=np.nan))
 
 
@@ -307,7 +308,8 @@ def average_local_calibration_error(
     >>> round(average_local_calibration_error(outcomes, scores, ages, bandwidth=2.0), 3)
     0.5
     """
-    error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
+    options |= {"sample_weight": sample_weight}
+    error = local_calibration_error(y_true, y_prob, features, signed=False, **options)
     weight = sample_weight if options.get("queries") is None else None
     average = np.ma.average(np.ma.masked_invalid(error), axis=-1, weights=weight)
     return _plain(np.ma.filled(average, np.nan))

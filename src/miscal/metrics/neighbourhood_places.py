@@ -83,10 +83,10 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
     """Refuse unknown reductions and numbers of dimensions."""
     if reduce not in (None, "pca"):
         hint = "to use another map, give its coordinates as numbers"
-        raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
+        raise refusal("must be None or 'pca'", "'reduce'", got=f"it is {reduce!r}", hint=hint)
     if dimensions is not None and whole("dimensions", dimensions, 1) and reduce is None:
         got, hint = "'reduce' is None", "use reduce='pca'"
-        raise refusal("needs a reduction", where="'dimensions'", got=got, hint=hint)
+        raise refusal("needs a reduction", "'dimensions'", got=got, hint=hint)
 
 
 def feature_map(
@@ -109,7 +109,7 @@ def feature_map(
     if isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen):
         names = list(chosen)
         if not names:
-            raise refusal("must name at least one column", where="'columns'", got="there are none")
+            raise refusal("must name at least one column", "'columns'", got="there are none")
         pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
         made = features_of(nearness([*pooled.values()], weight, scale), pooled, even=reduce is None)
     else:

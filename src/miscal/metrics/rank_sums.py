@@ -101,7 +101,7 @@ class Measure:
         values, where = np.asarray(self.function(flat)), "the callable 'variation'"
         if values.shape != (flat.shape[0],) or values.dtype.kind not in "fiu":
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
-            raise refusal("must return one number a row", where=where, got=got)
+            raise refusal("must return one number a row", where, got=got)
         what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
         refuse_rows(~np.isfinite(values), what, where, values, hint)
         return values.astype(float).reshape(shares.shape[:-1])
@@ -152,12 +152,12 @@ def measure_of(variation: Any, bias_correction: Any = False) -> Measure:
     else:
         what = "must be the name of a measure of variation or a callable"
         hint = nearest(str(variation), NAMED)
-        raise refusal(what, where="'variation'", got=f"it is {variation!r}", hint=hint)
+        raise refusal(what, "'variation'", got=f"it is {variation!r}", hint=hint)
     truth("bias_correction", bias_correction)
     if bias_correction and (kind == GIVEN or name == "variation_ratio"):
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
-        raise refusal(what, where="'bias_correction'", got=f"'variation' is {name}", hint=hint)
+        raise refusal(what, "'bias_correction'", got=f"'variation' is {name}", hint=hint)
     return Measure(name, kind, function, bool(bias_correction))
 
 

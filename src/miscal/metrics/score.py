@@ -12,6 +12,7 @@ from miscal.data.vectors import Array, Plain
 from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise
+from miscal.inference.sums import NORMAL_95
 from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
 from miscal.metrics.pooled import Pooled, Walked, along_tested, grid_of, pooled, walk_summary
@@ -203,7 +204,7 @@ def cumulative_curve(
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
     total, widest = share[-1], spread[-1]
     end = widest / total if deviation is None else deviation
-    band = 1.96 * end * spread[some] / max(widest, 1e-300)
+    band = NORMAL_95 * end * spread[some] / max(widest, 1e-300)
     curve = {
         "x": np.append(0.0, share[some] / total),
         "y": np.append(0.0, running[some] / total * units.scale),

@@ -46,7 +46,7 @@ def score_bins(
     if own and pair.target in MEANS:
         bins = bins if whole else pair.units.inside(given_edges(bins))
         low, high = pair.units.inside(np.array([low, high])).tolist()
-    if not own or (pair.target in MEANS and range == UNIT):
+    if not own or (pair.target in MEANS and tuple(range) == UNIT):
         low, high = span_of(values)
     weights: Any = {"weight": pair.weight, "count": pair.count, "apart": own}
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)

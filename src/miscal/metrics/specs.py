@@ -18,7 +18,7 @@ from miscal.data.sources import one_prediction
 from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import mean_tally, walk_range
 from miscal.inference.adjust import step_down
-from miscal.inference.aggregates import DRAWS, summary_of_draws
+from miscal.inference.aggregates import DRAWS, reached_p, summary_of_draws
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.inference.nulls import ROW_DRAWS
 from miscal.inference.residual import Noise, choose_null
@@ -117,7 +117,7 @@ def _opened(
     if missing:
         hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
         got = f"data is {type(data).__name__}, not Predictions"
-        raise refusal(f"needs {' and '.join(missing)}", where=where, got=got, hint=hint)
+        raise refusal(f"needs {' and '.join(missing)}", where, got=got, hint=hint)
     probability = one_prediction(options.get("probability"), prediction, options.get("response", "binary"))
     roles = Roles.told(where, options | {"probability": probability})
     source = opened(data, memory)
@@ -179,7 +179,7 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     spec = Score() if spec is None else spec
     if not isinstance(spec, Score):
         hint = "for one class at a time there is target=, such as by_variable(p, 'age', target=2)"
-        raise refusal("must be Score(...)", where="'spec'", got=repr(spec), hint=hint)
+        raise refusal("must be Score(...)", "'spec'", got=repr(spec), hint=hint)
     pools = _pools(checked_events(p, "by_class"), spec)
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = pools.errors(pools.apart)
@@ -232,9 +232,9 @@ class Pools:
         if matrix.ndim == 1:
             matrix = np.stack([1.0 - matrix, matrix], axis=1)
         draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // weights.rows)))
+        seed = seed_of(self.spec.random_state)
         if noise.null == "residual":
             return self._flipped_errors(matrix, weights, draws)
-        seed = seed_of(self.spec.random_state)
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((stop - start, *self.weight.shape))
@@ -280,8 +280,7 @@ def _table(pools: Pools, errors: Array, drawn: Array, noise: Noise) -> Table:
         size = p.rows if p.weight is None else p.weight.sum() ** 2 / (p.weight**2).sum()
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(pools.apart).argmax(axis=1)
-    reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
-    p_value = np.where(judged, (1.0 + reached) / (1.0 + len(drawn)), np.nan)
+    p_value = np.where(judged, reached_p(drawn, errors), np.nan)
     adjusted = np.full(len(errors), np.nan)
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
     worst_off, worst_weight = pools.apart[classes, worst], pools.weight[classes, worst]

@@ -34,7 +34,7 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     if all(str(item) in names for item in items):
         return set(map(str, items))
     what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
-    with refusing(what, where="'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
+    with refusing(what, "'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
         return set(np.array(names, object)[items].tolist())
 
 
@@ -73,7 +73,7 @@ class Asked:
         if self.columns is None or not self.names:
             where = "'features'" if self.columns is None else "'columns'"
             hint = "pass features, or the subpopulations themselves"
-            raise refusal("needs columns to make subpopulations from", where=where, got="got none", hint=hint)
+            raise refusal("needs columns to make subpopulations from", where, got="got none", hint=hint)
         columns, nominal = self.columns, nominal_names(self.columns, self.names, self.nominal)
 
         def made(start: int, _: int) -> pools.Covariate:
@@ -109,14 +109,14 @@ class Asked:
             lists = "a list of truth values, row numbers or expressions"
             what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
             got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
-            raise refusal(what, where="'subpopulations'", got=got)
+            raise refusal(what, "'subpopulations'", got=got)
         return dict(enumerate(subpopulations))
 
     def _belong(self, item: Any, key: Any) -> Array:
         """Which of the rows that are measured belong to one subpopulation."""
         if isinstance(item, str):
             if self.columns is None:
-                raise refusal("needs features", where=f"the expression {item!r}", got="got none")
+                raise refusal("needs features", f"the expression {item!r}", got="got none")
             return rows_where(item, self.columns)
         mask = np.zeros(self.given, bool)
         mask[row_numbers(item, self.given, f"subpopulation {key!r}")] = True
@@ -244,7 +244,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     """
     outcome = np.asarray(y_true)
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
-        raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
+        raise refusal("must hold 0 and 1", "'y_true'", got=f"its shape is {outcome.shape}")
     weight = None if sample_weight is None else weights(sample_weight, "'sample_weight'")
     prevalence = float(np.average(outcome.astype(float), weights=weight))
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
@@ -256,7 +256,7 @@ def emphasised(pair: Pair, emphasis: str | None) -> Pair:
         return pair
     one_of("emphasis", emphasis, ("proportional", "low_prevalence"))
     if not pair.binary:
-        raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {pair.target!r}")
+        raise refusal("is for binary responses", "'emphasis'", got=f"the response is {pair.target!r}")
     if emphasis == "proportional":
         extra = proportional_weights(pair.predicted)
     else:

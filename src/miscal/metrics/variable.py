@@ -28,7 +28,7 @@ from miscal.metrics.pooled import (
 )
 from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.pairs import Pair, pair
-from miscal.pooling.bins import Bins, numbered, uniform_edges
+from miscal.pooling.bins import Bins, edges_for, ends_of, numbered
 from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
@@ -91,7 +91,8 @@ def _pooling(
     span: tuple[float, float] | None = None,
 ) -> Pooling:
     if span is not None and strategy == "uniform" and numbered(bins) and not each.nominal:
-        bins = uniform_edges(int(bins), float(span[0]), float(span[1]))
+        low, high = ends_of(span)
+        bins = edges_for(each.values, bins, strategy, low=low, high=high)
     return range_pooling(each, bins, strategy, weight=pair.weight, count=pair.count, separate_common=False)
 
 
@@ -140,7 +141,7 @@ def by_variable(
     if len(columns) != 1 or columns[0].nominal:
         return variable_result(found, names, settings, tested=levels_tested(found))
     one, values = columns[0], columns[0].values
-    extra: Plain = {"column_kind": one.kind, "integer": one.integer}
+    extra: Plain = {"column_kind": one.kind, "integer": one.whole}
     known = ~np.isnan(values)
     if not known.any():
         made = variable_result(found, names, settings, extra)
@@ -152,7 +153,7 @@ def by_variable(
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra["curve"] = smooth.frame()
-        extra["density"] = density_of(values, compared, integer=one.integer)
+        extra["density"] = density_of(values, compared, integer=one.whole)
     tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
     return variable_result(found, names, settings, extra, along, tested)
 

@@ -8,7 +8,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array, Plain
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import DRAWS, summary_of_draws
+from miscal.inference.aggregates import DRAWS, among_draws, summary_of_draws
 from miscal.inference.clusters import (
     clustered_ranks,
     drawn_variations,
@@ -17,6 +17,7 @@ from miscal.inference.clusters import (
     no_quieter_bins,
 )
 from miscal.inference.residual import Noise, choose_null
+from miscal.inference.sums import NORMAL_95
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.rank_sums import (
     Measure,
@@ -236,9 +237,8 @@ def by_variation(
 def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Array:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
-    shares, size, weight, count = (
-        part[filled] for part in (sums.predicted, sums.size, sums.weight, sums.rows)
-    )
+    parts = sums.predicted, sums.size, sums.weight, sums.rows
+    shares, size, weight, count = (part[filled] for part in parts)
     p, measure = rows.predictions, rows.measure
     residual = slope = None
     few = few_clusters(outcome_pair(p), 0.5 * DRAWS * p.n_classes)
@@ -266,13 +266,7 @@ def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
     filled = sums.weight > 0
     predicted, observed, gap = bin_variations(sums, measure)
     low, high, p_value = np.full((3, filled.size), np.nan)
-    low[filled], high[filled] = np.quantile(drawn, [0.025, 0.975], axis=0)
-    happened = observed[filled]
-    slack = 1e-12 * np.maximum(np.abs(happened), 1.0)
-    below = (drawn <= happened + slack).sum(axis=0)
-    above = (drawn >= happened - slack).sum(axis=0)
-    rarer = (1.0 + np.minimum(below, above)) / (1.0 + len(drawn))
-    p_value[filled] = np.minimum(2.0 * rarer, 1.0)
+    low[filled], high[filled], p_value[filled] = among_draws(drawn, observed[filled])
     return Table(
         {
             "label": Ranges(sums.edges).labels(),
@@ -303,7 +297,7 @@ def _extra(sums: RankSums, measure: Measure) -> Plain:
     }
     if measure.function is entropy:
         error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
-        noise = 1.96 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
+        noise = NORMAL_95 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
         extra["uncertainty_error"] = _uncertainty_error(sums)
         extra["uncertainty"] = Table(
             {

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from miscal.inference.sums import NORMAL_95
 from miscal.page import marks, words
-from miscal.page.entries import REACH, Entry, Walk
+from miscal.page.entries import Entry, Walk
 from miscal.page.json import Ends, Floats, floats
 from miscal.page.marks import MANY, Chart, Figure, Places, Scale, Writer, nice, tip, way
 from miscal.page.markup import ellipsis
@@ -242,7 +243,7 @@ def cumulative(walk: Walk, reach: Ends | None = None) -> Figure:
 def deviation_reach(walks: Sequence[Walk]) -> Ends:
     """The ends of an axis that holds several running totals in standard deviations of their noise."""
     totals = [walk.in_deviations().total for walk in walks if walk.deviation > 0]
-    return nice(-REACH, REACH, *totals)
+    return nice(-NORMAL_95, NORMAL_95, *totals)
 
 
 def neighbourhood(result: Entry) -> Figure:
@@ -259,7 +260,7 @@ def neighbourhood(result: Entry) -> Figure:
         left, right = chart.x(x[j : j + 2])
         low, high = chart.y(y[i : i + 2])
         place = f"{one} {x[j]:.3g} to {x[j + 1]:.3g}, {two} {y[i]:.3g} to {y[i + 1]:.3g}"
-        said = f"{place}\n{words.points(gap)}, {words.count(rows)} rows"
+        said = f"{place}\n{words.points(gap)}, {words.rows(rows)}"
         chart.bar(left, high, right - left, low - high, f"heat {_shade(deviations)}", said)
     chart.bottom(ellipsis(one, 40), marks.numbers)
     description = f"The gap around each place of {one} (across) and {two} (up)."

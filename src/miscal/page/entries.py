@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.inference.sums import NORMAL_95
 from miscal.page.json import READERS, Columns, Data, Floats, Given, floats, items, mapping, text
 from miscal.page.markup import ellipsis
 from miscal.page.words import BECAME, CHANGED, edge, finite, plural, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
-REACH = 1.96  # deviations that the band reaches at the end of a running total
 Level = float  # at which an audit judges
 
 
@@ -117,7 +117,7 @@ class Walk:
     @property
     def deviation(self) -> float:
         """Standard deviation of noise at the end of the walk; NaN where there is no band."""
-        return float(self.band[-1]) / REACH
+        return float(self.band[-1]) / NORMAL_95
 
     def in_deviations(self) -> Walk:
         """The same in standard deviations of noise at its end."""
@@ -211,13 +211,14 @@ class Entry:
         verdicts = self.table["verdict"]
         off = sum(finite(p) <= self.level for p in self.table["p_adjusted"])
         dated = plural(len(verdicts) - verdicts.count("no date"), self.every)
-        text = f"{dated}, {off} of them off beyond noise."
+        text = f"{dated}, {off or 'none'} of them off beyond noise."
         counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
         steps = sum(counts.values()) + verdicts.count("same")
         became = ", ".join(f"{many} {BECAME[verdict]}" for verdict, many in counts.items() if many)
         if not steps:
             return f"{text} No two of them could be compared."
-        return f"{text} Of {plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
+        told = became or "none changed beyond noise"
+        return f"{text} Of {plural(steps, 'step')} that could be compared: {told}."
 
     def changed(self, most: int) -> tuple[list[str], int]:
         """The sentence of each step that changed beyond noise, in time, of the `most` largest; how many are left."""

@@ -93,17 +93,17 @@ def gap_pairs(places: Sequence[Mended]) -> Figure:
     known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
     # What a repair leaves or makes before what it mends, so that a short list does not hide it.
     shown = sorted(known, key=lambda place: (*words.LEFT_FIRST, place.verdict).index(place.verdict))[:15]
-    bottom = 36.0 + 23.0 * len(shown)
+    bottom = 36.0 + 34.0 * len(shown)
     ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
-    chart = Chart(Scale(*ends, 280.0, 640.0), Scale(0.0, len(shown), 36.0, bottom))
-    chart.rows([ellipsis(place.where, 36) for place in shown], marks.signed)
-    chart.say(282, 16, "○ before\u2003● after (grey: within noise), with its interval")
+    chart = Chart(Scale(*ends, 16.0, 464.0), Scale(0.0, len(shown), 36.0, bottom))
+    chart.rows((), marks.signed)
+    chart.say(16, 16, "○ before\u2003● after (grey: within noise), with its interval")
     for row, place in enumerate(shown):
         before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
         tips = f"before: {words.points(before)}", f"after: {words.points(after)}"
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
-        chart.say(652, chart.y(row + 0.5) + 4, place.verdict)
+        chart.say(16, chart.y(row) + 9, f"{ellipsis(place.where, 46)}: {place.verdict}")
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
     title = "Predicted minus happened, before and after the repair"
     said = words.became([place.verdict for place in places])
-    return Figure("repair", title, said, (720.0, bottom + 26), chart.marks, note=note)
+    return Figure("repair", title, said, (480.0, bottom + 26), chart.marks, note=note)

@@ -8,10 +8,10 @@ piece of markup, whose style holds inside it only, without a script.
 import base64
 import hashlib
 from collections.abc import Callable
-from os import PathLike
 
 import numpy as np
 
+from miscal.data.outputs import FileName
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.json import Given, floats, read_record, write_text
@@ -81,7 +81,7 @@ def to_html(audit: Document) -> str:
     return _shell(f"{what} of {ellipsis(about, 80)}" if about else what, body)
 
 
-def write_html(document: object, path: str | PathLike[str]) -> None:
+def write_html(document: object, path: FileName) -> None:
     """Write the page to a file, whole or not at all."""
     write_text(path, to_html(document))
 
@@ -121,17 +121,7 @@ def digest(text: str) -> str:
 MOST = 4  # cards, and figures of columns
 MOST_ROWS = 20
 MOST_SAID = 10
-_JUDGED = (
-    "value",
-    "noise_floor",
-    "predicted",
-    "observed",
-    "gap",
-    "gap_low",
-    "gap_high",
-    "deviations",
-    "p_adjusted",
-)
+_JUDGED = "value noise_floor predicted observed gap gap_low gap_high deviations p_adjusted"
 
 
 def _framed(*children: Child) -> Safe:
@@ -184,7 +174,7 @@ def result_html(result: Given, said: str) -> str:
         order = np.argsort(-strength, kind="stable")
     taken = entry.table.take(order.tolist())
     taken["where"] = [entry.cells.label[i] for i in order]
-    named = [name for name in ("where", "rows", *_JUDGED) if name in taken]
+    named = [name for name in ("where", "rows", *_JUDGED.split()) if name in taken]
     with words.showing(str(entry.settings.get("target", ""))):
         return _framed(
             tag("p", said),

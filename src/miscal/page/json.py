@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from miscal import results
 from miscal.data.errors import refusal, refusing, visible
-from miscal.data.outputs import check_file, write_whole
+from miscal.data.outputs import FileName, check_file, write_whole
 from miscal.page.words import finite
 
 SCHEMA = "miscal.audit/1"
@@ -43,9 +42,8 @@ def checked(document: object) -> Given:
     given = mapping(document)
     if given.get("schema") != SCHEMA:
         found = repr(given.get("schema")) if isinstance(document, Mapping) else type(document).__name__
-        raise refusal(
-            f"must be an audit's dictionary, of the schema '{SCHEMA}'", where="document", got=f"found {found}"
-        )
+        what = f"must be an audit's dictionary, of the schema '{SCHEMA}'"
+        raise refusal(what, "document", got=f"found {found}")
     return given
 
 
@@ -56,11 +54,8 @@ def mapping(value: object) -> Given:
 
 def items(value: object) -> list[Any]:
     """The value as a list: a sequence's items, nothing of anything else."""
-    return (
-        list(value)
-        if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-        else []
-    )
+    many = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    return list(value) if many else []  # type: ignore[call-overload]
 
 
 def text(value: object) -> str:
@@ -175,20 +170,20 @@ def dumps(document: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def write_json(document: object, path: str | PathLike[str]) -> None:
+def write_json(document: object, path: FileName) -> None:
     """Write a document to a file, whole or not at all."""
     write_text(path, dumps(document) + "\n")
 
 
-def read_json(path: str | PathLike[str]) -> Given:
+def read_json(path: FileName) -> Given:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     check_file(path)
     hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
-    with refusing("cannot be read as JSON", where=f"'{path}'", hint=hint):
+    with refusing("cannot be read as JSON", f"'{path}'", hint=hint):
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     return checked(document)
 
 
-def write_text(path: str | PathLike[str], text: str) -> None:
+def write_text(path: FileName, text: str) -> None:
     """Write text, whole or not at all; line ends stay as they are on every system."""
     write_whole(path, text.encode("utf-8", "replace"))

@@ -131,7 +131,8 @@ def _cells(column: Column) -> list[str]:
 
 def _findings(heads: Sequence[Finding], most: int) -> str:
     return "\n".join(
-        f"{number}. **{quoted(head.where)}** ({quoted(head.code, 20)}): {head.sentence} {strength(head)}"
+        f"{number}. **{quoted(head.where)}** ({quoted(head.kind, 20)}, {quoted(head.code, 20)}): "
+        f"{head.sentence} {strength(head)}"
         + (f" It explains {words.plural(len(head.explained), 'other place')}." if head.explained else "")
         for number, head in enumerate(heads[:most], 1)
     )
@@ -156,7 +157,7 @@ def _measured(audit: Document) -> list[str]:
     unit = f", a unit of exposure {quoted(audit.data['exposure'], 60)}" if audit.data.get("exposure") else ""
     roles = f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'}"
     facts = [
-        f"{words.count(audit.rows)} rows" + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
+        words.rows(audit.rows) + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
         f"{roles} {named}{unit}" if audit.outcome and named else "",
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
         *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),

@@ -192,7 +192,7 @@ def way(gap: float, beyond: bool) -> str:
 def tip(cells: Cells, i: int, what: str) -> str:
     """What a cell's tooltip says."""
     lines = [ellipsis(what + cells.label[i], 90)] if cells.label[i] else []
-    lines += [both(cells.predicted[i], cells.observed[i]), f"{words.count(cells.rows[i])} rows"]
+    lines += [both(cells.predicted[i], cells.observed[i]), words.rows(cells.rows[i])]
     if np.isfinite(cells.gap[i]):
         lines.append(f"gap {words.points(cells.gap[i])}")
     return "\n".join(lines)

@@ -148,6 +148,21 @@ class Document:
         return flat(self.findings)
 
     @property
+    def places(self) -> list[Finding]:
+        """The findings that are about a part of the rows, or about one class."""
+        return [finding for finding in self.findings if finding.scope or not finding.whole]
+
+    @property
+    def whole(self) -> bool | None:
+        """Whether the whole table is a finding among all that was tested; nothing where nothing says what was."""
+        return len(self.places) < len(self.findings) or (False if "tests" in self.settings else None)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is beyond noise among all that was tested."""
+        return "tests" in self.settings and not self.real
+
+    @property
     def unseen(self) -> list[LeftOut]:
         """What the search did not look at; columns set aside are listed where nothing was judged."""
         return [entry for entry in self.left_out if entry.what != "columns"]

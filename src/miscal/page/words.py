@@ -9,20 +9,7 @@ from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EM DASH}"
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+MONTHS = "January February March April May June July August September October November December"
 LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
@@ -48,7 +35,7 @@ def _written(
     value: object, digits: int, *, times: int = 1, unit: str = "", sign: bool = False, most: int = 8
 ) -> str:
     """Write a number with so many significant digits and at most so many decimals; what rounds to 0 has no sign."""
-    number = times * finite(value)
+    number = finite(times * finite(value))  # per cent of what is nearly too large
     if math.isnan(number):
         return NOTHING
     size = abs(number)
@@ -125,6 +112,17 @@ def points(value: object) -> str:
     return _written(value, 2, times=100, unit=" points", sign=True, most=6)
 
 
+def size(value: object) -> str:
+    """Write how large a gap is, whichever its sign.
+
+    Examples
+    --------
+    >>> size(0.0281), size(-0.0004)
+    ('2.8 points', '0.040 points')
+    """
+    return points(abs(finite(value))).removeprefix("+")
+
+
 def count(value: object) -> str:
     """Write a count with thousands separators; a fractional one (weights) is rounded.
 
@@ -134,6 +132,18 @@ def count(value: object) -> str:
     ('12,345', '65')
     """
     return _written(value, 1, most=0)
+
+
+def rows(value: object) -> str:
+    """Write a number of rows with its noun.
+
+    Examples
+    --------
+    >>> rows(1), rows(12345.0)
+    ('1 row', '12,345 rows')
+    """
+    written = count(value)
+    return f"{written} row{'s' * (written != '1')}"
 
 
 def p_value(value: object, name: str = "p", *, bound: bool = False) -> str:
@@ -279,7 +289,7 @@ def period_words(label: object) -> str:
     if found is None:
         return str(label)
     year, month, day = found.groups()
-    return f"{f'{int(day)} ' if day else ''}{MONTHS[int(month) - 1]} {year}"
+    return f"{f'{int(day)} ' if day else ''}{MONTHS.split()[int(month) - 1]} {year}"
 
 
 def from_to(before: object, after: object) -> str:

@@ -53,7 +53,7 @@ class View:
 
     def __init__(self, result: Result, most: int | None = None) -> None:
         if not self.suits(result):
-            raise refusal(f"must have {self.needs}", where="the result", hint="choose another kind")
+            raise refusal(f"must have {self.needs}", "the result", hint="choose another kind")
         self.result = result
         self.extra, self.settings = result.extra, result.settings
         self.table: Table = result.extra[self.part] if self.part else result.table
@@ -205,7 +205,7 @@ class Display:
 
     def __init__(self, result: Result, kind: str | None = None, **choices: Any) -> None:
         if result.kind != self.word:
-            raise refusal(f"must be of by_{self.word}", where="the result", got=f"its kind is {result.kind}")
+            raise refusal(f"must be of by_{self.word}", "the result", got=f"its kind is {result.kind}")
         self.result, self.kind = result, kind or self.usual(result)
         one_of("kind", self.kind, self.views)
         self.view = self.views[self.kind](result, **choices)
@@ -247,7 +247,7 @@ class Display:
         columns = {} if by is None else _columns(by, cls.word)
         if bool(columns) != cls.pools:
             what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
-            raise refusal(what, where=cls.__name__, got=f"'by' names {len(columns)}")
+            raise refusal(what, cls.__name__, got=f"'by' names {len(columns)}")
         p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **given)
         names = list(columns)
         pooled = names if len(names) < 2 else [names]
@@ -268,7 +268,7 @@ class Display:
         """
         if not hasattr(estimator, "predict_proba"):
             got = f"it is {type(estimator).__name__}"
-            raise refusal("must be a fitted classifier with predict_proba", where="'estimator'", got=got)
+            raise refusal("must be a fitted classifier with predict_proba", "'estimator'", got=got)
         names = [by] if isinstance(by, str) else by
         if by is None and cls.pools:
             by = _columns(X, cls.word)

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.libraries import special
 from miscal.data.vectors import Array
+from miscal.inference.adjust import adjusted_z
+from miscal.inference.sums import NORMAL_95
 from miscal.plots.base import BAND, DASHED, FINE, INK, QUIET, SHADE, Display, View, colours, short
 from miscal.results import Result, Table
 
@@ -51,12 +52,11 @@ class Funnel(View):
         if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)
             error = np.sqrt(self._unit() / grid)
-            inner = 1.96 * error
+            inner = NORMAL_95 * error
             tests = np.isfinite(drawn["p_value"]).sum()
-            outer = -special.ndtri(0.025 / max(tests, 1)) * error
+            outer = adjusted_z(max(tests, 1)) * error
             ax.fill_between(grid, -inner, inner, **SHADE, label="95% of levels")
-            ax.plot(grid, -outer, **DASHED, label="All levels at once")
-            ax.plot(grid, outer, **DASHED)
+            ax.plot(grid, np.stack([-outer, outer], axis=1), **DASHED, label=["All levels at once", None])
             reach = 1.15 * max(np.abs(gap).max(), 1e-12)
             ax.set_ylim(-reach, reach)
         tint = self.tinted(np.where(real, gap, 0.0))
@@ -65,9 +65,9 @@ class Funnel(View):
         dots = {"s": area, "color": tint, "alpha": alpha, "linewidth": 0, "rasterized": many}
         ax.scatter(size, gap, **dots | style)
         self._name(drawn.take(real).sort("p_value"))
-        share = self.extra.get("noise_share", np.nan)
+        floor = self.result.noise_floor
         title = f"{self.table.rows:,} levels, error {self.said(self.result.value)}"
-        title += "" if np.isnan(share) else f", of which {share:.0%} is noise"
+        title += "" if np.isnan(floor) else f", noise alone {self.said(floor)}"
         across = "Size of the level (rows at the mean rate that would be as noisy)"
         self.labelled(across, "Predicted minus observed", rates="y", legend="best", title=title)
 

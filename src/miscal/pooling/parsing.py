@@ -71,7 +71,7 @@ class _Reader:
 
     def bad(self, got: str) -> MiscalError:
         hint = "such as: age < 31 and state in {CA, NV}"
-        return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
+        return refusal("cannot be understood", f"the expression {self.text!r}", got=got, hint=hint)
 
     def read(self) -> Iterator[Condition]:
         tokens = []

@@ -134,13 +134,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if response not in self.responses:
             can = [kind for kind in recalibrate.kinds() if response in getattr(recalibrate, kind).responses]
             what, got = f"fits no outcome that is {response}", f"'response' is {response!r}"
-            raise refusal(what, where=name, got=got, hint=f"such as {', '.join(can)}")
+            raise refusal(what, name, got=got, hint=f"such as {', '.join(can)}")
         one_class = not sample.varied
         if one_class:
             warn(f"{name} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
             got = f"there are {sample.n_classes}"
-            raise refusal("is for two classes", where=name, got=got)
+            raise refusal("is for two classes", name, got=got)
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
@@ -170,7 +170,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         self.check_fitted()
         if not self.is_mean():
-            raise refusal("gives means", where="'predict'", got="it has classes", hint="predict_proba()")
+            raise refusal("gives means", "'predict'", got="it has classes", hint="predict_proba()")
         return np.ascontiguousarray(self.mapped(self.checked(prediction), X)[:, 1])
 
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
@@ -293,7 +293,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _formula(self) -> nodes.Formula:
         """What the fitted map is, in nodes that Python, SQL and ONNX can read; here of those that have none."""
         hint = "use predict_proba or apply_one"
-        raise refusal("has no formula", where=f"what {type(self).__name__} learns", hint=hint)
+        raise refusal("has no formula", f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
     def _candidates(cls, sample: Sample) -> "dict[str, Recalibrator]":
@@ -418,7 +418,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         classes = 2 if probability.ndim == 1 else probability.shape[1]
         if classes != self.n_classes_:
             got = f"it has {classes}, fit had {self.n_classes_}"
-            raise refusal("must have the classes that fit had", where="'y_prob'", got=got)
+            raise refusal("must have the classes that fit had", "'y_prob'", got=got)
         if probability.ndim == 2 and classes == 2:
             return np.ascontiguousarray(probability[:, 1])
         return probability

@@ -146,10 +146,10 @@ def _candidates(given: Any, sample: Sample) -> dict[str, Recalibrator]:
         names = [type(each).__name__ for each in given]
         if len(set(names)) < len(names):
             hint = "give a dict: {'my name': recalibrator}"
-            raise refusal("must have different names", where="'candidates'", hint=hint)
+            raise refusal("must have different names", "'candidates'", hint=hint)
         given = dict(zip(names, given, strict=True))
     if not isinstance(given, Mapping) or not all(isinstance(each, Recalibrator) for each in given.values()):
-        raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"got {given!r}")
+        raise refusal("must be 'auto' or recalibrators", "'candidates'", got=f"got {given!r}")
     alone = {"Identity": Identity()}
     return alone | dict(given) | alone  # the first of all, and our own
 

@@ -84,7 +84,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             hint = (
                 "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
             )
-            raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
+            raise refusal("must have predict_proba", "'estimator'", got=got, hint=hint)
         fit_params, split_params = self._routed(sample_weight, params)
         if self._prefit():
             self.estimator_, held_out = estimator, aligned(estimator, X, self.classes_)
@@ -141,7 +141,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             held_out[test] = aligned(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
             row = np.flatnonzero(np.isnan(held_out).any(axis=1))[0]
-            raise refusal("must test every row once", where="'cv'", got=f"row {row} is in no test part")
+            raise refusal("must test every row once", "'cv'", got=f"row {row} is in no test part")
         return held_out
 
     def _beside(self, X: Any) -> Any:

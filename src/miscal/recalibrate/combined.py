@@ -167,7 +167,7 @@ class Blend(Recalibrator):
         else:
             weights = np.asarray(self.weights, np.float64)
         if len(weights) != len(self.recalibrators):
-            raise refusal("must be one a recalibrator", where="'weights'", got=f"got {len(weights)}")
+            raise refusal("must be one a recalibrator", "'weights'", got=f"got {len(weights)}")
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
         self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]

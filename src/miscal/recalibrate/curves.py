@@ -311,10 +311,10 @@ class MeanScaling(Recalibrator):
             form = "factor" if mean.min() >= 0 and (mean.max() > 0 or sample.response == "count") else "shift"
         if sample.response == "count" and form in ("shift", "linear"):
             got, hint = f"'form' is {form!r}", "use 'factor' or 'power'"
-            raise refusal("must stay above 0", where="the mean of a count", got=got, hint=hint)
+            raise refusal("must stay above 0", "the mean of a count", got=got, hint=hint)
         if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
             what, where = f"must be at least 0 for a {form}", "predictions and outcomes"
-            raise refusal(what, where=where, got="some are below 0", hint="use 'shift' or 'linear'")
+            raise refusal(what, where, got="some are below 0", hint="use 'shift' or 'linear'")
         self.intercept_, self.slope_ = map(float, getattr(self, f"_{form}")(sample))
 
     def _factor(self, sample: Sample) -> tuple[float, float]:

@@ -60,7 +60,7 @@ def parameter(
 def such(name: str, value: Any, fine: Callable[[Any], bool], what: str) -> None:
     """Refuse what `fine` says no to."""
     if not fine(value):
-        raise refusal(what, where=f"'{name}'", got=f"got {value!r}")
+        raise refusal(what, f"'{name}'", got=f"got {value!r}")
 
 
 def list_of(name: str, value: Any, kind: type, least: int, what: str) -> None:
@@ -81,8 +81,8 @@ def bins_or_edges(name: str, value: Any) -> None:
 def columns_of(X: Any, who: str, rows: int | None = None) -> Columns:
     """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
-        hint = "pass a frame, a dict or an array"
-        raise refusal(f"is needed by {who}", where="'X'", got="got nothing (None)", hint=hint)
+        hint = "pass a frame, a dict or an array; to a RecalibratedClassifier say by="
+        raise refusal(f"is needed by {who}", "'X'", got="got nothing (None)", hint=hint)
     return columns_given(X, "'X'", rows, "must have as many rows as 'y_prob'")
 
 
@@ -102,13 +102,13 @@ def chosen_columns(columns: Columns, chosen: Any) -> list[Column]:
     """The columns that were asked for; positions count from 0."""
     known = list(columns)
     if not known:
-        raise refusal("must have at least one column", where="'X'", got="it has none")
+        raise refusal("must have at least one column", "'X'", got="it has none")
     places = range(-len(known), len(known))
     asked: Any = known if chosen is None else _items(chosen)
     names = [known[item] if item in places else str(item) for item in asked]
     check_named(names, known, "'X' (by name or position)")
     if len(set(names)) < len(names):
-        raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
+        raise refusal("must name each column once", "'columns'", got=f"got {chosen!r}")
     return [columns[name] for name in names]
 
 
@@ -175,12 +175,12 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if value == np.inf:
         return INFINITE
-    raise refusal("cannot be written as JSON", where=f"'{name}'", got=f"it is {value!r}")
+    raise refusal("cannot be written as JSON", f"'{name}'", got=f"it is {value!r}")
 
 
 def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
     """Read a recalibrator from JSON text, or refuse: so does whatever hostile text brings about."""
-    with refusing("is not a recalibrator written by to_json", where="the saved model"):
+    with refusing("is not a recalibrator written by to_json", "the saved model"):
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
         if not isinstance(document, dict):
             raise TypeError("it holds no JSON object")
@@ -202,7 +202,7 @@ def _decoded(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibra
         known = sorted({*recalibrate.kinds(), *others})
         raise ValueError(f"there is no recalibrator {name!r:.60}; {nearest(str(name)[:100], known)}")
     if not issubclass(kind, wanted):
-        raise TypeError(f"it holds a {kind.__name__}, not a {wanted.__name__}")
+        raise TypeError(f"it holds a {name}, not a {wanted.__name__}")
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
     # One of an earlier version has no word on what came later: the default.
     if not set(known) - LATER <= set(given) <= set(known):

@@ -119,7 +119,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
 def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
     check_file(path)
-    with refusing("cannot be read", where=f"'{path}'"):
+    with refusing("cannot be read", f"'{path}'"):
         text = Path(path).read_text(encoding="utf-8")
     try:
         return model_from(text)
@@ -190,7 +190,7 @@ def _written(tables: Iterator[Any], words: str, out: Path) -> int:
     rows = 0
     first = next(tables, None)
     if first is None:
-        raise refusal("must have at least one row", where=f"'{words}'", got="it is empty")
+        raise refusal("must have at least one row", f"'{words}'", got="it is empty")
     # Text as text: batches have dictionaries of their own.
     kinds = (
         each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema

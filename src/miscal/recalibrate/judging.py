@@ -8,10 +8,9 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MiscalError
-from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Array, Floats, Plain
-from miscal.inference.adjust import NORMAL_95
+from miscal.inference.sums import around, exceeding
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
@@ -78,7 +77,7 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
     loss = "log_loss" if rows.response == "binary" else "deviance"
     done.loss = row_loss(done.held_out, rows)
     mean, error = difference(done.loss, alone.loss, rows)
-    low, high = mean - NORMAL_95 * error, mean + NORMAL_95 * error
+    low, high = around(mean, error)
     done.change = mean, low, high
     done.row = {
         "name": done.name,
@@ -170,8 +169,7 @@ def _chance(held_out: Floats, right: Floats, rows: Predictions) -> float:
             change = np.where(right > 0, logs_of(held_out) - np.log(right), 0.0)
         beyond = _own(change, rows) - (right * change).sum(axis=1)
     beyond = _by_unit(beyond, rows)
-    spread = np.sqrt(2.0 * (beyond @ beyond))
-    return float(special.ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
+    return exceeding(beyond.sum(), 2.0 * (beyond @ beyond))
 
 
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:

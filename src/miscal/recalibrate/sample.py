@@ -237,23 +237,25 @@ def limits(sample: Sample) -> Floats | None:
         return None
     p, y, weight = sample.probability, sample.outcome, sample.weight
     mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
-    low, rest = _floor(Pair(p, y, mass)), _floor(Pair(1.0 - p, 1.0 - y, mass))
+    low, rest = _floor(Pair(p, y, mass)), _floor(Pair(1.0 - p, 1 - y, mass))
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
 
 
 def _floor(rows: Pair) -> float:
-    near = rows.take(rows.predicted <= NEAR)
-    if rows.predicted.min() > 0.0 and not near.observed.any():
+    near = rows.take(np.flatnonzero(rows.predicted <= NEAR))
+    if near.predicted.min(initial=1.0) > 0.0 and not near.observed.any():
         return 0.0
     at, weight, here = pooled_scores(near)
-    events = np.cumsum(here)
-    surprising = special.gammainc(np.maximum(events, 1e-9), np.cumsum(weight * at)) <= SURPRISE
-    refuted = surprising & (events >= 1.0)
+    events, said = np.cumsum(here), np.cumsum(weight * at)
+    refuted = (events >= 1.0) & (events > said + 3.0 * np.sqrt(said))  # nearer it happens more often
+    refuted[refuted] = special.gammainc(events[refuted], said[refuted]) <= SURPRISE
     found = np.flatnonzero(refuted | (at == 0.0))
     if not found.size:
         return 0.0
     last = found[-1]
-    at, weight, here = pooled_scores(rows.take(rows.predicted <= FURTHEST))  # the same ones first
+    at, weight, here = pooled_scores(
+        rows.take(np.flatnonzero(rows.predicted <= FURTHEST))
+    )  # the same ones first
     rates = (np.cumsum(here) + HALF) / (np.cumsum(weight) + 2.0 * HALF)
     low = rates[last:].min(initial=FURTHEST)
     if not refuted.any():

@@ -11,11 +11,12 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.groups import Group, best_boxes, cluster_sums, noise_left
+from miscal.auditing.search.groups import Group, best_boxes, noise_left
 from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
 from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along
 from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
+from miscal.inference.clusters import cluster_sums
 from miscal.inference.residual import form_of, normal_z, shape_test
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows

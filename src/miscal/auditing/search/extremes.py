@@ -13,7 +13,7 @@ import numpy as np
 from miscal.auditing.search.places import Looked, Own, Place
 from miscal.carriers.summary import GRID, TAILS
 from miscal.engines.memory import tally
-from miscal.inference.cells import binomial_tail
+from miscal.inference.cells import rare_p
 from miscal.inference.sums import Sums
 from miscal.pairs import Pair
 from miscal.pooling.cells import OF_SCORE, BinPooling, Ranges
@@ -73,12 +73,12 @@ def extreme_places(looked: Looked) -> list[Place]:
         chance = 0.0 if rare > 0 else 1.0
         if half:
             expected = half * size
-            chance = _tail(*_by_cluster(raw, end, half) or (size, rare, expected, expected * (1.0 - half)))
+            chance = rare_p(*_by_cluster(raw, end, half) or (size, rare, expected, expected * (1.0 - half)))
         made.append(_place(looked, end, chance, 1))
     if not looked.rows.noise.outcome_weights and (looked.all is None or raw.weight is None):
         for upper in (False, True):  # of nested ends the one that is hardest to explain
             ends = _ends(tested, upper=upper)
-            chances = [_tail(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
+            chances = [rare_p(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
             if chances:
                 best = np.argmin(chances)
                 made.append(_place(looked, ends[best], chances[best] * len(ends), len(ends)))
@@ -127,23 +127,8 @@ def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> Rare | None:
     chance = np.maximum(chance, least) * compared.repeats()[inside]
     _, code = np.unique(compared.cluster[inside], return_inverse=True)
     most = np.minimum(np.bincount(code, chance), 1.0)
-    return (
-        most.size,
-        float(np.count_nonzero(np.bincount(code, rare > 0))),
-        most.sum(),
-        (most * (1 - most)).sum(),
-    )
-
-
-def _tail(size: float, rare: float, mean: float, variance: float) -> float:
-    """Twice the chance of at least so many rare outcomes."""
-    if rare <= mean:
-        return 1.0
-    if variance <= 0:
-        return 0.0
-    trials = np.rint(size)
-    one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
-    return 2.0 * float(binomial_tail(one[:, None], upper=True)[0])
+    happened = np.count_nonzero(np.bincount(code, rare > 0))
+    return most.size, float(happened), most.sum(), (most * (1 - most)).sum()
 
 
 def _place(looked: Looked, end: End, p_value: float, searched: int) -> Place:

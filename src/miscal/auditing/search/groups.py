@@ -10,11 +10,11 @@ import numpy as np
 
 from miscal.auditing.search.parts import Part
 from miscal.data.columns import Column
-from miscal.data.libraries import special
 from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
+from miscal.inference.clusters import EVERY, cluster_p, cluster_sums, residuals
 from miscal.inference.residual import Noise
 from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Judging, Sums
 from miscal.kernels.order import add_stretches
@@ -27,7 +27,6 @@ Box = tuple[tuple[int, int], ...]
 Boxes = list[tuple[Box, float]]  # each with how far off it is, or with its p-value
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
 WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
-EVERY = slice(None)
 LARGE = "large fields"  # the family of pairs of which not all levels are crossed
 CELLS = 32  # of the score, of about equal weight
 MOST_ALONG = 1 << 15  # cells tested along the score; beyond, only those that have enough rows for it
@@ -167,9 +166,8 @@ class Rows:
         """
         if self.raw.weight is not None or self.noise.null == "residual":
             return np.zeros(sums.rows.size)
-        none, every = (
-            self.p_values(replace(sums, observed=end)) for end in (np.zeros_like(sums.rows), sums.weight)
-        )
+        ends = np.zeros_like(sums.rows), sums.weight
+        none, every = (self.p_values(replace(sums, observed=end)) for end in ends)
         return np.fmin(np.fmin(none, every), 1.0)
 
     def exact_p(self, members: Array, p_value: float) -> float:
@@ -213,25 +211,6 @@ def noise_left(variance: float, total: float) -> float:
     What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
     """
     return 1.0 - min(variance / max(total, 1e-300), 0.99)
-
-
-def residuals(pair: Pair, rows: Array | slice) -> Array:
-    """w(y - p) of some rows."""
-    residual = pair.observed[rows] - pair.predicted[rows]
-    return np.asarray(residual if pair.first is None else residual * pair.first[rows])
-
-
-def cluster_sums(pair: Pair, rows: Array | slice = EVERY, lever: Array | float = 1.0) -> tuple[float, float]:
-    """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
-    assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
-    return sums.sum(), np.sum(sums * sums)
-
-
-def cluster_p(pair: Pair, rows: Array, lever: Array | float = 1.0) -> float:
-    """The p-value of that sum."""
-    total, variance = cluster_sums(pair, rows, lever)
-    return float(2.0 * special.ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
 
 
 def cluster_spread(pair: Pair) -> float:

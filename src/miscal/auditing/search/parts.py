@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.vectors import Array
+from miscal.page.words import span
 from miscal.pooling.bins import Bins, Weight, even_groups
 from miscal.pooling.columns import range_pooling
 from miscal.pooling.condition import Condition
@@ -80,17 +81,11 @@ class Part:
         if np.isinf(low):  # all of the sample's values are missing
             return "any value"
         if self.column.kind == "date":
-            start, end = math.ceil(low), math.ceil(high) - 1
-            return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
-        sample = self.column.values[:10_000]
-        known = sample[~np.isnan(sample)]
-        whole = known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7
-        if self.column.integer or whole:
-            start, end = math.ceil(low) if first == 0 else math.floor(low) + 1, math.floor(high)
-            return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
-        if first == 0:
-            return "any value" if last == self.known - 1 else f"up to {_number(high)}"
-        return f"above {_number(low)}" if last == self.known - 1 else f"{_number(low)} to {_number(high)}"
+            return span(math.ceil(low), math.ceil(high) - 1, _day)
+        if self.column.whole:
+            return span(math.ceil(low) if first == 0 else math.floor(low) + 1, math.floor(high), _number)
+        ends = math.nan if first == 0 else low, math.nan if last == self.known - 1 else high
+        return span(*ends, _number).replace("missing", "any value")
 
     def condition(self, first: int, last: int) -> Condition:
         """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
@@ -166,5 +161,5 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if size < 1e3 else f"{value:,.0f}"
 
 
-def _day(days: int) -> str:
-    return str(np.datetime64(days, "D"))
+def _day(days: float) -> str:
+    return str(np.datetime64(int(days), "D"))

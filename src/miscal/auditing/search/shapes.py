@@ -21,17 +21,16 @@ from miscal.auditing.search.groups import (
     Boxes,
     Group,
     Rows,
-    cluster_p,
     crossed_codes,
     furthest,
     noise_left,
 )
 from miscal.auditing.search.places import Family, Looked, Own, Place, Reading, mean_chance, plain_chance
 from miscal.carriers.tally import Tally
-from miscal.data.libraries import special
 from miscal.engines.memory import mean_tally, tally
+from miscal.inference.clusters import cluster_p
 from miscal.inference.residual import Shape, shape_test
-from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Sums
+from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Sums, exceeding
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
@@ -85,9 +84,8 @@ def tested(along: Along, rows: Rows) -> Shape:
 def whole_along(looked: Looked) -> Both:
     """The sums of all rows along the score, in the cells in which places have theirs."""
     rows, bins = looked.rows, looked.score.extra["tally"]
-    for (
-        group
-    ) in looked.columns:  # of a field with very many levels the largest alone are added along the score
+    # Of a field with very many levels the largest alone are added along the score.
+    for group in looked.columns:
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
             return group.along.map(lambda values: values.sum(axis=0))
     if rows.sample:
@@ -181,13 +179,10 @@ def mark_tests(looked: Looked, place: Place) -> None:
     elif rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
         chance = mean_chance(after, rows)
     else:
-        chance = 2.0 * special.ndtr(-abs(after.off[0]) / rows.deviation(after, total))
-    place.specific = bool(
-        (place.average and same and chance * severity <= tests.level)
-        or (
-            place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level
-        )
-    )
+        chance = 2.0 * exceeding(abs(after.off[0]), rows.deviation(after, total) ** 2)
+    by_average = place.average and same and chance * severity <= tests.level
+    bent = after_bent * tests.severity_beyond(place)
+    place.specific = bool(by_average or (place.shape and tilt * after_tilt > 0 and bent <= tests.level))
 
 
 def _shape(place: Place, rows: Rows, left: float = 1.0, *, beyond: bool = False) -> tuple[float, float]:

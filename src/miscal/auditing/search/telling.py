@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange, flat
-from miscal.auditing.search.groups import Rows, cluster_sums, residuals
+from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.places import Looked, Multiplicity, Place
 from miscal.auditing.search.shapes import along_of_tally
 from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
+from miscal.inference.clusters import cluster_sums, residuals
 from miscal.inference.residual import form_of
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import pooled

@@ -82,7 +82,8 @@ _COLUMNS: dict[Written, str] = {
     "words": "level verdict note reason ask",
     words.count: "rows count",
     words.number: "deviations",
-    words.percent: "value noise_floor noise predicted observed detectable",
+    words.percent: "value noise_floor noise predicted observed",
+    words.size: "detectable",
     words.points: "gap gap_low gap_high gap_before gap_after gap_rest difference low high change",
     words.p_cell: "p_adjusted p_value change_p_adjusted",
 }

@@ -65,6 +65,7 @@ def comparison(document: Document) -> Safe:
     changed = [i for i, verdict in enumerate(compared.table["verdict"]) if verdict in ("better", "worse")]
     table = compared.table.take(changed[:MOST_CHANGED])
     columns = columns_of(table, "where", "verdict", "gap_before", "gap_after", "p_adjusted")
+    columns.insert(4, Column("Change of its size", table["change"], words.points))
     return section(
         "comparison",
         "Since the baseline",
@@ -142,7 +143,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):

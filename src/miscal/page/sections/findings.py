@@ -36,22 +36,7 @@ from miscal.pooling.condition import Condition
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
-_LISTED = (
-    "code",
-    "kind",
-    "form",
-    "where",
-    "parent",
-    "rows",
-    "weight",
-    "predicted",
-    "observed",
-    "gap",
-    "events_off",
-    "p_value",
-    "real",
-    "specific",
-)
+_LISTED = "code kind form where parent rows weight predicted observed gap events_off p_value real specific"
 _KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
@@ -187,7 +172,7 @@ class Closer:
 
     def download(self, every: Sequence[Finding]) -> Safe:
         """All findings as CSV."""
-        table: Data = {key: [getattr(f, key) for f in every] for key in _LISTED}
+        table: Data = {key: [getattr(f, key) for f in every] for key in _LISTED.split()}
         table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
         table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
         return data_block("findings", table)
@@ -199,9 +184,9 @@ class Closer:
             entry = next(iter(self.document.of("score")), None)
         if entry is None or not len(entry.cells):
             return None
-        counted = words.count(np.nansum(entry.cells.rows))
+        counted = words.rows(np.nansum(entry.cells.rows))
         sample = " of the sample that was searched" if self.document.settings.get("sample") else ""
-        said = f"{counted} rows{sample}, by ranges of the score; the intervals hold for all ranges at once."
+        said = f"{counted}{sample}, by ranges of the score; the intervals hold for all ranges at once."
         drawn = variable(replace(entry, kind="variable", extra={"column": "Score"}))
         return tag("div", tag("h4", "Its rows along the score"), drawn.svg, quiet(said))
 

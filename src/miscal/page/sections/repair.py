@@ -71,7 +71,8 @@ def _command(verb: str, document: Document, *words: str, allowed: Sequence[str] 
         for value in every:
             given += f"--{option}", str(value)
     given += ["--logit"] if data.get("logit") else []
-    file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
+    one = source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) and "*" not in source
+    file = source if one else "FILE"
     return clean(shlex.join(["miscal", verb, file, *given, *words]))
 
 
@@ -95,7 +96,7 @@ def repair(document: Document) -> Safe:
 
 def repair_sentence(done: Repaired) -> str:
     """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
-    fitted = f"{done.name} was fitted on {words.count(done.fitted_rows)} rows"
+    fitted = f"{done.name} was fitted on {words.rows(done.fitted_rows)}"
     judged = f"judged on {words.count(done.rows)} others."
     return f"{words.became([place.verdict for place in done.places])} {fitted} and {judged}"
 
@@ -126,8 +127,10 @@ def _scores(done: Repaired) -> Safe | None:
         Column("Before", before, _four_digits),
         Column("After", after, _four_digits),
     ]
-    change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
+    change, loss = done.log_loss_change, "The deviance" if words.means() else "The logarithmic loss"
     text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
+    if not change.known:
+        text = f"{loss} is infinite where the table has none: something that was ruled out happened."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
     return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
 

@@ -17,6 +17,7 @@ from miscal.page.sections.repair import repair_sentence
 NUMBERS = {
     key: (label, getattr(words, write), meaning) for key, (label, write, meaning) in prose("numbers").items()
 }
+_ALONG = ("expected", "kuiper", "smooth")  # by which scores are wrong beside their average
 # Shown first, each with the value that is right.
 _TILES = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}
 LONGEST = 80  # characters of a place that the verdict names
@@ -49,7 +50,7 @@ def verdict(document: Document) -> Verdict:
     """
     direction, said = _judged(document)
     said = f"after the repair, {said}" if document.repaired else said
-    telling = (_unsure, _size, _places, _left_over) if direction == "none" else (_size, _places, _left_over)
+    telling = [_unsure] * (direction == "none") + [_size, _not_among_all, _places, _left_over]
     support = tuple(filter(None, (tell(document) for tell in telling)))
     return Verdict(direction, f"{said[0].upper()}{said[1:]}", support)
 
@@ -62,41 +63,34 @@ def _judged(document: Document) -> tuple[str, str]:
     what, predicted_as, happened = WORDS[document.top]
     rates = f"{words.percent(predicted)} {predicted_as}, {words.percent(observed)} {happened}"
     beyond, shape = gap.beyond(document.level), _shape(document)
-    # Whether the whole table is a finding among all tests; true where nothing says what was tested.
-    if beyond and ("tests" not in document.settings or any(finding.whole for finding in document.findings)):
+    if beyond and document.whole is not False:
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
             return "shape", f"{shape}: {rates} overall."
         if predicted > observed:
             return "over", f"{what} too high: {rates}."
         return "under", f"{what} too low: {rates}."
-    places = [finding for finding in document.findings if finding.kind != "score"]
+    places = document.places
     average = "" if beyond else "within noise on average, "
+    many = words.plural(len(places), "place") if len(places) > 1 else "one place"
+    if shape:
+        also = f", and wrong in {many}" if places else ""
+        return "shape", f"{average and f'{average}but '}{shape}{also}: {rates} overall."
     if places:
-        return "places", f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
-    # All that is left is of the score.
-    wrong = [_of_those(finding) for finding in document.findings if not finding.whole]
-    ends = "; ".join([shape, *wrong] if shape else wrong)
-    if ends:
-        return "shape" if shape else "places", f"{average and f'{average}but '}{ends}: {rates} overall."
+        worst = _named(places[0], predicted_as, happened)
+        most = "most in " if len(places) > 1 else ""
+        return "places", f"{average}wrong in {many}, {most}{worst}: {rates} overall."
     return "none", f"no error beyond noise: {rates}."
 
 
-def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
-    """How many places there are, and the rates of the first."""
-    worst = places[0]
-    many = "one place, " if len(places) == 1 else f"{words.plural(len(places), 'place')}, most in "
-    first = f"{many}{ellipsis(worst.where, LONGEST)}"
-    if math.isnan(worst.predicted):
-        return first
-    return f"{first} ({words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened})"
-
-
-def _of_those(place: Finding) -> str:
-    """Rows at an end of the scale, or their weight: how many, what was said, how many of them happened."""
-    said = place.where.removeprefix("rows said ")
-    happened = words.count(place.observed * place.weight)
-    return f"{words.count(place.weight)} rows said {said}, {happened} happened"
+def _named(worst: Finding, predicted_as: str, happened: str) -> str:
+    """A place with its rates, or its form; rows at an end of the scale by how many there are and how many happened."""
+    if worst.kind == "score" and not worst.whole:
+        events = words.count(worst.observed * worst.weight)
+        return f"{words.rows(worst.weight)} {worst.where.removeprefix('rows ')}, {events} {happened}"
+    rates = f"{words.percent(worst.predicted)} {predicted_as}, {words.percent(worst.observed)} {happened}"
+    said = worst.form if worst.score_ranges else "" if math.isnan(worst.predicted) else rates
+    return f"{ellipsis(worst.where, LONGEST)} ({said})".removesuffix(" ()")
 
 
 def _unsure(document: Document) -> str:
@@ -109,8 +103,11 @@ def _unsure(document: Document) -> str:
 
 
 def _shape(document: Document) -> str:
-    """How the scores are wrong, their average apart, and how far off they are; empty when they are not."""
-    if not any(document.measure(name).beyond(document.level) for name in ("kuiper", "expected", "smooth")):
+    """How the scores are wrong, their average apart, and how far off they are; empty when they are not.
+
+    A number that is beyond noise by itself is no error where the whole table is within it among all tests.
+    """
+    if document.whole is False or not (document.whole or _alone(document)):
         return ""
     slope, expected = document.measure("slope"), document.measure("expected")
     way = "wrong at some scores"
@@ -119,6 +116,17 @@ def _shape(document: Document) -> str:
     return (
         f"{way}, off by {words.percent(expected.value)} on average along the score" if expected.known else way
     )
+
+
+def _alone(document: Document) -> list[str]:
+    """The numbers along the score that are beyond noise by themselves, by name."""
+    return [NUMBERS[key][0] for key in _ALONG if document.measure(key).beyond(document.level)]
+
+
+def _not_among_all(document: Document) -> str:
+    """Which numbers would be beyond noise had nothing else been tested."""
+    found = ", ".join(_alone(document)) if document.quiet else ""
+    return found and f"Beyond noise taken alone, but not among all tests of this audit: {found}."
 
 
 def _size(document: Document) -> str:
@@ -133,26 +141,26 @@ def _size(document: Document) -> str:
 
 
 def _places(document: Document) -> str:
-    heads, others = document.findings, document.explained
-    if not document.real:
+    heads, others, places = document.findings, document.explained, document.places
+    if not heads:
         return "No place that was looked at is off beyond noise."
-    specific = sum(finding.specific for finding in heads)
-    said = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
+    specific, them = sum(finding.specific for finding in heads), "them" if len(heads) > 1 else "it"
+    found = ["The whole table"] * (len(heads) > len(places)) + [words.plural(len(places), "place")] * any(
+        places
+    )
+    said = f"{' and '.join(found)} {'are' if len(heads) > 1 else 'is'} off beyond noise"
     if 0 < specific < len(heads):
         said += f", {specific:,} of them not explained by the score alone"
     if others:
-        said += f"; {words.plural(others, 'other is', 'others are')} explained by them"
+        said += f"; {words.plural(others, 'other place is', 'other places are')} explained by {them}"
     return f"{said}."
 
 
 def _left_over(document: Document) -> str:
     clean, small = document.clean.rows, document.too_small.rows
     parts = [f"{words.plural(clean, 'column was', 'columns were')} tested and clean"] if clean else []
-    parts += (
-        [f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge"]
-        if small
-        else []
-    )
+    if small:
+        parts.append(f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge")
     return "; ".join(parts) + "." if parts else ""
 
 
@@ -172,7 +180,7 @@ def header(document: Document) -> Safe:
         "header",
         tag("p", "Calibration repair" if document.repaired else "Calibration audit", class_="brand"),
         tag("p", name(document.source, 60), class_="source") if document.source else None,
-        tag("p", tag("span", f"{words.count(document.rows)} rows"), facts, class_="facts"),
+        tag("p", tag("span", words.rows(document.rows)), facts, class_="facts"),
         class_="masthead",
     )
 
@@ -184,12 +192,13 @@ def hero(document: Document) -> Safe:
     whole = {"where": "All rows", "predicted": predicted, "observed": observed}
     drawn = gap_card(Finding.from_dict(whole | {"interval": [gap.low, gap.high]}))
     judged, colon, numbers = said.sentence.partition(": ")
+    first = tag("span", name(judged + colon.strip(), 240))
     lighter = tag("span", " ", numbers, class_="rates") if numbers else None
     return tag(
         "section",
         tag(
             "div",
-            tag("h1", tag("span", judged + colon.strip()), lighter, id="verdict", class_=said.direction),
+            tag("h1", first, lighter, id="verdict", class_=said.direction),
             [tag("p", sentence) for sentence in said.support],
             tag("p", tag("a", "The repair", href="#repair"), ": ", repair_sentence(done)) if done else None,
         ),
@@ -202,16 +211,17 @@ def hero(document: Document) -> Safe:
 def key_numbers(document: Document) -> Safe:
     """Four numbers, each with what noise alone would show, in words."""
     known = {key: document.measure(key) for key in _TILES if document.measure(key).known}
-    tiles = [_tile(key, number, document.level) for key, number in known.items()]
+    tiles = [_tile(key, number, document) for key, number in known.items()]
     return tag("dl", tiles, class_="tiles") if tiles else Safe("")
 
 
-def _tile(key: str, number: Measure, level: float) -> Safe:
+def _tile(key: str, number: Measure, document: Document) -> Safe:
     """A number; whether it is beyond noise, then what noise alone would show, or the interval."""
     label, write, meaning = NUMBERS[key]
     lines: list[str] = []
     if not math.isnan(number.p_value) or not math.isnan(number.low):
-        lines.append("Beyond noise" if number.beyond(level, _TILES[key]) else "Within noise")
+        off = "Beyond noise taken alone" if document.quiet else "Beyond noise"
+        lines.append(off if number.beyond(document.level, _TILES[key]) else "Within noise")
     if not math.isnan(number.noise_floor):
         lines.append(f"noise alone shows {write(number.noise_floor)}")
     elif not math.isnan(number.low):

@@ -164,7 +164,7 @@ class _Augmented(ByColumns):
         design = Design.learned(sample, self.columns, self.degree, raw=self.l2 > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
-            raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
+            raise refusal(f"must give at most {MOST_FEATURES:,} features", "'X'", got=got, hint=hint)
         self._remember(design.encodings)
         fit = DesignFit(sample, self, design)
         # A fit of 50 columns takes a tenth of the time.
@@ -383,7 +383,7 @@ def aligned(fitted: Any, features: Any, classes: Array) -> Floats:
     """Probabilities with one column for every class; classes that a classifier has not seen have probability 0."""
     if not np.isin(fitted.classes_, classes).all():
         got = f"it has {list(classes)}, the classifier {list(fitted.classes_)}"
-        raise refusal("must hold every class that the classifier knows", where="'y'", got=got)
+        raise refusal("must hold every class that the classifier knows", "'y'", got=got)
     probability = np.asarray(fitted.predict_proba(features), dtype=np.float64)
     made = np.zeros((probability.shape[0], len(classes)))
     made[:, np.searchsorted(classes, fitted.classes_)] = probability

@@ -119,7 +119,7 @@ class LocalRecalibration(ByColumns):
         several = sample.n_classes > 2
         if several and self.target == "positive":
             got, hint = f"there are {sample.n_classes}", "compare the top label: target='top'"
-            raise refusal("needs two classes", where="target='positive'", got=got, hint=hint)
+            raise refusal("needs two classes", "target='positive'", got=got, hint=hint)
         self.top_ = several or self.target == "top"
         score, label = self._seen(sample.probability)
         self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0)

@@ -207,7 +207,7 @@ class NeuralCalibration(ByColumns):
         # The line's first value and increments, the tables, then weight and bias of each layer.
         arrays = [np.ascontiguousarray(tensor.numpy(), dtype="<f4") for tensor in model.state_dict().values()]
         if not all(np.isfinite(array).all() for array in arrays):
-            raise refusal("did not converge", where="NeuralCalibration", hint="lower learning_rate")
+            raise refusal("did not converge", "NeuralCalibration", hint="lower learning_rate")
         self.weights_ = label_array([base64.b64encode(array.tobytes()).decode() for array in arrays])
 
     # --------------------------------------------------------------------------------------------------- predict

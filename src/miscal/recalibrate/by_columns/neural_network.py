@@ -163,6 +163,6 @@ def device_of(name: str) -> torch.device:
     """The device that a name stands for; "auto" is a GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    with refusing("must be a device that torch can use", where="'device'", hint="'cpu'"):
+    with refusing("must be a device that torch can use", "'device'", hint="'cpu'"):
         torch.zeros(1, device=name)
     return torch.device(name)

@@ -25,7 +25,7 @@ COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
     """The model of `Recalibrator.to_onnx`."""
     if dtype not in SCORES:
-        raise refusal("must be 'float64' or 'float32'", where="'dtype'", got=f"it is {dtype!r}")
+        raise refusal("must be 'float64' or 'float32'", "'dtype'", got=f"it is {dtype!r}")
     try:
         from onnx import checker, helper
     except ImportError as error:
@@ -255,7 +255,7 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     elif kind is str and "" in levels:
         got = "the empty string, which stands for missing in ONNX, is a level"
     if got:
-        raise refusal("cannot be written in ONNX", where=f"the column '{node.name}'", got=got, hint=hint)
+        raise refusal("cannot be written in ONNX", f"the column '{node.name}'", got=got, hint=hint)
     column = graph.input(node.name, KINDS[kind])
     if kind is str:
         codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *places], "default_int64": UNSEEN}

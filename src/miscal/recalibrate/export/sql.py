@@ -33,7 +33,7 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
         isinstance(name, str) for name in names
     ):
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
-        raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
+        raise refusal(f"must be {wanted}", "'column'", got=f"got {column!r}")
     found = recalibrator.formula()
     seen: dict[str, str] = {}
     for name in sorted({*names, *nodes.columns_of(found)}):
@@ -43,7 +43,7 @@ def to_sql(recalibrator: "Recalibrator", column: Any, dialect: Any) -> str | lis
                 f"the column '{name}'",
                 f"it is '{other}' in another case, and to this database the same",
             )
-            raise refusal("cannot be written in SQL", where=where, got=got, hint="rename one and refit")
+            raise refusal("cannot be written in SQL", where, got=got, hint="rename one and refit")
     means = getattr(recalibrator, "response_", "")
     writer = replace(written, floor=0.0 if means else written.floor, used=frozenset(seen))
     writers = [writer.of(name) for name in names]
@@ -84,7 +84,7 @@ def _limited(text: str, most: int, name: str) -> str:
     """A text that is not too long."""
     if len(text) > most:
         got = f"the expression would have {len(text):,} characters or more"
-        raise refusal("is too large for SQL", where=name, got=got, hint="use its JSON, or to_onnx")
+        raise refusal("is too large for SQL", name, got=got, hint="use its JSON, or to_onnx")
     return text
 
 
@@ -124,7 +124,7 @@ class Dialect:
     def quoted(self, name: str) -> str:
         """A column's name, which must be one."""
         if not name or "\x00" in name:
-            raise refusal("must be the name of a column", where="in SQL a column", got=f"it is {name!r}")
+            raise refusal("must be the name of a column", "in SQL a column", got=f"it is {name!r}")
         return self.quote + name.translate(str.maketrans(dict(self.within))) + self.quote
 
     def digits(self, value: float) -> str:
@@ -143,7 +143,7 @@ class Dialect:
         if isinstance(level, float):
             return self.digits(level)
         where, got = f"the level {level!r}", f"it is a {type(level).__name__}"
-        raise refusal("cannot be written in SQL", where=where, got=got)
+        raise refusal("cannot be written in SQL", where, got=got)
 
     def as_double(self, expression: str) -> str:
         """An expression as a double."""
