@@ -67,7 +67,7 @@ class Pair:
             return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
         top = float(self.weight.max(initial=0.0)) ** 2
         if self.count is not None:
-            top *= float(self.count.max())
+            top *= float(self.count.max(initial=0))
         return top < WHOLE_LIMIT and np.array_equal(self.weight, np.floor(self.weight))
 
     @cached_property

@@ -176,6 +176,7 @@ def score_numbers(score: Result) -> Plain:
     made = {
         "expected": score.value,
         "kuiper": extra["kuiper"],
+        "ratio": math.nan,  # of amounts below 0 there is none
         **{name: each["value"] for name, each in fitted.items()},
         "predicted": extra["predicted"],
         "observed": extra["observed"],

@@ -17,10 +17,11 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import frame_of
+from miscal.engines.source import opened
 from miscal.page import words
 from miscal.page.json import READERS, Given, items, mapping, parts, read_record
 from miscal.pairs import Pair, pair
-from miscal.pooling.condition import Conjunction
+from miscal.pooling.condition import NOMINAL, Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
@@ -329,15 +330,20 @@ def pair_of(data: Predictions, scope: str, target: str | int = "auto") -> Pair:
 
 def rows_of(finding: Finding, data: Any) -> np.ndarray:
     """Truth value of "belongs to the finding" at each row of predictions, or of a frame of any library."""
+    asked = Conjunction.from_dict(finding.condition)
     if isinstance(data, Predictions):
         rows, columns = data.rows, data.columns
     else:
         frame = frame_of(data, "'data'")
-        rows, columns = len(frame[next(iter(frame))]), Columns(frame)
+        numbers = {one.column for one in asked.conditions if one.kind not in NOMINAL}
+        source = opened({name: frame[name] for name in numbers.intersection(frame)})
+        source.read_as_meant()  # text that stands for numbers, as the audit did
+        rows = len(frame[next(iter(frame))])
+        columns = Columns({**frame, **frame_of(source.loaded(source.names), "'data'")})
     if finding.whole:
         return np.ones(rows, bool)
     if finding.kind == "score" and finding.condition and isinstance(data, Predictions):
         columns = Columns({finding.condition[0]["column"]: pair_of(data, finding.scope).predicted})
     if not finding.condition or not (finding.columns or isinstance(data, Predictions)):
         raise refusal("does not say which rows it holds", "the finding", hint="audit the table again")
-    return Conjunction.from_dict(finding.condition).rows(columns)
+    return asked.rows(columns)

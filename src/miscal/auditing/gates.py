@@ -22,6 +22,7 @@ from miscal.inference.adjust import adjusted_z
 from miscal.page import words
 from miscal.page.json import Given, floats, whole
 from miscal.page.records import Document, of_document, read_document
+from miscal.pooling.cells import level_of
 from miscal.pooling.condition import Condition
 
 FILES = ("miscal.toml", "pyproject.toml")
@@ -286,7 +287,7 @@ def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] |
         # By the middle of each range.
         inside = one.numbers(0.5 * (floats(table["low"]) + floats(table["high"])))
     else:
-        inside = one.slots(map(str, table["label"]))
+        inside = one.slots(map(level_of, map(str, table["label"])))
     weight, gap, error = (floats(table[name])[inside] for name in ("weight", "gap", "error"))
     if not inside.any() or np.isnan(weight + error).any():
         return None

@@ -238,22 +238,8 @@ def _result_of(
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:
     """One row a period, with what changed since the one before."""
-    kept = (
-        "rows",
-        "weight",
-        "predicted",
-        "observed",
-        "gap",
-        "gap_low",
-        "gap_high",
-        "band_low",
-        "band_high",
-        "events_off",
-        "p_value",
-        "p_adjusted",
-        "method",
-    )
-    made: dict[str, Any] = {"label": cells["label"], **{word: cells[word] for word in kept}}
+    unknown = ("ratio", "error", "detectable")  # of a period
+    made: dict[str, Any] = {name: each for name, each in cells.items() if name not in unknown}
     made["noise"] = 0.5 * (cells["band_high"] - cells["band_low"])
     undated = np.full(cells.rows - len(names), np.nan)
     for word in ("change", "low", "high", "p_value", "p_adjusted", "size_p_adjusted"):

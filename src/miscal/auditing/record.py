@@ -24,15 +24,8 @@ HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
     "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
 )
-PARTS = {
-    "data": dict,
-    "settings": dict,
-    "score": dict,
-    "findings": list,
-    "clean": list,
-    "too_small": list,
-    "sections": dict,
-}
+PARTS = dict.fromkeys(("data", "settings", "score", "sections"), dict)
+LISTS = dict.fromkeys(("findings", "clean", "too_small"), list)
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 
@@ -158,7 +151,7 @@ class Audit(Printed):
                 kept = json.loads(header["text"])
                 carriers = {str(name): read_cells(each) for name, each in kept.get("cells", {}).items()}
                 document = checked(kept["document"])
-        lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
+        lacking = [part for part, kind in (PARTS | LISTS).items() if not isinstance(document.get(part), kind)]
         if lacking:
             raise refusal("is damaged", where, got=f"it has no '{lacking[0]}'")
         with refusing("is damaged", where):  # JSON that was changed by hand may fail anywhere

@@ -18,7 +18,7 @@ from miscal.data.errors import MiscalError
 from miscal.data.vectors import Plain
 from miscal.page.json import Columns, floats
 from miscal.page.words import plural
-from miscal.pooling.cells import MISSING
+from miscal.pooling.cells import level_of
 from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.pooling.parsing import parse
 
@@ -258,7 +258,7 @@ class Places:
         table, column = result["table"], _column(result)
         rows = np.nan_to_num(floats(table.get("rows", []))).astype(int)
         labels = [str(label) for label in table.get("label", range(rows.size))]
-        known = [label for label in labels if label != MISSING]
+        known = [level for level in map(level_of, labels) if level is not None]
         if kind not in ("field", "variable", "period") or (kind == "period" and column in self.silent):
             column = f"\0{id(result)}"
             self.totals[column] = int(rows.sum())

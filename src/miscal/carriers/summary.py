@@ -13,7 +13,7 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges, digest_of
 
@@ -67,14 +67,14 @@ class Summary:
     parts : how many tables were added
     """
 
-    about: dict[str, Any]
+    about: Plain
     rows: int
     ignored: int
     score: Tally
     grid: Tally
     variables: dict[str, ColumnSums]
     fields: dict[str, ColumnSums]
-    aside: Sequence[dict[str, Any]]
+    aside: Sequence[Plain]
     outcome_weights: bool
     parts: int = 1
 
@@ -96,7 +96,7 @@ class Summary:
             added[word] = {name: each + others[name] for name, each in getattr(self, word).items()}
         return replace(self, **added, outcome_weights=self.outcome_weights or other.outcome_weights)
 
-    def _terms(self) -> dict[str, Any]:
+    def _terms(self) -> Plain:
         """What must agree for summaries to be added: roles, columns and edges."""
         roles = {word: value for word, value in self.about.items() if word != "classes"}
         columns = {
@@ -158,7 +158,7 @@ class Summary:
             return _rebuilt(header, arrays)
 
 
-def _rebuilt(header: dict[str, Any], arrays: dict[str, Array]) -> Summary:
+def _rebuilt(header: Plain, arrays: dict[str, Array]) -> Summary:
     def tally(name: str) -> Tally:
         return Tally.rebuilt(header["tallies"][name], arrays, f"{name}/")
 

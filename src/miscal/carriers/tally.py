@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.pooling.cells import Cells, Levels, Numbered, Ranges
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2")
@@ -169,7 +169,7 @@ class Tally:
             and all(np.array_equal(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Plain:
         """What it is but for its arrays, as plain JSON."""
         return {
             "cells": self.cells.describe(),
@@ -190,5 +190,5 @@ class Tally:
         else:
             edges = np.array([float.fromhex(edge) for edge in own["edges"]])
             cells = Ranges(edges, own["missing"], own["name"])
-        parts: dict[str, Any] = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
+        parts: Plain = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)

@@ -153,7 +153,9 @@ def numbers(vector: Vector, where: str, what: str) -> Array:
     kind = vector.type
     if is_number(kind):
         with refusing(what, where):
-            return numpy_of(vector.cast(pa.float64(), safe=False))
+            # A decimal is the number that its text is: Arrow's own conversion misses it in the last digit.
+            exact = vector.cast(pa.string()) if pa.types.is_decimal(kind) else vector
+            return numpy_of(exact.cast(pa.float64(), safe=False))
     with refusing(what, where, got=f"its type is {kind}"):
         texts = vector.cast(pa.large_string())
         # The row that made a column text.

@@ -54,6 +54,10 @@ class MixedTypes(MiscalError):
     """A vector holds values of several types, such as numbers and text."""
 
 
+class NotPlain(MiscalError):
+    """A vector holds lists, records or spans of the calendar."""
+
+
 class MiscalWarning(UserWarning):
     """Base of every warning: the result stands, but read it with care."""
 

@@ -99,14 +99,16 @@ def kind_of(arrow_type: Any) -> str:
     is_ = pa.types
     if is_.is_boolean(arrow_type):
         return "boolean"
-    text = is_.is_string, is_.is_large_string, is_.is_string_view
-    if any(test(arrow_type) for test in (*text, is_.is_binary, is_.is_large_binary, is_.is_dictionary)):
+    text = is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_dictionary
+    if any(
+        test(arrow_type) for test in (*text, is_.is_binary, is_.is_large_binary, is_.is_fixed_size_binary)
+    ):
         return "category"
     if is_.is_integer(arrow_type):
         return "integer"
     if is_number(arrow_type) or is_.is_time(arrow_type) or is_.is_duration(arrow_type):
         return "numeric"
-    return "date" if is_.is_temporal(arrow_type) else ""
+    return "date" if is_.is_temporal(arrow_type) and not is_.is_interval(arrow_type) else ""
 
 
 def _form(path: Path, where: str) -> str:
@@ -159,7 +161,8 @@ BLOCK = 1 << 23  # bytes: smaller files have their types from all of their rows
 HEAD = 1 << 16
 MANY_LINES = 200  # of one quoted field: no text of a table is so long
 WHOLE = r"^[+-]?[0-9]+$"
-LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # whole numbers that would not come back as they were
+ZEROS = r"^[+-]?0[0-9]+$"  # whole numbers that would not come back as they were from 64 bits
+LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # from float64
 WIDE = 1e18  # from which a number may be a whole one that lost its last digits
 
 
@@ -231,7 +234,8 @@ class CsvFile:
             for batch in reader if numbers else ():
                 for name in numbers:
                     values = pc.drop_null(batch[name])
-                    if pc.any(pc.match_substring_regex(values, LOSING)).as_py():
+                    form = ZEROS if types[name] == pa.int64() else LOSING
+                    if pc.any(pc.match_substring_regex(values, form)).as_py():
                         losing.add(name)
                     if not pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
                         whole.discard(name)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks
-from miscal.data.vectors import Floats, Vector, flat
+from miscal.data.vectors import Floats, Plain, Vector, flat
 
 RESPONSES = ("binary", "real", "count")
 LARGEST = 1e100  # squares of values and their sums must stay finite
@@ -74,7 +74,7 @@ class Units:
         """Means on the grid as means of values."""
         return values * self.scale + self.low if self.low else values * self.scale
 
-    def of_cells(self, columns: dict[str, Any]) -> dict[str, Any]:
+    def of_cells(self, columns: Plain) -> Plain:
         """The columns of a table of cells, each as a mean, as a difference of means, or as it is."""
         made = columns | {
             name: self.back(np.asarray(columns[name], np.float64)) for name in SHIFTED if name in columns

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.errors import MixedTypes, nearest, refusal, refusing
+from miscal.data.errors import MixedTypes, NotPlain, nearest, refusal, refusing
 from miscal.data.libraries import pa, pc
 
 Array = npt.NDArray[Any]
@@ -136,10 +136,11 @@ def _from_pandas(series: Any, where: str) -> Vector:
 def _from_objects(values: Any, where: str) -> Vector:
     with refusing("holds values that cannot be read", where):
         try:
-            return settled(pa.array(values, from_pandas=True), where)
+            made = pa.array(values, from_pandas=True)
         except Exception:
             _refuse_mixture(values, where)
             raise
+        return settled(made, where)
 
 
 def settled(array: Any, where: str) -> Any:
@@ -155,7 +156,7 @@ def settled(array: Any, where: str) -> Any:
         return settled(pc.run_end_decode(array), where)
     held = kind.value_type if is_.is_dictionary(kind) else kind
     if is_.is_nested(held) or is_.is_interval(held) or isinstance(held, pa.ExtensionType):
-        raise refusal("must hold one plain value a row", where, got=f"its type is {kind}")
+        raise NotPlain(refusal("must hold one plain value a row", where, got=f"its type is {kind}"))
     if str(held) in _WIDER:
         return (array.dictionary_decode() if held is not kind else array).cast(_WIDER[str(held)])
     return array

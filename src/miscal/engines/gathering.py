@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.checks import memory_bytes
+from miscal.data.columns import EXACT, column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
-from miscal.data.libraries import pa
+from miscal.data.libraries import pa, pc
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, arrow_of, numpy_of
+from miscal.data.vectors import Array, arrow_of, frame_of, numpy_of
 from miscal.engines.adding import AddState, in_units
 from miscal.engines.memory import tally
 from miscal.engines.requests import SCORE, RangeCells
@@ -133,7 +135,10 @@ def gather(
         raise refusal("must have at least one row", where=source.words, got="it is empty")
     complete = state.rows <= limit
     chosen = roles if complete else replace(roles, cluster=None, id=None)
-    made = chosen.read(state.table(), kept)
+    table = state.table()
+    wide = {name: column(name, table[name]).as_levels() for name in compress(kept, state.wide)}
+    given = {**frame_of(table, source.words), **wide}
+    made = chosen.read(given, kept)
     grid = state.added.tallies(after=False)[0]
     return Gathered(made, state.rows, int(state.added.totals[1]), complete, aside, grid, roles)
 
@@ -171,6 +176,8 @@ class SampleState:
     def __post_init__(self) -> None:
         self.columns = list(dict.fromkeys([*self.roles.names, *self.kept]))
         self.pieces: list[Any] = []
+        # Whole numbers some of which float64 would merge: levels, also where the sample has none of those.
+        self.wide = np.zeros(len(self.kept), bool)
         self.added = AddState(self.roles, self.target, (RangeCells(SCORE, GRID),))
 
     @property
@@ -180,9 +187,13 @@ class SampleState:
     def add(self, chunk: Chunk) -> None:
         table = chunk.table
         batch = self.roles.open(chunk, self.target)
-        for name in self.kept:
-            if kind_of(table.schema.field(name).type) == "numeric":
+        for place, name in enumerate(self.kept):
+            kind = table.schema.field(name).type
+            if kind_of(kind) == "numeric":
                 batch.column(name)  # infinite numbers are refused
+            elif kind_of(kind) == "integer" and kind.bit_width == 64:
+                ends = pc.min_max(table[name]).as_py().values()
+                self.wide[place] |= max(map(abs, filter(None, ends)), default=0) >= EXACT
         self.added.add_batch(batch)
         rows = self._among(np.arange(chunk.row, chunk.row + table.num_rows))
         taken = table.select(self.columns)
@@ -216,7 +227,7 @@ class SampleState:
         return table.drop_columns([NUMBER])
 
     def arrays(self) -> Packed:
-        packed = self.added.arrays()
+        packed = self.added.arrays() | {"wide": self.wide}
         if self.pieces:
             table = joined(self.pieces)
             sink = pa.BufferOutputStream()
@@ -227,6 +238,7 @@ class SampleState:
 
     def merge(self, packed: Packed) -> None:
         self.added.merge(packed)
+        self.wide |= packed["wide"]
         if "table" in packed:
             self._take(pa.ipc.open_stream(pa.py_buffer(packed["table"])).read_all())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.data.columns import arrow_vector
-from miscal.data.errors import check_named, refusal, refusing
+from miscal.data.errors import NotPlain, check_named, refusal, refusing
 from miscal.data.files import PACKED, SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
@@ -145,8 +145,7 @@ class FrameSource(Source):
     def __init__(self, table: Any) -> None:
         names_of(table, "'data'")  # what is no table is refused by that name
         self._table, frame = table, frame_of(table, self.words)
-        # Values of mixed types are text, as in `miscal.data.columns`.
-        self._vectors = {name: arrow_vector(values, f"column '{name}'") for name, values in frame.items()}
+        self._vectors = {name: _vector(values, f"column '{name}'") for name, values in frame.items()}
         self.types = {name: vector.type for name, vector in self._vectors.items()}
         self.sizes = [max(map(len, frame.values()), default=0)]
 
@@ -158,6 +157,14 @@ class FrameSource(Source):
 
     def whole(self, columns: Sequence[str]) -> Any:
         return super().whole(columns) if self.forms else self._table
+
+
+def _vector(values: Any, where: str) -> Any:
+    """A column as an Arrow array, values of mixed types as text; of lists for one that is set aside, as in files."""
+    try:
+        return arrow_vector(values, where)
+    except NotPlain:
+        return pa.nulls(len(values), pa.list_(pa.null()))
 
 
 def _polars(frame: Any) -> LazySource:

@@ -197,13 +197,11 @@ def _alike(one: Any, two: Any) -> list[Any]:
     if one.type == two.type:
         return both
     if any(map(pa.types.is_string, types)):
-        return [_as_text(each) for each in both]
+        return [
+            texts_of([*map(str, each.to_pylist())]) if each.type != pa.string() else each for each in both
+        ]
     real = any(map(pa.types.is_floating, types))
     return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
-
-
-def _as_text(levels: Any) -> Any:
-    return levels if pa.types.is_string(levels.type) else texts_of([*map(str, levels.to_pylist())])
 
 
 class CrossedCoder:

@@ -12,9 +12,9 @@ from miscal.data import sources
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
-from miscal.data.vectors import Array, arrow_of, locked, numpy_of, settled, texts_of
+from miscal.data.vectors import Array, Plain, arrow_of, locked, numpy_of, settled, texts_of
 from miscal.pairs import Pair, pair
-from miscal.pooling.condition import Condition, Conjunction, number_text
+from miscal.pooling.condition import Condition, Conjunction
 
 ROW = "__row_of_batch__"
 MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
@@ -38,7 +38,7 @@ class Roles(sources.Roles):
     """Which columns are what, for passes over a table."""
 
     @classmethod
-    def told(cls, where: str, options: dict[str, Any]) -> "Roles":
+    def told(cls, where: str, options: Plain) -> "Roles":
         """As a function was told; what it has no name for is refused as an argument of that function."""
         unknown = options.keys() - signature(cls).parameters.keys()
         if unknown:
@@ -141,12 +141,7 @@ class Batch:
         if not self._is_text(one.column):
             return one.rows({one.column: self.column(one.column)})
         codes, names, _ = self.levels(one.column)
-        some = [
-            level if isinstance(level, str) else number_text(level)
-            for level in one.levels or one.excluded or ()
-        ]
-        belongs = np.append(one.slots([*some, "\0 any other level"]), one.missing)
-        return np.asarray(belongs[places_of(names, texts_of(some))][codes])
+        return one.slots([*names.to_pylist(), None])[codes]
 
     def inside(self, conjunction: Conjunction) -> Array:
         """Which rows satisfy all conditions; what many conjunctions share is found once, while there is room for it."""

@@ -139,10 +139,8 @@ class Source:
     def unfit(self) -> dict[str, str]:
         """Columns that no audit looks at, with the reason."""
         found = {name: "it holds no plain values" for name, kind in self.kinds.items() if not kind}
-        for name, size in self.texts.items():
-            if size > LONG:
-                found[name] = f"its texts have {size:,.0f} bytes on average"
-        return found
+        long = {name: size for name, size in self.texts.items() if size > LONG}
+        return found | {name: f"its texts have {size:,.0f} bytes on average" for name, size in long.items()}
 
     def sizes_of_texts(self) -> dict[str, float]:
         """Bytes of a value of text in a few rows of the first part and of the last, the larger of the two."""

@@ -15,7 +15,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.adjust import shrink
 from miscal.inference.residual import cluster_blocks
@@ -240,7 +240,7 @@ def field_result(
     shrunken = shrunken * units.scale
     summary = found.summary
     share = min(1.0, summary.noise_floor / summary.value) if summary.value > 0 else math.nan
-    extra: dict[str, Any] = {
+    extra: Plain = {
         "tally": found.tally,
         "worst": worst_cell(found),
         "column": field,

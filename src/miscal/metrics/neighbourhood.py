@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from miscal.data.checks import number, whole
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps, beyond_score
 from miscal.inference.residual import Noise, choose_null
@@ -179,7 +178,7 @@ def _result(
     local: LocalGaps,
     noise: LocalNoise,
     table: Table,
-    settings: dict[str, Any],
+    settings: Plain,
     reason: str,
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight, noise.tested

@@ -14,7 +14,7 @@ from miscal.data.checks import check_lengths, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats
+from miscal.data.vectors import Array, Floats, Plain
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.columns import Encoding, mean_and_spread
@@ -31,7 +31,7 @@ def nearness(columns: Sequence[Column], weight: Floats | None, scale: str | None
     A missing number takes the mean; where the rows learned from miss some it is 1 away from those that are there.
     Levels are 1 apart, and those not seen away from all.
     """
-    options: dict[str, Any] = {"filled": True, "standard": scale == "standard", "ends": ENDS}
+    options: Plain = {"filled": True, "standard": scale == "standard", "ends": ENDS}
     return [Encoding.learned(column, weight, **options) for column in columns]
 
 
@@ -182,7 +182,7 @@ def worst_table(
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
     z, error = local.z[centres], local.error[centres]
     weight, units = problem.weight, problem.pair.units
-    found: list[dict[str, Any]] = []
+    found: list[Plain] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
         cell = problem.cells[centres[place]]
@@ -221,9 +221,7 @@ def _core(weights: Array, share: Array) -> Array:
     return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
 
-def _row(
-    problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array
-) -> dict[str, Any]:
+def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array) -> Plain:
     pair = problem.pair.take(inside)
     first, second = pair.weights
     share, own = weights * first, weights**2 * second

@@ -3,7 +3,6 @@
 Score, variable and field differ only in how rows are pooled; what is said of their cells is said here.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.responses import Units
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import DISTINCT, Walk, tally, walk
 from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.inference.aggregates import (
@@ -89,11 +88,11 @@ class Pooled:
         return self.how.rows
 
     @cached_property
-    def columns(self) -> Mapping[str, Any]:
+    def columns(self) -> Plain:
         """Everything said of the cells, by name."""
         return self.cells(band=True)
 
-    def cells(self, *, band: bool) -> Mapping[str, Any]:
+    def cells(self, *, band: bool) -> Plain:
         """What is said of the cells, by name; where rates of calibrated cells fall, their `band`, is simulated."""
         sums, made, level = self.sums, self.tally, self.level
         judged = max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
@@ -124,9 +123,7 @@ class Pooled:
         }
         return columns if self.noise.binary else self.noise.units.of_cells(columns)
 
-    def settings(
-        self, bins: Any, target: str, strategy: str = "quantile", norm: Norm = "l1"
-    ) -> dict[str, Any]:
+    def settings(self, bins: Any, target: str, strategy: str = "quantile", norm: Norm = "l1") -> Plain:
         """How the cells were made and compared."""
         return {
             "bins": bins_asked(bins),
@@ -141,8 +138,8 @@ class Pooled:
         self,
         name: str,
         kind: str,
-        settings: Mapping[str, Any],
-        extra: Mapping[str, Any],
+        settings: Plain,
+        extra: Plain,
         *,
         tested: Omnibus | None = None,
         words: str = "",
@@ -237,7 +234,7 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     return rows_of_cells(codes, pooling.cells.count, pair)
 
 
-def _places(cells: Cells, units: Units) -> dict[str, Any]:
+def _places(cells: Cells, units: Units) -> Plain:
     if not isinstance(cells, Ranges):
         return {"label": cells.labels()}
     if cells.name == OF_SCORE:  # edges of a prediction are in its units
@@ -270,7 +267,7 @@ def walk_summary(pair: Pair, key: Array | None, noise: Noise, random_state: int 
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
-def worst_cell(found: Pooled) -> dict[str, Any]:
+def worst_cell(found: Pooled) -> Plain:
     """The cell whose lower bound of events off is largest: where the error matters most beyond noise."""
     table = found.columns
     low, high, weight = table["gap_low"], table["gap_high"], table["weight"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise
@@ -91,7 +91,7 @@ def score_result(
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
 
-def _extras(compared: Pair, noise: Noise, along: Walked, random_state: int) -> dict[str, Any]:
+def _extras(compared: Pair, noise: Noise, along: Walked, random_state: int) -> Plain:
     """The other numbers by score, and what the figures draw."""
     (walked, kuiper), units = along, noise.units
     scores, weight, events = losses.pooled_scores(compared)
@@ -123,7 +123,7 @@ def _extras(compared: Pair, noise: Noise, along: Walked, random_state: int) -> d
     }
 
 
-def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> dict[str, Any]:
+def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> Plain:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
     fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)
@@ -141,7 +141,7 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_s
     }
 
 
-def _noise_of(found: NullSummary, scale: float = 1.0) -> dict[str, Any]:
+def _noise_of(found: NullSummary, scale: float = 1.0) -> Plain:
     """What is known of a number's noise, as plain values."""
     made = found.numbers(scale)
     del made["value"]
@@ -149,7 +149,7 @@ def _noise_of(found: NullSummary, scale: float = 1.0) -> dict[str, Any]:
     return {**made, "interval": list(made["interval"]), "method": found.method, "least": least}
 
 
-def _numbers(estimate: losses.Estimate) -> dict[str, Any]:
+def _numbers(estimate: losses.Estimate) -> Plain:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import mean_tally, walk_range
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import DRAWS, reached_p, summary_of_draws
@@ -96,7 +96,7 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     return [_measured(spec.run, *table) for spec in specs]
 
 
-def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options: dict[str, Any]) -> Result:
+def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options: Plain) -> Result:
     """What a `by_` function says of a table; options that are not its own say how to read it."""
     asked = {name: options.pop(name) for name in signature(by).parameters if name in options}
     return _measured(

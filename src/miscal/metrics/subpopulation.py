@@ -1,6 +1,7 @@
 """Search subpopulations, say which is worst, and whether it is worse than noise (paper 004)."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -220,8 +221,10 @@ class Worst:
         critical, largest, expectation = summary.quantile / per_unit, float(values.max()), RANGE_MEAN * unit
         # In the search's order: it keeps what it named last.
         named = [self.found.define(k) for k in range(order.size)]
+        often = Counter(one.name for one in named)  # those called alike say all of their numbers
+        names = [one.name if often[one.name] == 1 else one.words() for one in named]
         defined = [named[k] for k in order]
-        table = Table({"label": [one.name for one in defined], **self._cells(order, critical, per_unit)})
+        table = Table({"label": [names[k] for k in order], **self._cells(order, critical, per_unit)})
         place = int(order.argmin())  # of the full population
         if not np.isfinite(values).all():
             summary = replace(summary, interval=(math.nan, math.nan))
@@ -246,7 +249,7 @@ class Worst:
                 "detectable": (critical + POWER) * unit * scale,
                 "too_small": self._small_table(),
                 "definitions": Definitions(defined),
-                "cumulative": self._curves(order[:DRAWN]),
+                "cumulative": self._curves(order[:DRAWN], names),
             },
         )
 
@@ -292,12 +295,12 @@ class Worst:
         labels = [self.found.define(k).name for k in range(first, first + len(stats))]
         return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
 
-    def _curves(self, worst: Array) -> list[Plain]:
+    def _curves(self, worst: Array, names: Sequence[str]) -> list[Plain]:
         """Of the full population and of the worst: running total of predicted minus observed, with its band."""
         curves = []
         for k in np.append(0, worst[worst != 0])[: max(worst.size, 1)]:
             curve = subpopulation_curve(self.rows, self.found.members(k), self.units)
-            curves.append({"label": self.found.define(k).name, **curve})
+            curves.append({"label": names[k], **curve})
         return curves
 
 

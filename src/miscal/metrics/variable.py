@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import mean_tally, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.omnibus import Omnibus
@@ -141,7 +141,7 @@ def by_variable(
     if len(columns) != 1 or columns[0].nominal:
         return variable_result(found, names, settings, tested=levels_tested(found))
     one, values = columns[0], columns[0].values
-    extra: dict[str, Any] = {"column_kind": one.kind, "integer": one.whole}
+    extra: Plain = {"column_kind": one.kind, "integer": one.whole}
     known = ~np.isnan(values)
     if not known.any():
         made = variable_result(found, names, settings, extra)

@@ -6,7 +6,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import DRAWS, among_draws, summary_of_draws
 from miscal.inference.clusters import (
@@ -287,11 +287,11 @@ def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
     )
 
 
-def _extra(sums: RankSums, measure: Measure) -> dict[str, Any]:
+def _extra(sums: RankSums, measure: Measure) -> Plain:
     """Rank distributions of all rows together, and for the entropy what the uncertainty calibration error compares."""
     filled = sums.weight > 0
     share = sums.weight[filled] / sums.weight.sum()
-    extra: dict[str, Any] = {
+    extra: Plain = {
         "predicted_ranks": share @ sums.predicted[filled],
         "observed_ranks": share @ sums.observed[filled],
     }

@@ -1,7 +1,7 @@
 """Figures of gaps: the reliability diagram, a finding's two rates on one line, and repairs."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -88,15 +88,11 @@ def gap_card(finding: Finding) -> Figure:
     return Figure("gap", title, f"{description}.", (320.0, bottom + 22), chart.marks)
 
 
-def left_first(places: Iterable[Mended]) -> list[Mended]:
-    """What a repair leaves or makes before what it mends, so that a short list does not hide it."""
-    return sorted(places, key=lambda place: (*words.LEFT_FIRST, place.verdict).index(place.verdict))
-
-
 def gap_pairs(places: Sequence[Mended]) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
     known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
-    shown = left_first(known)[:15]
+    # What a repair leaves or makes before what it mends, so that a short list does not hide it.
+    shown = sorted(known, key=lambda place: (*words.LEFT_FIRST, place.verdict).index(place.verdict))[:15]
     bottom = 36.0 + 34.0 * len(shown)
     ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
     chart = Chart(Scale(*ends, 16.0, 464.0), Scale(0.0, len(shown), 36.0, bottom))

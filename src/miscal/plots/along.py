@@ -83,11 +83,10 @@ class Cumulative(View):
             self._panel(curve, style)
         self.ax_ = self.axes_[0, 0]
 
-    def draw(self, drawn: Table, **style: Any) -> None:
+    def draw(self, drawn: Table, **style: Any) -> None:  # noqa: ARG002  # two curves may be called alike
         """Draw only the curves, over one another."""
-        for label, color in zip(dict.fromkeys(drawn["label"]), SERIES, strict=False):
-            curve = drawn.take(drawn["label"] == label)
-            line = {"color": color, "linewidth": 1.3, "label": short(label, 40)}
+        for curve, color in zip(self.curves, SERIES, strict=False):
+            line = {"color": color, "linewidth": 1.3, "label": short(curve["label"], 40)}
             self.ax_.plot(curve["x"], curve["y"], **line | style)
         self._axes(legend="best")
 

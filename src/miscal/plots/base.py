@@ -14,7 +14,7 @@ from miscal.data.checks import one_of
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, frame_of, is_table
+from miscal.data.vectors import Array, Plain, frame_of, is_table
 from miscal.results import Result, Table
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.
@@ -243,7 +243,7 @@ class Display:
             function of the word
         """
         about = ("response", "exposure", "positive", "classes")
-        given: dict[str, Any] = {name: options.pop(name) for name in about if name in options}
+        given: Plain = {name: options.pop(name) for name in about if name in options}
         columns = {} if by is None else _columns(by, cls.word)
         if bool(columns) != cls.pools:
             what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
@@ -295,7 +295,7 @@ class Display:
         return self
 
 
-def _columns(data: Any, word: str) -> dict[str, Any]:
+def _columns(data: Any, word: str) -> Plain:
     """Columns by name: of a frame or dict, of an array of several columns, or the values of one."""
     if isinstance(data, Mapping) or is_table(data):
         return dict(frame_of(data, "'by'"))

@@ -11,17 +11,30 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.pooling.bins import bin_index
 
 MISSING = "(missing)"
 
 
 OF_SCORE = "\0score"  # the name of ranges of the prediction, which no column has
+
+
+def label_of(level: str) -> str:
+    """What a level is called: in quotes where that is what missing values are called.
+
+    >>> label_of("(missing)"), level_of(label_of("(missing)")), level_of("(missing)")
+    ('"(missing)"', '(missing)', None)
+    """
+    return f'"{level}"' if level.strip('"') == MISSING else level
+
+
+def level_of(label: str) -> str | None:
+    """The level that a cell has by its label; None for missing values."""
+    return None if label == MISSING else label[1:-1] if label.strip('"') == MISSING else label
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,7 @@ class Ranges:
         names[0] = "[" + names[0][1:]
         return names + [MISSING] * self.missing
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Plain:
         edges = [float(edge).hex() for edge in self.edges]
         return {"kind": "ranges", "name": self.name, "edges": edges, "missing": self.missing}
 
@@ -65,9 +78,9 @@ class Levels:
         return len(self.names) + self.missing
 
     def labels(self) -> list[str]:
-        return list(self.names) + [MISSING] * self.missing
+        return [*map(label_of, self.names)] + [MISSING] * self.missing
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Plain:
         return {"kind": "levels", "name": self.name, "names": self.names, "missing": self.missing}
 
 
@@ -80,7 +93,7 @@ class Numbered:
     def labels(self) -> list[str]:
         return [str(number) for number in range(self.count)]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Plain:
         return {"kind": "numbered", "name": "", "count": self.count}
 
 
@@ -100,7 +113,7 @@ class Product:
         ]
         return [" and ".join(labels) for labels in product(*named)]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Plain:
         return {"kind": "product", "name": "", "parts": [part.describe() for part in self.parts]}
 
 

@@ -17,7 +17,7 @@ from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import check_named, refusal
 from miscal.data.libraries import pa, pc
 from miscal.data.outcomes import are_words
-from miscal.data.vectors import Array, Floats, Integers, flat, is_table, library_of, numpy_of
+from miscal.data.vectors import Array, Floats, Integers, Plain, flat, is_table, library_of, numpy_of
 from miscal.data.vectors import named_columns as vectors_of
 from miscal.kernels.sorting import distinct_up_to
 from miscal.pooling.bins import Bins, Weight, edges_for, given_edges, numbered, quantile_edges
@@ -119,9 +119,9 @@ def field_pooling(field: Any, bins: Bins | None = None, where: str = "'field'") 
     return LevelPooling(codes, Numbered(int(codes.max(initial=0)) + 1))
 
 
-def several(field: Any, where: str) -> dict[str, Any]:
+def several(field: Any, where: str) -> Plain:
     """The fields one by one by how messages name them; a list of scalars is one field, a list of arrays several."""
-    named: dict[str, Any] = {}
+    named: Plain = {}
     if isinstance(field, (list, tuple)):
         nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
         if nested and all(nested):

@@ -70,15 +70,15 @@ class Condition:
         """Truth value at each row."""
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
-            return np.append(self.slots(map(str, column.levels)), self.missing)[column.values]
+            return self.slots([*map(str, column.levels), None])[column.values]
         return self.numbers(column.values)
 
-    def slots(self, names: Iterable[str]) -> np.ndarray:
-        """Which of some levels of a nominal column belong."""
+    def slots(self, names: Iterable[str | None]) -> np.ndarray:
+        """Which of some levels of a nominal column belong; None is that of missing values."""
         only = self.levels is not None
         some = (self.levels if only else self.excluded) or ()
         said = {level if isinstance(level, str) else number_text(level) for level in some}
-        return np.array([(name in said) == only for name in names], bool)
+        return np.array([self.missing if name is None else (name in said) == only for name in names], bool)
 
     def numbers(self, values: np.ndarray) -> np.ndarray:
         """Truth value at each of some numbers, NaN where missing."""

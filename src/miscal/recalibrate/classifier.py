@@ -1,6 +1,6 @@
 """A classifier and a recalibrator as one scikit-learn classifier."""
 
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -11,13 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from miscal.data.errors import refusal, warn
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.beside import aligned
 from miscal.recalibrate.curves import PlattScaling
 from miscal.recalibrate.declared import chosen_columns, columns_of
-
-Params: TypeAlias = dict[str, Any]
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -117,7 +115,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             self.estimator, FrozenEstimator
         )
 
-    def _routed(self, sample_weight: Any, params: Params) -> tuple[Params, Params]:
+    def _routed(self, sample_weight: Any, params: Plain) -> tuple[Plain, Plain]:
         """What the classifier's `fit` and the splitter's `split` get."""
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
@@ -132,7 +130,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             warn(f"{what}. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
         return params, split
 
-    def _held_out(self, X: Any, y: Array, fit_params: Params, split_params: Params) -> Array:
+    def _held_out(self, X: Any, y: Array, fit_params: Plain, split_params: Plain) -> Array:
         """Probabilities of rows by classifiers that did not see them."""
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)

@@ -21,7 +21,7 @@ from miscal import recalibrate
 from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns, columns_given
 from miscal.data.errors import check_named, nearest, refusal, refusing
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.pooling.bins import given_edges
 
 if TYPE_CHECKING:
@@ -146,10 +146,10 @@ def dumps(recalibrator: Recalibrator) -> str:
     return json.dumps({"schema": SCHEMA, **_encoded(recalibrator)}, allow_nan=False, ensure_ascii=True)
 
 
-def _encoded(recalibrator: Recalibrator) -> dict[str, Any]:
+def _encoded(recalibrator: Recalibrator) -> Plain:
     """Class, parameters and fitted state as plain data."""
     params = {name: _plain(name, value) for name, value in recalibrator.get_params(deep=False).items()}
-    state: dict[str, Any] | None = None
+    state: Plain | None = None
     if recalibrator.is_fitted():
         state = {name: _plain(name, getattr(recalibrator, name)) for name in recalibrator.all_fields()}
     kind = type(recalibrator)
@@ -225,7 +225,7 @@ def _parameter(value: Any, depth: int) -> Any:
     return value
 
 
-def _fill(made: Recalibrator, state: dict[str, Any], depth: int) -> None:
+def _fill(made: Recalibrator, state: Plain, depth: int) -> None:
     made.classes_ = _labels(state["classes_"])
     kind, classes = type(made), made.n_classes_
     if classes < 2 or len(set(map(repr, made.classes_.tolist()))) != classes:
@@ -310,7 +310,7 @@ def _no_constant(word: str) -> Any:
     raise ValueError(f"it holds {word}, which is not a number")
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, Any]]) -> Plain:
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("a name occurs twice in one object")

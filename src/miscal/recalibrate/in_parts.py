@@ -18,7 +18,7 @@ from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
 from miscal.data.sources import probabilities_given
-from miscal.data.vectors import flat, named_by
+from miscal.data.vectors import Plain, flat, named_by
 from miscal.engines.adding import add_up
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.requests import SCORE, RangeCells
@@ -96,7 +96,7 @@ def _names(model: Recalibrator) -> list[str]:
     return chosen
 
 
-def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) -> dict[str, Any]:
+def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) -> Plain:
     """Fit to a grid of the score over all rows; rates of bins are those of all rows."""
     grid = rows.scores
     assert grid is not None

@@ -9,7 +9,7 @@ import numpy as np
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats
+from miscal.data.vectors import Array, Floats, Plain
 from miscal.inference.sums import around, exceeding
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
@@ -35,7 +35,7 @@ class Judged:
     loss: Any = None
     keeps_ranking: bool = True
     change: tuple[float, ...] = (math.nan,)  # of the mean loss, with its interval
-    row: dict[str, Any] = field(default_factory=dict)
+    row: Plain = field(default_factory=dict)
 
 
 def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: Array) -> Judged:

@@ -10,7 +10,7 @@ import numpy as np
 
 from miscal.auditing.search.parts import Part
 from miscal.data.columns import Column
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import tally
 from miscal.inference.adjust import cell_gap_intervals
 from miscal.inference.cells import cell_p_values
@@ -180,7 +180,7 @@ class Rows:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
         return cell_gap_intervals(*self._judging(sums), tests, level)
 
-    def told(self, sums: Sums) -> dict[str, Any]:
+    def told(self, sums: Sums) -> Plain:
         """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
         units, weight = self.noise.units, float(sums.weight[0])
         every = sums.predicted, sums.observed, sums.off

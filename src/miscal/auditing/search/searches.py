@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from operator import attrgetter
 from typing import Any
 
@@ -216,12 +216,13 @@ def _curves(predictions: Predictions, looked: Looked, result: Result) -> list[di
     """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
     rows, units = ordered(looked.rows.raw), looked.rows.noise.units
     kept = [(FULL, np.ones(predictions.rows, bool))]
-    for one in result.extra["definitions"].every[:LOOKED_AT]:
+    named = zip(result.table["label"], result.extra["definitions"].every, strict=True)
+    for name, one in islice(named, LOOKED_AT):
         if not one.conditions or len(kept) > DRAWN:
             continue
         own = one.rows(predictions.columns)
         if all(np.sum(own & other) < ALIKE * np.sum(own | other) for _, other in kept[1:]):
-            kept.append((one.name, own))
+            kept.append((name, own))
     made = []
     for name, own in kept:
         curve = subpopulation_curve(rows, np.flatnonzero(own[rows.order]), units, POINTS)
@@ -241,8 +242,8 @@ def _times_more(fit: Iterable[Column], chosen: Iterable[Column]) -> float:
 def _places(predictions: Predictions, looked: Looked, result: Result, factor: float) -> list[Place]:
     """The worst subpopulations of two columns or more, with their rows."""
     places: list[Place] = []
-    definitions = result.extra["definitions"].every
-    for definition, p in zip(definitions, result.table["p_adjusted"], strict=True):
+    table, definitions = result.table, result.extra["definitions"].every
+    for definition, name, p in zip(definitions, table["label"], table["p_adjusted"], strict=True):
         if not p * factor <= 0.2 or len(places) >= PLACES:
             break
         if len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
@@ -250,7 +251,7 @@ def _places(predictions: Predictions, looked: Looked, result: Result, factor: fl
         inside = definition.rows(predictions.columns)
         members = np.flatnonzero(inside)
         words = tuple(condition.words() for condition in definition.conditions)
-        own = Own("subpopulation", inside, definition.name, definition.columns, words, definition)
+        own = Own("subpopulation", inside, name, definition.columns, words, definition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         places.append(Place(own, (), p * factor, "subpopulations", raw, beyond, bound=_end(result, p)))
     return places

@@ -30,6 +30,7 @@ from miscal.page.sections.blocks import (
     section,
     sheet,
 )
+from miscal.pooling.cells import level_of
 from miscal.pooling.condition import Condition
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
@@ -204,8 +205,7 @@ def _neighbours(entry: Entry, condition: Condition) -> Safe:
         own = condition.numbers(0.5 * (cells.low + cells.high))
         order, beside = np.arange(len(cells)), BESIDE
     else:  # its own levels first, then those that are furthest off
-        picked = condition.slots(map(str, entry.labels))
-        own = np.where(np.array(cells.label) == "missing", condition.missing, picked)
+        own = condition.slots(map(level_of, map(str, entry.labels)))
         order = np.lexsort((-cells.strength(), ~own))
         beside = MOST_LEVELS
     inside = np.flatnonzero(own[order])

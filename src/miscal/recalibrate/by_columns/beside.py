@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
-from miscal.data.vectors import Array, Floats, sigmoid
+from miscal.data.vectors import Array, Floats, Plain, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
@@ -140,7 +140,7 @@ class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
     against_rest = True
-    tried: ClassVar[dict[str, Any]]  # with what parameters it is a candidate
+    tried: ClassVar[Plain]  # with what parameters it is a candidate
     l2, constraint, towards = 0.0, "none", "zero"  # of those without such a parameter
 
     columns: Any = parameter(check_chosen, default=None)
@@ -257,7 +257,7 @@ class AugmentedLogistic(_Augmented):
     array([[1., 2.]])
     """
 
-    tried: ClassVar[dict[str, Any]] = {"l2": 1.0}
+    tried: ClassVar[Plain] = {"l2": 1.0}
 
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -302,7 +302,7 @@ class AugmentedBeta(_Augmented):
     array([[1. , 0.9, 2. ]])
     """
 
-    tried: ClassVar[dict[str, Any]] = {"degree": 2, "l2": 10.0}
+    tried: ClassVar[Plain] = {"degree": 2, "l2": 10.0}
 
     constraint: str = parameter(one_of, ("positive", "none"), default="none")
     l2: float = parameter(number, 0.0, default=0.0)

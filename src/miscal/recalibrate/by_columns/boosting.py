@@ -13,7 +13,7 @@ from miscal.data.checks import one_of, truth, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, Integers
+from miscal.data.vectors import Array, Floats, Integers, Plain
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns import variable_tree as cuts
@@ -91,7 +91,7 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) 
         yield parts[:3].astype(np.int64), parts[3:]
 
 
-def _append(table: list[list[float]], node: dict[str, Any]) -> None:
+def _append(table: list[list[float]], node: Plain) -> None:
     """Append a node and those below it."""
     made = [node.get("split_feature", -1), -1, -1, node.get("threshold", 0.0), node.get("leaf_value", 0.0)]
     table.append(made)
