@@ -14,7 +14,7 @@ from miscal.data.errors import nearest, refusal, visible
 
 SHOWN = 20
 ARRAY_SHOWN = 4
-AS_IT_IS = {str, int, float, bool, type(None)}  # types of what is plain already
+AS_IT_IS = {str, int, bool, type(None)}  # types of what is plain already
 PLAIN = (str, int, float, np.generic, np.ndarray, list, tuple, dict, type(None))
 
 
@@ -222,9 +222,7 @@ def plain(value: Any, *, finite: bool = False) -> Any:
     if isinstance(value, Mapping):
         return {str(name): plain(item, finite=finite) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, range)):
-        if AS_IT_IS.issuperset(map(type, value)):  # most of a document: a call a number would take far longer
-            return [
-                None if finite and type(each) is float and not math.isfinite(each) else each for each in value
-            ]
+        if AS_IT_IS.issuperset(map(type, value)):
+            return list(value)
         return [plain(item, finite=finite) for item in value]
     return plain(value.to_dict(), finite=finite) if hasattr(value, "to_dict") else str(value)

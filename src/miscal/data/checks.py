@@ -261,9 +261,7 @@ def row_numbers(thing: Any, rows: int, where: str) -> Integers:
     if not len(chosen):
         return np.empty(0, np.int64)
     with refusing(f"must hold row numbers below {rows:,}, or as many truth values", where):
-        chosen = np.asarray(chosen)
-        marked = chosen.dtype == bool and chosen.size == rows
-        return np.flatnonzero(chosen) if marked else np.asarray(np.arange(rows)[chosen])
+        return np.asarray(np.arange(rows)[np.asarray(chosen)])
 
 
 def check_lengths(vectors: Mapping[str, Sized]) -> int:

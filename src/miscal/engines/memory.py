@@ -207,7 +207,7 @@ def walk(pair: Pair, key: Array | None = None) -> Walk:
     """Highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given), and where."""
     walker = _Walker(pair, key)
     whole = tally(pair, LevelPooling(np.zeros(pair.rows, np.int32), Numbered(1)))
-    distinct = int(distinct_up_to(walker.key, DISTINCT))
+    distinct = distinct_up_to(walker.key, DISTINCT)
     return walk_of(*walker.extremes(), whole, distinct, walker.map.low)
 
 

@@ -152,7 +152,6 @@ def rows_of_cells(codes: Integers, cells: int, pair: Pair) -> CellRows:
     >>> rows_of_cells(np.array([1, 0, 1]), 2, Pair(np.array([0.1, 0.2, 0.3]), np.zeros(3))).predicted.tolist()
     [0.2, 0.1, 0.3]
     """
-    codes = codes.astype(np.int16) if cells < 1 << 15 else codes  # numpy sorts 16 bits by radix
     order = np.argsort(codes, kind="stable") if pair.cluster is None else np.lexsort((pair.cluster, codes))
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)

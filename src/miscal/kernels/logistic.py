@@ -13,7 +13,7 @@ import cython
 import numpy as np
 from cython import address, cfunc, declare, double, nogil, void
 from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.arithmetic import exponential, held_exponential, logarithm
+from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
     Floats,
     FloatsOut,
@@ -99,7 +99,6 @@ def score_pass(
     centre: Floats, scale: Floats, theta: Floats,
 ):  # fmt: skip
     """Loss in [0, 0], gradient in [1] and Hessian in [2:] of the result; an empty `weight` means ones."""
-    count = score.shape[0]
     size = theta.shape[0]
     result = np.zeros((size + 2, size))
     out: TableOut = result
@@ -111,8 +110,8 @@ def score_pass(
     with nogil:
         for i in range(RUN):
             features[i] = 1.0
-        while start < count:
-            rows = min(RUN, count - start)
+        while start < score.shape[0]:
+            rows = min(RUN, score.shape[0] - start)
             for i in range(rows):
                 w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(address(score[start]), rows, kind, low, high, features)
@@ -133,28 +132,6 @@ def score_pass(
             start += RUN
     result[2:] += np.triu(result[2:], 1).T
     return result
-
-
-def score_map(
-    score: Floats, kind: cython.int, low: double, high: double, theta: Floats, out: TableOut
-) -> None:
-    """P(y = 0) and P(y = 1) of a curve of the score, (rows, 2), both ends accurate."""
-    features = declare(double[2048])
-    room = declare(double[1024])
-    x, e = room, room + 512
-    start = 0
-    with nogil:
-        while start < score.shape[0]:
-            rows = min(RUN, score.shape[0] - start)
-            make_features(address(score[start]), rows, kind, low, high, features)
-            linear(features, theta, rows, x)
-            for i in range(rows):
-                e[i] = exponential(-fabs(x[i]))
-            for i in range(rows):
-                large = 1.0 / (1.0 + e[i])
-                out[start + i, 0] = e[i] * large if x[i] >= 0.0 else large
-                out[start + i, 1] = large if x[i] >= 0.0 else e[i] * large
-            start += RUN
 
 
 # ------------------------------------------------------------------------------------------------- forests

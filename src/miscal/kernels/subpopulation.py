@@ -250,16 +250,17 @@ def simulated_maxima(
     all of them fall by at a row is one number: where events are rare most rows cost no more than that. Where no draw
     rises a walk only falls, so its ends are looked at beside rows where one does.
     """
-    risen: FloatsOut = np.empty(steps.shape[1])
-    high: FloatsOut = np.empty(steps.shape[1])
-    low: FloatsOut = np.empty(steps.shape[1])
-    fall: FloatsOut = np.zeros(steps.shape[0])
-    rises: FlagsOut = np.zeros(steps.shape[0], np.uint8)
+    rows, lanes = steps.shape[0], steps.shape[1]
+    risen: FloatsOut = np.empty(lanes)
+    high: FloatsOut = np.empty(lanes)
+    low: FloatsOut = np.empty(lanes)
+    fall: FloatsOut = np.zeros(rows)
+    rises: FlagsOut = np.zeros(rows, np.uint8)
     with nogil:
-        for i in range(steps.shape[0]):
-            for b in range(steps.shape[1]):
+        for i in range(rows):
+            for b in range(lanes):
                 fall[i] = max(fall[i], -steps[i, b])
-            for b in range(steps.shape[1]):
+            for b in range(lanes):
                 steps[i, b] += fall[i]
                 rises[i] |= steps[i, b] > 0.0
         maxima[:] = 0.0
@@ -283,8 +284,8 @@ def simulated_maxima(
                     if not fresh and start != seen:
                         _reach(risen, start, high, low)
                     fresh = True
-                    for b in range(steps.shape[1]):
+                    for b in range(lanes):
                         risen[b] += steps[i, b]
             _reach(risen, fallen, high, low)
-            for b in range(steps.shape[1]):
+            for b in range(lanes):
                 maxima[b] = max(maxima[b], (high[b] - low[b]) * scale[k])

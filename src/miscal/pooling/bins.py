@@ -142,16 +142,16 @@ class EdgeIndex:
     """
 
     def __init__(self, edges: Array) -> None:
-        self.edges = np.ascontiguousarray(edges, np.float64)
-        if self.edges.size == 0:
+        self.edges = edges = np.ascontiguousarray(edges, np.float64)
+        if edges.size == 0:
             return
-        buckets = min(max(BUCKETS * self.edges.size, 64), 1 << 17)
-        self._buckets = BucketMap(self.edges, buckets).arguments
-        own = np.empty(self.edges.size, np.int32)
-        bucket_codes(self.edges, *self._buckets, own)
+        buckets = min(64 + BUCKETS * edges.size, 1 << 17)
+        self._buckets = BucketMap(edges, buckets).arguments
+        own = np.empty(edges.size, np.int32)
+        bucket_codes(edges, *self._buckets, own)
         lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
-        lower[-1] = self.edges.size + 1
-        self._within = lower, np.append(self.edges, [np.inf, np.inf])
+        lower[-1] = edges.size + 1
+        self._within = lower, np.append(edges, [np.inf, np.inf])
 
     def codes(self, values: Array, out: Array) -> None:
         """Write the code of each value, int32."""

@@ -15,7 +15,7 @@ from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import BELOW_ONE, SMALL_STEP, SMALLEST, descended, logistic_loss
-from miscal.recalibrate.sample import Found, Sample, warmed
+from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 
@@ -23,6 +23,7 @@ FLAT = 1e-12  # curvature for each unit of weight below which a direction is not
 
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
+MAPPED = 1 << 14  # rows of a block
 
 SEPARATED = (
     "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
@@ -106,19 +107,22 @@ class Features:
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
-        return mapped(score, np.append(intercept, coefficients), *self.arguments)
+        return mapped(score, lambda part: coefficients @ self.rows(part) + intercept)
 
 
-def mapped(
-    score: Floats, theta: Floats, kind: int = kernels.PROBABILITY, low: float = -np.inf, high: float = np.inf
-) -> Floats:
-    """Probabilities (n, 2) of the curve of a score, intercept first, both ends accurate."""
+def mapped(score: Floats, log_odds: Map) -> Floats:
+    """Probabilities (n, 2) of the log-odds that a function gives, both ends accurate."""
     out = np.empty((len(score), 2))
 
     def work(start: int, stop: int) -> None:
-        kernels.score_map(score[start:stop], kind, low, high, theta, out[start:stop])
+        x = log_odds(score[start:stop])
+        small = np.exp(-np.abs(x))
+        large = 1.0 / (1.0 + small)
+        small *= large
+        out[start:stop, 0] = np.where(x >= 0.0, small, large)
+        out[start:stop, 1] = np.where(x >= 0.0, large, small)
 
-    over_blocks(len(score), work)
+    over_blocks(len(score), work, MAPPED)
     return out
 
 

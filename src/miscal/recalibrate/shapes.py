@@ -347,7 +347,7 @@ class IsotonicLinePlotScaling(_Rising):
         return place, np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
 
     def _map(self, probability: Floats) -> Floats:
-        return mapped(self._log_odds(probability), np.array([0.0, 1.0]))
+        return mapped(probability, self._log_odds)
 
     def _log_odds(self, probability: Floats) -> Floats:
         place, part = self._between(probability)

@@ -9,7 +9,6 @@ would have K^4 entries, is never formed: its products with vectors are enough fo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +18,7 @@ from miscal.data.errors import warn
 from miscal.data.libraries import sparse
 from miscal.data.vectors import Floats
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import descended, logistic_loss
+from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export.formula import Formula, Softmax, curve, softmax_of
@@ -229,12 +228,6 @@ class SoftmaxFit:
 
 def fitted_power(sample: Sample, start: Floats) -> Found:
     """The power b of least mean log loss of P_k = p_k^b / sum_j p_j^b; also whether there is none."""
-    if sample.n_classes == 2:  # the slope of the logit
-        rows = sample.probability, sample.outcome, sample.weight
-        loss = partial(logistic_loss, *rows, *LOGIT.arguments, np.zeros(1), np.ones(1))
-        free = np.array([False, True])
-        found, without_end = minimise(loss, np.append(0.0, start), sample.total, free=free)
-        return found[1:], without_end
     nothing = np.zeros((0, 2))  # no coefficients beside the power
     data = SoftmaxFit(nothing, nothing)
     data.look_at(sample)
