@@ -133,7 +133,7 @@ def pair(predictions: Predictions, target: str | int = "auto") -> Pair:
     weight, exposure = predictions.weight, predictions.exposure
     if predictions.response != "binary":  # means, in units in which they lie in [0, 1]; exposure is a weight
         if target not in ("auto", "positive"):
-            raise refusal("needs classes", where="'target'", got=f"the response is {predictions.response!r}")
+            raise refusal("needs classes", "'target'", got=f"the response is {predictions.response!r}")
         units, about = predictions.units, (predictions.cluster, predictions.response)
         if exposure is not None:
             weight = exposure if weight is None else weight * exposure
@@ -184,4 +184,4 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
         return names.index(str(target))
     what = f"must be 'auto', 'top', 'positive' of two classes, or a class: 0 to {len(names) - 1} or its name"
     hint = nearest(str(target), [*words, *names])
-    raise refusal(what, where="'target'", got=f"it is {target!r}", hint=hint)
+    raise refusal(what, "'target'", got=f"it is {target!r}", hint=hint)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
+from miscal.data.vectors import Plain
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -37,10 +38,10 @@ class Table(dict[str, np.ndarray]):
         lengths = sorted(set(map(len, self.values())))
         if len(lengths) > 1:
             got = f"they have {lengths}"
-            raise refusal("must have equal lengths", where="the columns of a table", got=got)
+            raise refusal("must have equal lengths", "the columns of a table", got=got)
 
     def __missing__(self, name: str) -> np.ndarray:
-        raise refusal(f"has no column '{name}'", where="the table", hint=nearest(name, self))
+        raise refusal(f"has no column '{name}'", "the table", hint=nearest(name, self))
 
     @property
     def rows(self) -> int:
@@ -147,10 +148,10 @@ class Result:
         for name in ("settings", "extra"):
             self.__dict__[name] = MappingProxyType(_unboxed(dict(getattr(self, name))))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Plain:
         return {**self.__dict__, "settings": dict(self.settings), "extra": dict(self.extra)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Plain) -> None:
         self.__dict__.update(state)
         self.__post_init__()
 
@@ -177,7 +178,7 @@ class Result:
         floor = f", where calibrated predictions would show {self.noise_floor:.4g} on average"
         return f"{words} {self.value:.4g}" + ("" if math.isnan(self.noise_floor) else floor)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Plain values for JSON; arrays become lists and carriers are left out."""
         extra = {name: value for name, value in self.extra.items() if isinstance(value, PLAIN)}
         return dict(plain({**vars(self), "extra": extra}))

@@ -271,7 +271,7 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, u
     """Some of the rows are here: what is chosen on them is measured on all."""
     if roles.cluster is not None:
         raise refusal(
-            "needs all rows of a cluster together", where="'cluster'",
+            "needs all rows of a cluster together", "'cluster'",
             got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )  # fmt: skip

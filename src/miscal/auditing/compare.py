@@ -12,6 +12,7 @@ import numpy as np
 from miscal.auditing.findings import known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
+from miscal.data.vectors import Plain
 from miscal.inference.adjust import holm, paired_p
 from miscal.inference.sums import normal_p, unwarned
 from miscal.page import words
@@ -26,7 +27,7 @@ SUMS = ("rows", "weight", "predicted", "observed", *NOISE)
 WHOLE = "the whole table"
 SCORES = ("expected", "kuiper", "smooth", "gap", "ratio", "slope", "brier", "log_loss", "auc")
 SHARE, LEAST_ROWS = 0.1, 30  # of a range that is joined from narrower ones
-Cells = dict[str, Any]  # edges, labels and sums, and under "fine" the same of narrower ranges
+Cells = Plain  # edges, labels and sums, and under "fine" the same of narrower ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Comparison:
     better: list[str]
     worse: list[str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Plain values for JSON."""
         score = {name: list(pair) for name, pair in self.score.items()}
         plain = vars(self) | {"table": self.table.to_dict(), "score": score}
@@ -103,7 +104,7 @@ def compare(before: Any, after: Any) -> Comparison:
     for audit, which in ((one, "the earlier audit"), (two, "the later audit")):
         if below := audit.settings.get("suppress_below"):
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
-            raise refusal("keeps no tallies to compare", where=which, hint=hint)
+            raise refusal("keeps no tallies to compare", which, hint=hint)
     if one.response != two.response:
         got = f"their responses are {one.response or 'binary'} and {two.response or 'binary'}"
         raise refusal("must predict the same kind of outcome", "the two audits", got=got)

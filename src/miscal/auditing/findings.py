@@ -16,7 +16,7 @@ import numpy as np
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import frame_of
+from miscal.data.vectors import Plain, frame_of
 from miscal.engines.source import opened
 from miscal.page import words
 from miscal.page.json import READERS, Given, items, mapping, parts, read_record
@@ -126,7 +126,7 @@ class Finding:
     form: str = ""
     score_ranges: tuple[ScoreRange, ...] = ()
     explained: tuple[Finding, ...] = ()
-    condition: tuple[dict[str, Any], ...] = ()
+    condition: tuple[Plain, ...] = ()
     scope: str = ""
     bound: bool = False
     response: str = ""
@@ -137,7 +137,7 @@ class Finding:
         # Words leave for terminals, logs and annotations; condition and columns stay as the data have them.
         self.__dict__.update(where=visible(self.where), parent=self.parent and visible(self.parent))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Plain values for JSON."""
         under = [place.to_dict() for place in self.explained]
         alone = asdict(replace(self, explained=()))
@@ -259,7 +259,7 @@ def listed(findings: Iterable[Given]) -> list[Given]:
     return [one for head in findings for one in (head, *listed(head.get("explained", ())))]
 
 
-def _conditions(value: object) -> tuple[dict[str, Any], ...]:
+def _conditions(value: object) -> tuple[Plain, ...]:
     """Conditions after JSON; none where any of them is damaged, so that no finding seems to be wider than it was."""
     try:
         return tuple(Conjunction.from_dict(mapping(each) for each in items(value)).to_dict())
@@ -272,7 +272,7 @@ def _finding(value: object) -> Finding:
 
 
 READERS |= {
-    "tuple[dict[str, Any], ...]": _conditions,
+    "tuple[Plain, ...]": _conditions,
     "Finding": _finding,
     "tuple[Finding, ...]": lambda value: tuple(map(_finding, items(value))),
     "list[Finding]": lambda value: [one for one in map(_finding, items(value)) if one.real],

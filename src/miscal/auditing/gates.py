@@ -18,6 +18,7 @@ import numpy as np
 from miscal.auditing.findings import Finding, known
 from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
+from miscal.data.vectors import Plain
 from miscal.inference.adjust import adjusted_z
 from miscal.page import words
 from miscal.page.json import Given, floats, whole
@@ -90,12 +91,12 @@ def gates_of(given: Given, where: str, path: Path | None = None, most: float = 1
     gates = Gates(**(known | asked))
     if gates == Gates():
         raise refusal(
-            "has no gate to check", where="check", hint="give max-expected, max-field, ... or miscal.toml"
+            "has no gate to check", "check", hint="give max-expected, max-field, ... or miscal.toml"
         )
     return gates
 
 
-def read_gates(path: Path | None, most: float = 1.0) -> dict[str, Any]:
+def read_gates(path: Path | None, most: float = 1.0) -> Plain:
     """The gates of a TOML file: of `miscal.toml`, or of the table tool.miscal of `pyproject.toml`.
 
     Without a path both names are looked for where one is; nothing found is no gates.
@@ -113,9 +114,7 @@ def read_gates(path: Path | None, most: float = 1.0) -> dict[str, Any]:
         for name, value in content.items():
             key = name.replace("-", "_")
             if key not in GATES:
-                raise refusal(
-                    f"has no gate '{name}'", where=f"'{candidate}'", hint=nearest(name, GATES.values())
-                )
+                raise refusal(f"has no gate '{name}'", f"'{candidate}'", hint=nearest(name, GATES.values()))
             made[key] = gate_value(key, value, f"'{candidate}': {name}", most)
         if made:
             return made
@@ -277,7 +276,7 @@ def _reach(document: Document) -> float:
     return float(adjusted_z(max(whole(document.settings.get("tests")), 1), document.level))
 
 
-def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] | None:
+def _gap(document: Document, condition: Plain) -> tuple[float, float] | None:
     """The gap of the cells of a column that a condition picks, and its standard error; None where that is not kept."""
     found = next((one for one in document.columns if one.settings.get("column") == condition["column"]), None)
     if found is None:

@@ -86,7 +86,7 @@ def level_days(levels: Sequence[str], time: str) -> Floats:
 def _no_dates(time: str, got: str) -> Exception:
     return refusal(
         "must be dates or times",
-        where=f"column '{time}' of 'time'",
+        f"column '{time}' of 'time'",
         got=got,
         hint="give a column of dates, or of text such as 2024-03-31",
     )

@@ -307,7 +307,7 @@ def _arrow(data: Any) -> pa.Table:
     table = loaded if isinstance(loaded, pa.Table) else pa.table(dict(frame_of(loaded, "the table")))
     if PART in table.column_names or NEW in table.column_names:
         raise refusal(
-            "must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it"
+            "must be a free name", f"column '{NEW}'", got="the table has it already", hint="rename it"
         )
     return table
 

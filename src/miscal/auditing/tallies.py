@@ -90,7 +90,7 @@ def _check(summary: Summary, name: str, options: Plain) -> None:
         elif value:
             raise refusal(
                 "is settled when a tally is made",
-                where=f"'{word}'",
+                f"'{word}'",
                 got=f"'{name}' keeps sums, not rows",
                 hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
             )

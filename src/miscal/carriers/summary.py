@@ -89,7 +89,7 @@ class Summary:
             hint = (
                 "make the second of the same columns and with --like FIRST, so that both have the same edges"
             )
-            raise refusal("do not belong together", where="the tallies", got=got, hint=hint)
+            raise refusal("do not belong together", "the tallies", got=got, hint=hint)
         added: Any = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
         for word in KINDS:
             others = getattr(other, word)

@@ -104,7 +104,7 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         if self.columns != other.columns:
-            raise refusal("must have the same columns to be added", where="the tallies")
+            raise refusal("must have the same columns to be added", "the tallies")
         one, two = self.cells, other.cells
         if one.describe() == two.describe():
             return self._plus(other)
@@ -119,7 +119,7 @@ class Tally:
             union = Ranges(one.edges, True, one.name)  # a cell for missing values comes with either
         else:
             hint = "fit the edges once and use them for every part"
-            raise refusal("have different cells and cannot be added", where="the tallies", hint=hint)
+            raise refusal("have different cells and cannot be added", "the tallies", hint=hint)
         return self._onto(union)._plus(other._onto(union))
 
     def _plus(self, other: Tally) -> Tally:

@@ -19,6 +19,7 @@ from miscal.cli.terminal import leave, progress_bar, written
 from miscal.data.errors import MiscalError, refusal, refusing, visible
 from miscal.data.outputs import prepared, write_together, write_whole
 from miscal.data.sources import unnamed
+from miscal.data.vectors import Plain
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.page.json import dumps, plain, write_text
@@ -67,7 +68,7 @@ def table_path(path: Path | None, file: str | Path, word: str) -> Path:
     return path
 
 
-def audit_options(options: dict[str, Any]) -> dict[str, Any]:
+def audit_options(options: Plain) -> Plain:
     """The options of a table as `miscal.audit` takes them."""
     names = options["probability"]
     if len(names) > 1 and any("*" in name for name in names):

@@ -272,5 +272,5 @@ def check_lengths(vectors: Mapping[str, Sized]) -> int:
             got = f"{length:,} against {rows:,}"
             raise refusal(f"must have as many rows as {first}", where, got=got)
     if rows == 0:
-        raise refusal("must have at least one row", where=first, got="it is empty")
+        raise refusal("must have at least one row", first, got="it is empty")
     return rows

@@ -65,11 +65,7 @@ class MiscalWarning(UserWarning):
 def refusal(what: str, where: str = "", *, got: str = "", hint: str = "") -> MiscalError:
     """Build the error for one refusal.
 
-    >>> print(
-    ...     refusal(
-    ...         "must lie in [0, 1]", where="'y_prob'", got="row 3 has 1.2", hint="logits? pass logit=True"
-    ...     )
-    ... )
+    >>> print(refusal("must lie in [0, 1]", "'y_prob'", got="row 3 has 1.2", hint="logits? pass logit=True"))
     'y_prob' must lie in [0, 1]; row 3 has 1.2.
     Hint: logits? pass logit=True
     """

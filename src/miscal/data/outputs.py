@@ -43,7 +43,7 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
                 got = f"'{path}' is {'in ' if given.is_dir() else ''}the {name}"
                 raise refusal("would write over what is read", option, got=got, hint="give another name")
         if place in seen:
-            raise refusal("needs a file of its own", where=option, got=f"{seen[place]} is '{path}' too")
+            raise refusal("needs a file of its own", option, got=f"{seen[place]} is '{path}' too")
         if not node:
             seen[place] = option
         if path.is_dir():

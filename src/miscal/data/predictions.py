@@ -221,7 +221,7 @@ def _validated(raw: Raw) -> Plain:
     names = raw.names
     if responses.check_response(raw.response) == "binary":
         if raw.exposure is not None:
-            raise refusal("needs response='count' or response='real'", where=names["exposure"])
+            raise refusal("needs response='count' or response='real'", names["exposure"])
         probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
     else:
         probability, named = _predictions(raw), None
@@ -307,19 +307,19 @@ def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> 
     if probability.ndim == 2:
         if probability.shape[1] > 2:
             got = f"there are {probability.shape[1]} classes"
-            raise refusal("needs a binary outcome", where=trials, got=got)
+            raise refusal("needs a binary outcome", trials, got=got)
         probability = probability[:, 1]
     if raw.classes is not None or raw.positive is not None:
         given = "'classes'" if raw.classes is not None else "'positive'"
         raise refusal(
-            f"cannot go with {trials}", where=given, hint=f"{happened} holds numbers of events, not labels"
+            f"cannot go with {trials}", given, hint=f"{happened} holds numbers of events, not labels"
         )
     events = checks.whole_numbers(
         labels, happened, f"must hold whole numbers of events (because of {trials})"
     )
     checks.refuse_rows(events > count, f"must not exceed {trials}", happened, events)
     if not raw.part and not count.any():
-        raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
+        raise refusal("must not all be zero", trials, got=f"all {len(count):,} rows have no trials")
     return {"outcome": events, "probability": probability, "classes": (0, 1)}
 
 

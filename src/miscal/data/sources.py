@@ -91,9 +91,7 @@ def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
     """The column of what was predicted, by either of its names; None where it was not named."""
     if probability is not None and prediction is not None:
         got = f"got probability={probability!r} and prediction={prediction!r}"
-        raise refusal(
-            "cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once"
-        )
+        raise refusal("cannot go with 'probability'", "'prediction'", got=got, hint="name the column once")
     if check_response(response) != "binary" and not isinstance(probability, (str, type(None))):
         raise refusal("must name one column", "'prediction'", got=f"got {probability!r}")
     return prediction if probability is None else probability
@@ -106,9 +104,7 @@ def _opened(source: Any) -> tuple[list[str], Any]:
         unique(file.names, file.where)
         return file.names, lambda only: frame_of(file.load(only), file.where)
     if isinstance(source, Predictions):
-        raise refusal(
-            "must be a table or a path", where="'source'", got="got Predictions, which are read already"
-        )
+        raise refusal("must be a table or a path", "'source'", got="got Predictions, which are read already")
     names = [str(name) for name in names_of(source, "'source'")]
     unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only)
@@ -196,9 +192,7 @@ class Roles:
     def check(self, names: list[str]) -> None:
         """Refuse what is not the name of a column, and a column that plays two parts; a cluster may also be the id."""
         if not self.probabilities:
-            raise refusal(
-                "must name at least one column", where="'probability'", got=f"got {self.probability!r}"
-            )
+            raise refusal("must name at least one column", "'probability'", got=f"got {self.probability!r}")
         if self.outcome is None or self.probability is None:
             raise unnamed("the table", names)
         taken: dict[str, str] = {}

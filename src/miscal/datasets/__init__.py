@@ -174,7 +174,7 @@ class Synthetic:
 def generator(random_state: object) -> np.random.Generator:
     """Return the stream of random numbers that a seed names."""
     what, got = "must be None, a whole number >= 0 or a numpy Generator", f"got {random_state!r}"
-    with refusing(what, where="'random_state'", got=got):
+    with refusing(what, "'random_state'", got=got):
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
 
 
@@ -193,7 +193,7 @@ def draw_columns(n: int, random: np.random.Generator) -> dict[str, Array]:
 
 def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> Floats:
     """Draw probabilities from a beta distribution."""
-    with refusing("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}"):
+    with refusing("must be the two parameters of a beta distribution", "'shape'", got=f"got {shape!r}"):
         first, second = (number("shape", value, 0.0, above=True) for value in shape)
     # Far in the tails of a very skewed shape a draw can round to 0 or 1, where no logit exists.
     return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
@@ -257,7 +257,7 @@ def calibrated(
         parts = round(exact)
         if abs(exact - parts) > 1e-9 * exact:
             got, hint = f"got {step!r}", "try step=0.1 or step=0.01"
-            raise refusal("must divide 1", where="'step'", got=got, hint=hint)
+            raise refusal("must divide 1", "'step'", got=got, hint=hint)
         y_prob = np.round(y_prob * parts) / parts
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
 
@@ -294,7 +294,7 @@ def calibrated_classes(
         first = 10.0 if concentration == "skewed" else 1.0
         concentration = [first] + [1.0] * (n_classes - 1)
     what = f"must be 'flat', 'skewed' or {n_classes} numbers"
-    with refusing(what, where="'concentration'", got=f"got {concentration!r}"):
+    with refusing(what, "'concentration'", got=f"got {concentration!r}"):
         alpha = [number("concentration", value, 0.0, above=True) for value in concentration]
         if len(alpha) != n_classes:
             raise ValueError(what)
@@ -311,7 +311,7 @@ def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
     mean = y_prob.mean()
     if not mean - 1.0 < gap < mean:
         limits = f"above {mean - 1.0:.3g} and below {mean:.3g} for these scores"
-        raise refusal(f"must leave a rate between 0 and 1: {limits}", where="'gap'", got=f"got {gap!r}")
+        raise refusal(f"must leave a rate between 0 and 1: {limits}", "'gap'", got=f"got {gap!r}")
 
     def moved(shift: float) -> Floats:
         return np.asarray(special.expit(special.logit(y_prob) - shift))
@@ -375,7 +375,7 @@ def planted(
     words, find = PLACES[place]
     rows = find(columns)
     if not rows.any() or (balanced and rows.all()):
-        raise refusal("is too small: the place or the rest has no row", where="'n'", got=f"got {n}")
+        raise refusal("is too small: the place or the rest has no row", "'n'", got=f"got {n}")
     truth = y_prob.copy()
     truth[rows] = truth_with_gap(y_prob[rows], gap)
     if balanced:

@@ -117,9 +117,7 @@ def gather(
     for name in read:
         if source.texts.get(name, 0.0) > LONG:
             where, got = f"column '{name}' of {source.words}", f"they have {source.texts[name]:,.0f}"
-            raise refusal(
-                f"must hold texts of at most {LONG} bytes on average", where=where, got=got, hint=SHORTER
-            )
+            raise refusal(f"must hold texts of at most {LONG} bytes on average", where, got=got, hint=SHORTER)
     if limit is None or (source.rows is not None and source.rows <= limit):
         found = _all(source, roles, kept, read, aside)
         if not scores:
@@ -132,7 +130,7 @@ def gather(
     state.added.check_labels()
     check_seen(source, state.rows)
     if not state.rows:
-        raise refusal("must have at least one row", where=source.words, got="it is empty")
+        raise refusal("must have at least one row", source.words, got="it is empty")
     complete = state.rows <= limit
     chosen = roles if complete else replace(roles, cluster=None, id=None)
     table = state.table()

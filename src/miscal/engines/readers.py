@@ -51,9 +51,7 @@ def paths_of(source: str) -> list[Path]:
         every = list(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
     found = sorted(item for item in every if item.is_file())
     if not found:
-        raise refusal(
-            "names no table", where=f"'{source}'", hint=f"in folders, names end in {', '.join(ENDINGS)}"
-        )
+        raise refusal("names no table", f"'{source}'", hint=f"in folders, names end in {', '.join(ENDINGS)}")
     return found
 
 

@@ -103,9 +103,7 @@ class Batch:
         made = self.column(name)
         if made.nominal:
             where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
-            raise refusal(
-                "must hold numbers below 2**53, which a double can tell apart", where=where, hint=hint
-            )
+            raise refusal("must hold numbers below 2**53, which a double can tell apart", where, hint=hint)
         return made.values
 
     def levels(self, name: str) -> tuple[Array, Any, Array]:

@@ -61,9 +61,7 @@ def check_seen(source: Any, rows: int) -> None:
     """Refuse a table in which a second pass finds other rows than the first."""
     if source.seen not in (None, rows):
         got = f"{source.seen:,} rows, then {rows:,}"
-        raise refusal(
-            "has changed between two passes", where=source.words, got=got, hint="read a copy that stays"
-        )
+        raise refusal("has changed between two passes", source.words, got=got, hint="read a copy that stays")
     source.seen = rows
 
 

@@ -88,7 +88,7 @@ def _collected(states: Any) -> Any:
             "set PYSPARK_PYTHON, before the session starts, to an interpreter that has miscal on every worker"
         )
         raise refusal(
-            "must run the driver's Python, with miscal", where="Spark's workers", got=got, hint=hint
+            "must run the driver's Python, with miscal", "Spark's workers", got=got, hint=hint
         ) from error
 
 

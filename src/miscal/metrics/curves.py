@@ -214,7 +214,7 @@ def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     check_seed(options.get("random_state", 0))
     known = ~np.isnan(values)
     if not known.any():
-        raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
+        raise refusal("must have values that are not missing", "'variable'", got="all are missing")
     seed = whole("random_state", Smoothing(**options).random_state, 0)
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)

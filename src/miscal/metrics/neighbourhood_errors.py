@@ -90,9 +90,7 @@ def check_kernel(kernel: Any, device: Any) -> None:
     one_of("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not device_available():
         hint = "use device='auto', or install torch and triton on a machine with a GPU"
-        raise refusal(
-            "cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint
-        )
+        raise refusal("cannot be 'cuda'", "'device'", got="there is no GPU that torch can use", hint=hint)
 
 
 def query_predictions(query_prob: Any, target: str, n_classes: int) -> Array:
@@ -231,7 +229,7 @@ def local_calibration_error(
     if queries is not None:
         if leave_one_out:
             raise refusal(
-                "cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data"
+                "cannot go with 'queries'", "'leave_one_out'", hint="queries are not among the data"
             )
         got = f"got a {type(queries).__name__}"
         with refusing("must be (probabilities, features)", "'queries'", got=got):

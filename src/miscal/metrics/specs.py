@@ -88,7 +88,7 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     for spec in specs:
         if not isinstance(spec, Spec):
             raise refusal(
-                "must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec)
+                "must be specs such as Score() or Field('state')", "what to measure", got=repr(spec)
             )
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]

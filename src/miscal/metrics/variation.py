@@ -198,9 +198,7 @@ def by_variation(
     measure = measure_of(variation, bias_correction)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
-        raise refusal(
-            what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'"
-        )
+        raise refusal(what, "'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
     rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)

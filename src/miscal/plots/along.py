@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.vectors import Plain
 from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, SHADE, UNDER, Display, View, short
 from miscal.results import Table
 
@@ -69,7 +70,7 @@ class Cumulative(View):
     def frame(self) -> Table:
         """One row a point: label, share of rows, score, running total and half-width of its noise band."""
         curves = self.curves
-        columns: dict[str, Any] = {"label": [curve["label"] for curve in curves for _ in curve["x"]]}
+        columns: Plain = {"label": [curve["label"] for curve in curves for _ in curve["x"]]}
         for name in ("x", "score", "y", "band"):
             columns[name] = np.concatenate([curve[name] for curve in curves])
         return Table(columns)
@@ -90,7 +91,7 @@ class Cumulative(View):
             self.ax_.plot(curve["x"], curve["y"], **line | style)
         self._axes(legend="best")
 
-    def _panel(self, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
+    def _panel(self, curve: Mapping[str, Any], style: Plain) -> None:
         """A running total over the band of its noise, and its highest and lowest point."""
         self._axes(title=fill(short(curve["label"], 120), 72))
         ax = self.ax_

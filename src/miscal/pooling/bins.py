@@ -104,7 +104,7 @@ def edges_for(
         return given_edges(bins)
     asked = int(bins)
     if asked < 1:
-        raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
+        raise refusal("must be at least 1", "'bins'", got=f"it is {bins}")
     if strategy == "uniform":
         return uniform_edges(asked, low, high) if high > low else np.array([low, high])
     one_of("strategy", strategy, ("uniform", "quantile"))
@@ -124,7 +124,7 @@ def given_edges(bins: object) -> Array:
     """Check edges that the user gave."""
     with refusing(
         "must be a whole number or increasing edges",
-        where="'bins'",
+        "'bins'",
         got=f"it is {bins!r}",
         hint="give a number of bins, or edges such as [0, 0.5, 1]",
     ):

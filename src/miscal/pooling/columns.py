@@ -82,7 +82,7 @@ def crossed(parts: Sequence[Pooling]) -> Pooling:
     cells = Product(tuple(part.cells for part in parts))
     if cells.count > MOST_CELLS:
         got = f"they have {cells.count:,}"
-        raise refusal(f"must have at most {MOST_CELLS:,} combinations", where="the crossed columns", got=got)
+        raise refusal(f"must have at most {MOST_CELLS:,} combinations", "the crossed columns", got=got)
     codes = parts[0].codes().astype(np.int64)
     for part in parts[1:]:
         codes = codes * part.cells.count + part.codes()

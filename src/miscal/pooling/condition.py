@@ -18,6 +18,7 @@ import numpy as np
 
 from miscal.data.checks import one_of
 from miscal.data.columns import Column
+from miscal.data.vectors import Plain
 
 FULL = "full population"
 SHOWN_LEVELS = 6
@@ -130,7 +131,7 @@ class Condition:
 
     # Data
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Plain JSON."""
         known = {name: value for name, value in vars(self).items() if value is not None}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
@@ -231,7 +232,7 @@ class Conjunction:
         """All of it, read back by `parse`."""
         return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[Plain]:
         """Plain JSON."""
         return [condition.to_dict() for condition in self.conditions]
 

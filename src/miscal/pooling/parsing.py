@@ -56,7 +56,7 @@ def parse(text: str, columns: Mapping[str, Any]) -> Conjunction:
     columns : name -> Column, or name -> kind; a level that a column does not have is refused, of a kind any may be
     """
     if not isinstance(text, str) or not text.strip():
-        raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
+        raise refusal("must say which rows belong", "an expression", got=f"got {text!r}")
     if text == FULL:
         return Conjunction()
     return Conjunction.of(_Reader(text, columns).read())
@@ -111,9 +111,7 @@ class _Reader:
         """Name and kind of a column."""
         name = token[1]
         if name not in self.columns:
-            raise refusal(
-                "is not among the columns", where=f"column '{name}'", hint=nearest(name, self.columns)
-            )
+            raise refusal("is not among the columns", f"column '{name}'", hint=nearest(name, self.columns))
         found = self.columns[name]
         kind = str(getattr(found, "kind", found))
         return name, "numeric" if kind == "integer" else kind

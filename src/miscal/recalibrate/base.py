@@ -158,9 +158,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
         self.check_fitted()
         if self.is_mean():
-            raise refusal(
-                "gives probabilities", where="'predict_proba'", got="it has means", hint="predict()"
-            )
+            raise refusal("gives probabilities", "'predict_proba'", got="it has means", hint="predict()")
         return self.mapped(self.checked(y_prob), X)
 
     def predict(self, prediction: Any, X: Any = None) -> Floats:
@@ -337,7 +335,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_fitted(self) -> None:
         """Refuse unless `fit` was called."""
         if not self.is_fitted():
-            said = refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+            said = refusal("is not fitted", type(self).__name__, hint="call fit(y_prob, y) first")
             raise NotFitted(str(said))
 
     def formula(self) -> nodes.Formula:
@@ -354,7 +352,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(found, whole):
             raise refusal(
                 "can be written for two classes, or of the score alone",
-                where="a map",
+                "a map",
                 got=f"this {type(self).__name__} has {self.n_classes_}",
                 hint="ship its JSON: to_json() and from_json()",
             )

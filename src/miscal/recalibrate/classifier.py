@@ -76,7 +76,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise refusal(
-                "must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}"
+                "must have at least two classes", "'y'", got=f"it has one class: {self.classes_[0]}"
             )
         estimator = self.estimator
         if not hasattr(estimator, "predict_proba"):

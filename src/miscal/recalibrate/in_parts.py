@@ -64,7 +64,7 @@ def fit_to(
     roles = Roles(outcome, probability, weight, **options)
     if roles.response != "binary" or "binary" not in model.responses:
         hint = "load a sample and call choose(..., response=...)"
-        raise refusal("is fitted in parts to probabilities", where=type(model).__name__, hint=hint)
+        raise refusal("is fitted in parts to probabilities", type(model).__name__, hint=hint)
     model.check_parameters()
     opening = opened(source, memory or DEFAULT)
     names = _names(model)
@@ -86,7 +86,7 @@ def _names(model: Recalibrator) -> list[str]:
     inner = model.recalibrator if isinstance(model, GroupWise) else model
     if inner.uses_columns:
         hint = "it needs columns beside the score: load a sample"
-        raise refusal("cannot be fitted in parts", where=type(inner).__name__, hint=hint)
+        raise refusal("cannot be fitted in parts", type(inner).__name__, hint=hint)
     if not isinstance(model, GroupWise):
         return []
     chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
@@ -174,7 +174,7 @@ def apply_to(
     for name in made:
         if name in known:
             raise refusal(
-                "must be a new name", where="'column'", got=f"the table has '{name}'", hint="--column NAME"
+                "must be a new name", "'column'", got=f"the table has '{name}'", hint="--column NAME"
             )
     table.check([*known, *(name for name, _ in table.aside)])
     while True:

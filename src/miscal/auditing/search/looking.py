@@ -15,6 +15,7 @@ from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity,
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
+from miscal.data.vectors import Plain
 from miscal.engines.source import give_back
 from miscal.inference.nulls import beyond_score
 from miscal.inference.residual import choose_null
@@ -77,9 +78,9 @@ class Seen:
     """
 
     looks: list[Looked]
-    about: dict[str, Any]
-    aside: list[dict[str, Any]]
-    settings: dict[str, Any]
+    about: Plain
+    aside: list[Plain]
+    settings: Plain
     notes: list[str] = field(default_factory=list)
 
 

@@ -77,9 +77,7 @@ class Calibration(nn.Module):  # type: ignore[misc]
         g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         maps = torch.arange(len(self.first), device=self.first.device)
         if g.numel() != place.numel():
-            raise refusal(
-                f"must give (n, {len(maps)}) numbers", where="'module'", got=f"it gives {tuple(g.shape)}"
-            )
+            raise refusal(f"must give (n, {len(maps)}) numbers", "'module'", got=f"it gives {tuple(g.shape)}")
         rise = torch.cumsum(softplus(self.raw), dim=1)
         values = self.first[:, None] + pad(rise, (1, 0))
         below, above = values[maps, place], values[maps, place + 1]

@@ -31,9 +31,7 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
     except ImportError as error:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
     if recalibrator.is_mean():
-        raise refusal(
-            "writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql"
-        )
+        raise refusal("writes probabilities", "'to_onnx'", got="this repairs means", hint="to_json or to_sql")
     found, outside, classes = recalibrator.formula(), SCORES[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))
     wide = graph.add("Cast", "probability", to=DOUBLE)
@@ -138,7 +136,7 @@ class Graph:
         """A column as an input, under a name of its own in the graph."""
         if name in ("", "probability", "recalibrated") or self.inputs.setdefault(name, kind) != kind:
             raise refusal(
-                "cannot be an input beside the probability", where=f"the column '{name}'", hint="rename it"
+                "cannot be an input beside the probability", f"the column '{name}'", hint="rename it"
             )
         return name
 

@@ -249,9 +249,7 @@ class Dialect:
 
     def _network(self, _: nodes.Network) -> str:
         hint = "use to_onnx, or its JSON: from_json() needs no torch"
-        raise refusal(
-            "cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint
-        )
+        raise refusal("cannot be written in SQL", "NeuralCalibration", got="it holds a network", hint=hint)
 
     def _named(self, node: nodes.Named) -> str:
         inner, name = self.write(node.inner), self.fresh(node.name)
