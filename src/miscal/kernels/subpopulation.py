@@ -237,8 +237,8 @@ def _reach(risen: Floats, fallen: double, high: FloatsOut, low: FloatsOut) -> vo
     """Widen the ranges of all walks to where they stand."""
     for b in range(risen.shape[0]):
         value = risen[b] - fallen
-        high[b] = value if value > high[b] else high[b]
-        low[b] = value if value < low[b] else low[b]
+        high[b] = max(high[b], value)
+        low[b] = min(low[b], value)
 
 
 def simulated_maxima(
@@ -255,9 +255,10 @@ def simulated_maxima(
     high: FloatsOut = np.empty(lanes)
     low: FloatsOut = np.empty(lanes)
     fall: FloatsOut = np.zeros(rows)
-    rises: FlagsOut = np.zeros(rows, np.uint8)
+    # Of few lists, to look at all rows first takes longer than it spares.
+    rises: FlagsOut = np.full(rows, scale.shape[0] <= 8, np.uint8)
     with nogil:
-        for i in range(rows):
+        for i in range(rows if scale.shape[0] > 8 else 0):
             for b in range(lanes):
                 fall[i] = max(fall[i], -steps[i, b])
             for b in range(lanes):

@@ -14,7 +14,7 @@ from miscal.kernels.sorting import BucketMap, order_statistics, sorted_order
 
 Bins = int | Sequence[float] | np.ndarray
 Weight = Array | None
-MANY, WORTH = 24, 1 << 19  # edges, and edges times values, from which on buckets beat counting
+MANY, WORTH = 24, 500_000  # edges, and edges times values, from which on buckets beat counting
 BUCKETS = 8  # for each edge: hardly any holds two
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 
