@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal, visible
-from miscal.data.vectors import Plain
+from miscal.data.vectors import Array, Plain
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -40,7 +40,7 @@ class Table(dict[str, np.ndarray]):
             got = f"they have {lengths}"
             raise refusal("must have equal lengths", "the columns of a table", got=got)
 
-    def __missing__(self, name: str) -> np.ndarray:
+    def __missing__(self, name: str) -> Array:
         raise refusal(f"has no column '{name}'", "the table", hint=nearest(name, self))
 
     @property
@@ -90,7 +90,7 @@ class Table(dict[str, np.ndarray]):
         return f"<table>{more}<tr>{'</tr><tr>'.join(lines)}</tr></table>"
 
 
-def _column(values: Any) -> np.ndarray:
+def _column(values: Any) -> Array:
     # Not by way of numpy's own text.
     text = isinstance(values, (list, tuple)) and set(map(type, values)) == {str}
     array = np.asarray(values, dtype=object if text else None)

@@ -155,10 +155,14 @@ def _judged(seen: Seen, wanted: Wanted, described: Plain) -> Audit:
         found = [named_after(finding, described["outcome"]) for finding in found]
     wanted.say("")
     settings = {
-        "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
-        "target": str(wanted.target), "tests": tests.total,
-        "families": {name: tests.families[name].size for name in tests.names}, **seen.settings,
-    }  # fmt: skip
+        "level": wanted.level,
+        "effort": wanted.effort,
+        "random_state": wanted.random_state,
+        "target": str(wanted.target),
+        "tests": tests.total,
+        "families": {name: tests.families[name].size for name in tests.names},
+        **seen.settings,
+    }
     document = document_of(seen, found, described, settings)
     document["along_score"] = curves_of(looks, found)
     results = [
@@ -271,10 +275,11 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, u
     """Some of the rows are here: what is chosen on them is measured on all."""
     if roles.cluster is not None:
         raise refusal(
-            "needs all rows of a cluster together", "'cluster'",
+            "needs all rows of a cluster together",
+            "'cluster'",
             got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
-        )  # fmt: skip
+        )
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
     (looked, *_), aside = _looked(rows.predictions, wanted, judged=wanted.effort != "quick")
     wanted.say("all rows")

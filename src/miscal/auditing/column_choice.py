@@ -13,7 +13,7 @@ import numpy as np
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Plain, named_by
+from miscal.data.vectors import Array, Plain, named_by
 from miscal.engines.source import Source
 from miscal.pairs import Pair
 
@@ -168,7 +168,7 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
     return "a copy of the score"
 
 
-def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | None:
+def separated(second: Array, score: Array) -> tuple[float, float] | None:
     """The two scores between which a column that has two values changes; None where that is not at one place.
 
     >>> separated(np.array([False, True, True]), np.array([0.1, 0.6, 0.9]))
@@ -217,7 +217,7 @@ def _judged(column: Column, one: Pair) -> tuple[bool, int, str] | None:
     if many.size < LEAST_KEYS or many.sum() < 0.5 * one.rows or many.mean() > LARGEST:
         return None
 
-    def sums(values: np.ndarray) -> np.ndarray:
+    def sums(values: Array) -> Array:
         return np.bincount(code, values[known])[several]
 
     inside = np.clip(one.predicted, 1e-9, 1.0 - 1e-9)
@@ -236,7 +236,7 @@ def _judged(column: Column, one: Pair) -> tuple[bool, int, str] | None:
     return (True, many.size, together) if together else None
 
 
-def _errors(mean: np.ndarray, variance: np.ndarray) -> str:
+def _errors(mean: Array, variance: Array) -> str:
     """Whether mean errors of one key and the next differ by more than those of independent rows would.
 
     Neighbours are compared, so that an error along a column of numbers is not taken for one that keys share.
@@ -291,7 +291,7 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
     return outcome, probability, said
 
 
-def _texts(column: Column) -> np.ndarray:
+def _texts(column: Column) -> Array:
     """The values of a column, none of them missing, as text; truth values are 0 and 1."""
     own = column.as_levels()
     texts = [level if isinstance(level, str) else f"{float(level):.15g}" for level in own.levels]

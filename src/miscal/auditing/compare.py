@@ -117,14 +117,20 @@ def compare(before: Any, after: Any) -> Comparison:
     else:  # the gap is the same on two sets of rows
         p_value = normal_p(np.diff(gap, axis=0)[0], np.sum(residual2 / weight**2, axis=0))
     change, adjusted = np.diff(np.abs(gap), axis=0)[0], holm(p_value)
-    moved = np.where(change < 0, "better", "worse")
-    verdict = np.where(adjusted <= two.level, moved, "same").astype(object)
+    verdict = np.where(adjusted <= two.level, np.where(change < 0, "better", "worse"), "same")
     where = np.array([f"{column} {label}".strip() for column, label in told], object)
     counts = rows.astype(np.int64)
     values = {
-        "where": where, "rows_before": counts[0], "rows": counts[1], "gap_before": gap[0], "gap_after": gap[1],
-        "p_value": p_value, "change": change, "p_adjusted": adjusted, "verdict": verdict,
-    }  # fmt: skip
+        "where": where,
+        "rows_before": counts[0],
+        "rows": counts[1],
+        "gap_before": gap[0],
+        "gap_after": gap[1],
+        "p_value": p_value,
+        "change": change,
+        "p_adjusted": adjusted,
+        "verdict": verdict.astype(object),
+    }
     summed = bool(before.carriers and after.carriers)
     asked = {*_asked(two)}.difference(dict(told)) if summed else ()
     left = [name for name in dict.fromkeys(_asked(one)) if name in asked]

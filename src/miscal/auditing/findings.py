@@ -16,7 +16,7 @@ import numpy as np
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Plain, frame_of
+from miscal.data.vectors import Array, Plain, frame_of
 from miscal.engines.source import opened
 from miscal.page import words
 from miscal.page.json import READERS, Given, items, mapping, parts, read_record
@@ -328,7 +328,7 @@ def pair_of(data: Predictions, scope: str, target: str | int = "auto") -> Pair:
     return pair(data, classes.get(scope, target))
 
 
-def rows_of(finding: Finding, data: Any) -> np.ndarray:
+def rows_of(finding: Finding, data: Any) -> Array:
     """Truth value of "belongs to the finding" at each row of predictions, or of a frame of any library."""
     asked = Conjunction.from_dict(finding.condition)
     if isinstance(data, Predictions):

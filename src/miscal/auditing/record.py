@@ -9,13 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import FileName, check_file, load_arrays, save_arrays
-from miscal.data.vectors import Plain
+from miscal.data.vectors import Array, Plain
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -177,13 +175,9 @@ class Audit(Printed):
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
         from miscal.auditing.suppress import suppressed
 
-        where, hint = "the audit", "audit the table again"
-        with refusing("is damaged", where, hint=hint):  # JSON that was changed by hand may fail anywhere
-            try:
-                document = suppressed(self.document, below)
-            except KeyError as lacking:  # of a document that no audit of ours wrote
-                what, got = "lacks what is needed to hide small cells", f"it has no {lacking}"
-                raise refusal(what, where, got=got, hint=hint) from lacking
+        what = "lacks what is needed to hide small cells"  # JSON that was changed by hand may fail anywhere
+        with refusing(what, "the audit", hint="audit the table again"):
+            document = suppressed(self.document, below)
         return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property
@@ -201,7 +195,7 @@ class Audit(Printed):
         settings |= {HIDE: int(below)} if below else {}
         return replace(self, document={**self.document, "settings": settings})
 
-    def rows_of(self, finding: Finding, data: Any) -> np.ndarray:
+    def rows_of(self, finding: Finding, data: Any) -> Array:
         """Which rows of predictions, or of a frame of any library, a finding is about, as truth values."""
         return rows_of(finding, data)
 

@@ -20,7 +20,7 @@ from miscal.data.files import TableFile
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
-from miscal.data.vectors import Plain, expanded, frame_of
+from miscal.data.vectors import Array, Plain, expanded, frame_of
 from miscal.engines.roles import Chunk
 from miscal.inference.nulls import fold_of_rows
 from miscal.inference.residual import choose_null
@@ -127,9 +127,15 @@ def repair(
     mapped = recalibrator.predict if recalibrator.is_mean() else recalibrator.predict_proba
     recalibrated = predictions.with_probability(mapped(predictions.probability, columns))
     audited = partial(
-        audit, by=by, ignore=ignore, target=target, level=level, effort=effort, random_state=random_state,
+        audit,
+        by=by,
+        ignore=ignore,
+        target=target,
+        level=level,
+        effort=effort,
+        random_state=random_state,
         source=source,
-    )  # fmt: skip
+    )
     before, after = map(audited, (predictions, recalibrated))
     table, one, two = getattr(recalibrator, "table", None), before.score, after.score
     now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
@@ -312,7 +318,7 @@ def _arrow(data: Any) -> pa.Table:
     return table
 
 
-def _halves(total: int, whole: Predictions, rows: np.ndarray, random_state: int) -> np.ndarray:
+def _halves(total: int, whole: Predictions, rows: Array, random_state: int) -> Array:
     """The half of every row of the table; rows of one cluster stay together, rows left out are in the second."""
     if whole.cluster is None:
         return fold_of_rows(total, 2, random_state=random_state)

@@ -15,7 +15,7 @@ from miscal.auditing.periods import level_days
 from miscal.data.checks import whole
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
-from miscal.data.vectors import Plain
+from miscal.data.vectors import Array, Plain
 from miscal.page.json import Columns, floats
 from miscal.page.words import plural
 from miscal.pooling.cells import level_of
@@ -33,18 +33,18 @@ class Blocks:
         self.block = np.zeros(values, np.int64)  # of each value
         self.values, self.rows = [values], [rows]  # of each block
 
-    def parts(self, values: np.ndarray) -> tuple[int, list[int]]:
+    def parts(self, values: Array) -> tuple[int, list[int]]:
         """The rows of the blocks that some values hold, and the blocks that they cut."""
         held = Counter(self.block[values].tolist())
         whole = [block for block, many in held.items() if many == self.values[block]]
         return sum(self.rows[block] for block in whole), [block for block in held if block not in whole]
 
-    def sizes(self, values: np.ndarray) -> list[int]:
+    def sizes(self, values: Array) -> list[int]:
         """The rows that some values may have, if no row lies between the ends of ranges that are nearly the same."""
         rows, cut = self.parts(values)
         return [rows + sum(some) for some in product(*((0, self.rows[block]) for block in cut))]
 
-    def show(self, values: np.ndarray, rows: int) -> bool:
+    def show(self, values: Array, rows: int) -> bool:
         """Whether the rows of some values may be shown; from now on they are."""
         known, cut = self.parts(values)
         if not cut:

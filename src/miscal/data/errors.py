@@ -86,6 +86,7 @@ def refusing(what: str, where: str, *, got: str = "", hint: str = "") -> Iterato
         raise
     except Exception as error:  # foreign code may fail in its own way
         said = str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
+        said = f"it has no {said}" if type(error) is KeyError else said
         raise refusal(what, where, got=got or said.splitlines()[0], hint=hint) from error
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal, refusing
+from miscal.data.vectors import Array
 
 FileName = str | PathLike[str]
 
@@ -175,7 +176,7 @@ def save_arrays(
     path: str | Path,
     schema: str,
     header: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray | None],
+    arrays: Mapping[str, Array | None],
     mode: int | None = None,
 ) -> None:
     """Write arrays (None ones are left out) and a JSON header that names the schema; `mode`: the file's permissions."""
@@ -187,7 +188,7 @@ def save_arrays(
     write_together({Path(path): buffer.getvalue()}, mode)
 
 
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     """A fingerprint of the header and of every array with its name, type and shape."""
     made = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
     for name in sorted(arrays):
@@ -198,7 +199,7 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
 
 def load_arrays(
     path: str | Path, schema: str, *, what: str = "a file of this library", hint: str = ""
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[dict[str, Any], dict[str, Array]]:
     """Read what `save_arrays` wrote, refusing another schema, what unpacks to too much, and a file that was changed.
 
     what, hint : what the file should be, and how one is made, for the refusal

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks
-from miscal.data.vectors import Floats, Plain, Vector, flat
+from miscal.data.vectors import Array, Floats, Plain, Vector, flat
 
 RESPONSES = ("binary", "real", "count")
 LARGEST = 1e100  # squares of values and their sums must stay finite
@@ -60,12 +60,12 @@ class Units:
         return cls(2.0 * scale, -scale) if least < 0.0 else cls(scale)
 
     @classmethod
-    def holding(cls, *arrays: np.ndarray) -> "Units":
+    def holding(cls, *arrays: Array) -> "Units":
         """Those of all values of some arrays."""
         least = min(each.min(initial=0.0) for each in arrays)
         return cls.of(least, max(each.max(initial=0.0) for each in arrays))
 
-    def inside(self, values: np.ndarray) -> Floats:
+    def inside(self, values: Array) -> Floats:
         """Values on the grid."""
         values = np.asarray(values, dtype=np.float64)
         return values if self == Units() else (values - self.low) / self.scale

@@ -300,7 +300,8 @@ def calibrated_classes(
             raise ValueError(what)
     y_prob = random.dirichlet(alpha, n)
     # The class is the first whose cumulative probability exceeds a uniform draw; the last one catches the rounding.
-    y_true = (np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))).sum(axis=1).astype(np.int64)
+    passed = np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))
+    y_true = passed.sum(axis=1).astype(np.int64)
     return calibrated_record(y_true, y_prob, draw_columns(n, random))
 
 

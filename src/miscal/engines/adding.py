@@ -146,7 +146,7 @@ class AddState:
             self._fit(place)
         self.sums.add(codes, pair, recalibrated)
 
-    def _room(self, rows: int) -> np.ndarray:
+    def _room(self, rows: int) -> Array:
         """For the codes of a batch: memory asked for anew would have to be cleared each time."""
         shape = len(self.coders), rows
         if self._held.size < shape[0] * rows:

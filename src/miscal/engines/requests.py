@@ -81,10 +81,10 @@ Request = RangeCells | LevelCells | CrossedCells | ConditionCells
 class Lookup:
     """All edges of one column that a pass asks for: a row is looked up once, and all ranges are read off its place."""
 
-    def __init__(self, name: str, edges: np.ndarray) -> None:
+    def __init__(self, name: str, edges: Array) -> None:
         self.name, self.edges, self._index = name, edges, EdgeIndex(edges)
 
-    def places(self, batch: Batch) -> np.ndarray:
+    def places(self, batch: Batch) -> Array:
         """How many edges lie strictly below each value; the place of a missing value is the last."""
         if self not in batch.notes:
             batch.notes[self] = np.empty(batch.rows, np.int32)
@@ -92,7 +92,7 @@ class Lookup:
             self._index.codes(values, batch.notes[self])
         return batch.notes[self]
 
-    def numbers(self, inner: np.ndarray) -> np.ndarray:
+    def numbers(self, inner: Array) -> Array:
         """The number of the range, between some of the edges, that each place lies in."""
         ends = np.searchsorted(inner, self.edges, side="right")
         return np.concatenate([[0], ends, [inner.size + 1]]).astype(np.int32)
@@ -118,7 +118,7 @@ class RangeCoder:
         self._numbers = lookup.numbers(request.inner)
         self._all = self._numbers.size == self.count  # edges of the column: its places are the cells
 
-    def put(self, batch: Batch, out: np.ndarray, times: int = 0) -> None:
+    def put(self, batch: Batch, out: Array, times: int = 0) -> None:
         """Write the cell of each row, or cross it with `times` as many cells that are there."""
         places = self.lookup.places(batch)
         if self._all and not times:
@@ -126,7 +126,7 @@ class RangeCoder:
         else:
             read_off(places, self._numbers, times, out)
 
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: Array) -> tuple[Array, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""
         missing, groups, request = bool(rows[self.count - 1]), np.arange(self.count), self.request
         groups[-1] = self.count - 1 if missing else OUT

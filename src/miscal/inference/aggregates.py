@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
+from miscal.data.vectors import Array
 from miscal.engines.memory import DISTINCT, Walk
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
@@ -472,7 +473,7 @@ def smooth_noise(pair: Pair, value: float, null: str, *, random_state: int = 0) 
         return NullSummary.unknown(value, reason)
     rng = np.random.default_rng(random_state)
 
-    def block(deviation: np.ndarray, _first: int, count: int) -> np.ndarray:
+    def block(deviation: Array, _first: int, count: int) -> Array:
         masses = (rng.normal(size=deviation.size) * deviation for _ in range(count))
         return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
 
@@ -487,7 +488,7 @@ def smooth_noise(pair: Pair, value: float, null: str, *, random_state: int = 0) 
     return found.no_narrower(max(wider * found.quantile, own))
 
 
-def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:
+def node_deviations(pair: Pair, steps: int, null: str) -> Array:
     """Standard deviation of the residual mass at each node of a grid, per unit of weight."""
     predicted = pair.predicted
     spread = (pair.observed - predicted) ** 2 if null == "residual" else predicted * (1.0 - predicted)
@@ -496,14 +497,14 @@ def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:
     return np.sqrt(variance) / max(float(pair.weights[0].sum()), 1e-300)
 
 
-def spectrum_of(residual: np.ndarray) -> np.ndarray:
+def spectrum_of(residual: Array) -> Array:
     """Cosine transform of masses at the nodes, mirrored at 0 and 1."""
     # A mirror sees the end nodes once and the others twice.
     residual[[0, -1]] *= 2.0
     return np.fft.rfft(np.concatenate([residual, residual[-2:0:-1]])).real
 
 
-def smooth_error_at(spectrum: np.ndarray, bandwidth: float, *, rough: bool = False) -> float:
+def smooth_error_at(spectrum: Array, bandwidth: float, *, rough: bool = False) -> float:
     """The integral of the absolute smoothed residual: a Gaussian multiplies the cosine coefficients.
 
     What it leaves is told by far fewer nodes than the masses lie on: `rough` takes those.
@@ -517,7 +518,7 @@ def smooth_error_at(spectrum: np.ndarray, bandwidth: float, *, rough: bool = Fal
     return float(density.sum() - 0.5 * (density[0] + density[-1]))
 
 
-def fixed_point(spectrum: np.ndarray, tolerance: float = EXACT, near: float | None = None) -> float:
+def fixed_point(spectrum: Array, tolerance: float = EXACT, near: float | None = None) -> float:
     """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one.
 
     It lies between any bandwidth, such as one that is `near`, and the error at it.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.libraries import special
+from miscal.data.vectors import Array
 from miscal.inference.sums import Floats, Integers, normal_p
 from miscal.pairs import Pair
 
@@ -71,7 +72,7 @@ class Latent:
 
     @classmethod
     def of(
-        cls, cluster: Integers, rows: tuple[Floats, NDArray[Any], Floats], threshold: Floats, seed: int
+        cls, cluster: Integers, rows: tuple[Floats, Array, Floats], threshold: Floats, seed: int
     ) -> "Latent":
         """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles.
 
@@ -230,9 +231,7 @@ def drawn_variations(
     return result
 
 
-def matched_size(
-    residual: np.ndarray, shares: np.ndarray, weight: np.ndarray, size: np.ndarray, rows: np.ndarray
-) -> np.ndarray:
+def matched_size(residual: Array, shares: Array, weight: Array, size: Array, rows: Array) -> Array:
     """Size of each bin's multinomial whose variance, added over the ranks, is that of the residuals (groups, bins, K).
 
     The first-order correction of Rao and Scott.
@@ -256,7 +255,7 @@ def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
     return np.asarray(residual * np.sqrt(quieter)[:, None])
 
 
-def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:
+def flip_groups(rows: int, cluster: Array | None, values: int) -> Array:
     """A group for each row, whose residuals share a random sign: its own, or its cluster's.
 
     `values` numbers will be held of each group. Where there are many, groups are joined by a hash: the sum of their
@@ -272,13 +271,13 @@ def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarra
     return np.asarray((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
 
 
-def flipped_weight(weights: Pair) -> np.ndarray:
+def flipped_weight(weights: Pair) -> Array:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
     alone = weights.second is not None and weights.cluster is None
     return np.sqrt(weights.weights[1]) if alone else weights.uneven
 
 
-def residuals(pair: Pair, rows: Any) -> NDArray[Any]:
+def residuals(pair: Pair, rows: Any) -> Array:
     """w(y - p) of some rows."""
     residual = pair.observed[rows] - pair.predicted[rows]
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])

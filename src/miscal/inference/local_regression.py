@@ -1,12 +1,12 @@
 """The operator of local regression: rows sorted and pooled by x, windows, fits and sums of operator weights."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from numpy.typing import NDArray
 
+from miscal.data.vectors import Array
 from miscal.inference.sums import Floats, Integers, run_starts
 from miscal.kernels import loess
 from miscal.kernels.sorting import sorted_order
@@ -58,7 +58,7 @@ class Rows:
         every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
         return np.add.reduceat(every, self.starts, axis=-1)
 
-    def per_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
+    def per_row(self, of_values: Array) -> Array:
         """What belongs to a distinct value, repeated for its rows."""
         return np.repeat(of_values, np.diff(self.starts, append=self.order.size), axis=-1)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.data.vectors import Array
 from miscal.inference.cells import equal_weights, matched_trials
 from miscal.inference.clusters import ClusterDraws, few_clusters
 from miscal.inference.residual import Blocks, cell_noise, cluster_blocks
@@ -149,7 +150,7 @@ def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
     return _of_rows(drawn, seed, np.zeros(rows.cells))
 
 
-def _of_rows(rows: tuple[np.ndarray, ...], seed: np.uint64, start: Floats) -> Block:
+def _of_rows(rows: tuple[Array, ...], seed: np.uint64, start: Floats) -> Block:
     """Draws of rows added up in their cells; the rows are what `simulate.draw_rows` takes."""
 
     def block(first: int, count: int) -> Floats:
@@ -160,7 +161,7 @@ def _of_rows(rows: tuple[np.ndarray, ...], seed: np.uint64, start: Floats) -> Bl
     return block
 
 
-def _of_cells(kernel: Callable[..., None], cells: tuple[np.ndarray, ...], seed: np.uint64) -> Block:
+def _of_cells(kernel: Callable[..., None], cells: tuple[Array, ...], seed: np.uint64) -> Block:
     """Draws of cells that a kernel makes of their numbers."""
 
     def block(first: int, count: int) -> Floats:
@@ -352,7 +353,7 @@ def rates_as_happened(pair: Pair) -> Floats:
     return np.asarray(np.clip((trials * rates + 0.5 * levels) / (trials + 0.5), 0.0, 1.0)[places])
 
 
-def _isotonic(levels: Floats, mass: np.ndarray, events: np.ndarray) -> Floats:
+def _isotonic(levels: Floats, mass: Array, events: Array) -> Floats:
     """Fit at the scores that have weight and read the fit at all of them."""
     used = mass > 1e-12 * max(mass.sum(), 1e-300)
     if not used.any():

@@ -12,6 +12,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.checks import one_of
 from miscal.data.libraries import special
 from miscal.data.responses import Units
+from miscal.data.vectors import Array
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
@@ -104,7 +105,7 @@ def residual_p_values(sums: Sums, how: Judging, draws: int) -> tuple[Floats, NDA
 
 
 def simulated(
-    rows: tuple[np.ndarray, ...], low: Floats, high: Floats, cells: Integers, draws: Integers, seed: np.uint64
+    rows: tuple[Array, ...], low: Floats, high: Floats, cells: Integers, draws: Integers, seed: np.uint64
 ) -> tuple[Floats, Floats, Floats]:
     """How many draws of the sums of some cells are at most `low`, at least `high`, and were made.
 
@@ -226,7 +227,7 @@ OUTCOME_WEIGHTS = Noise(
 BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
 
 
-def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
+def choose_null(pair: Pair, null: str, classes: Array | None = None) -> Noise:
     """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
 
     classes : (n, K) probabilities, where the outcomes of the pair are classes
@@ -269,7 +270,7 @@ def _sums_of_rows(pair: Pair) -> Sums:
     )
 
 
-def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
+def outcome_weights(pair: Pair, classes: Array | None) -> bool:
     """Whether the weights depend on the outcome given the score, or on any class given its probability."""
     if pair.weight is None:
         return False

@@ -62,7 +62,7 @@ class NeighbourhoodResult(Result):
 @also_of_tables
 def by_neighbourhood(
     p: Predictions,
-    columns: str | Sequence[str] | np.ndarray | None = None,
+    columns: str | Sequence[str] | Array | None = None,
     *,
     bandwidth: float = 0.2,
     reduce: str | None = None,

@@ -175,7 +175,7 @@ def local_calibration_error(
     sample_weight: Any = None,
     device: str = "auto",
     response: str = "binary",
-) -> np.ndarray:
+) -> Array:
     r"""Gap between prediction and outcome around each row, in features and score (LCE).
 
     .. math::
@@ -264,7 +264,7 @@ def local_calibration_error(
 
 def maximum_local_calibration_error(
     y_true: Any, y_prob: Any, features: Any, *, sample_weight: Any = None, **options: Any
-) -> float | np.ndarray:
+) -> float | Array:
     """Largest local calibration error over the rows, or over the queries (MLCE).
 
     Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
@@ -289,7 +289,7 @@ def maximum_local_calibration_error(
 
 def average_local_calibration_error(
     y_true: Any, y_prob: Any, features: Any, *, sample_weight: Any = None, **options: Any
-) -> float | np.ndarray:
+) -> float | Array:
     """Mean local calibration error over the rows, weighted by `sample_weight`, or over the queries.
 
     Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no

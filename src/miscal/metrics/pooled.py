@@ -239,7 +239,8 @@ def _places(cells: Cells, units: Units) -> Plain:
         return {"label": cells.labels()}
     if cells.name == OF_SCORE:  # edges of a prediction are in its units
         cells = replace(cells, edges=units.back(cells.edges))
-    low, high = (np.append(ends, [np.nan] * cells.missing) for ends in (cells.edges[:-1], cells.edges[1:]))
+    ends = cells.edges[:-1], cells.edges[1:]
+    low, high = (np.append(end, [np.nan] * cells.missing) for end in ends)
     return {"label": cells.labels(), "low": low, "high": high}
 
 

@@ -22,7 +22,9 @@ from miscal.metrics.score_errors import span_of
 from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import Bins, edges_for, ends_of
 
-NO_VALUES, NO_LIMBS, NO_SUMS = np.empty(0), np.empty((0, 0, 2), np.int64), np.empty((0, 0))
+NO_VALUES = np.empty(0)
+NO_LIMBS = np.empty((0, 0, 2), np.int64)
+NO_SUMS = np.empty((0, 0))
 CALL_VALUES = 1 << 22  # probabilities handed to a callable at a time: 32 MiB
 
 

@@ -212,7 +212,7 @@ def warn_of_infinite(values: Array) -> None:
         warn(f"{certain}: its error is infinite")
 
 
-def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> np.ndarray:
+def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> Array:
     r"""Weights inversely proportional to the score, held finite by rho: 1/max(p, rho), or 1/(p + rho).
 
     They depend on the scores alone, so p-values hold with them.
@@ -231,7 +231,7 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     return 1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho)
 
 
-def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray:
+def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> Array:
     """1/prevalence for events, 1 for others (Appendix B).
 
     They depend on the outcomes: with them calibrated predictions read as far from calibrated (87 standard deviations in

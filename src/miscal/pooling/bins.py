@@ -229,6 +229,7 @@ def shared_edges(edges: Array) -> Array:
     if power < 0 and (edges == np.floor(edges)).all():
         unit, power = 1, 0
     step = unit * 10.0**power
-    first, last = math.floor(max(low - room, edges[0]) / step), math.ceil(min(high + room, edges[-1]) / step)
+    first = math.floor(max(low - room, edges[0]) / step)
+    last = math.ceil(min(high + room, edges[-1]) / step)
     made = np.unique([float(f"{unit * number}e{power}") for number in range(first, last + 1)])
     return np.asarray(made[(made > edges[0]) & (made < edges[-1])])

@@ -18,7 +18,7 @@ import numpy as np
 
 from miscal.data.checks import one_of
 from miscal.data.columns import Column
-from miscal.data.vectors import Plain
+from miscal.data.vectors import Array, Plain
 
 FULL = "full population"
 SHOWN_LEVELS = 6
@@ -67,21 +67,21 @@ class Condition:
             ends = {"low": just_below(one), "high": one + 0.0, "levels": None}
             self.__dict__.update(ends)
 
-    def rows(self, columns: Mapping[str, Column]) -> np.ndarray:
+    def rows(self, columns: Mapping[str, Column]) -> Array:
         """Truth value at each row."""
         column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
             return self.slots([*map(str, column.levels), None])[column.values]
         return self.numbers(column.values)
 
-    def slots(self, names: Iterable[str | None]) -> np.ndarray:
+    def slots(self, names: Iterable[str | None]) -> Array:
         """Which of some levels of a nominal column belong; None is that of missing values."""
         only = self.levels is not None
         some = (self.levels if only else self.excluded) or ()
         said = {level if isinstance(level, str) else number_text(level) for level in some}
         return np.array([self.missing if name is None else (name in said) == only for name in names], bool)
 
-    def numbers(self, values: np.ndarray) -> np.ndarray:
+    def numbers(self, values: Array) -> Array:
         """Truth value at each of some numbers, NaN where missing."""
         with np.errstate(invalid="ignore"):
             rows = ~np.isnan(values)
@@ -221,7 +221,7 @@ class Conjunction:
         """The columns it speaks of."""
         return tuple(dict.fromkeys(condition.column for condition in self.conditions))
 
-    def rows(self, columns: Mapping[str, Column]) -> np.ndarray:
+    def rows(self, columns: Mapping[str, Column]) -> Array:
         """Truth value at each row."""
         found = [condition.rows(columns) for condition in self.conditions]
         if not found:

@@ -15,6 +15,7 @@ from miscal.auditing.search.groups import Group, best_boxes, noise_left
 from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
 from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along
 from miscal.auditing.search.telling import findings
+from miscal.data.vectors import Array
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.clusters import cluster_sums
 from miscal.inference.residual import form_of, normal_z, shape_test
@@ -63,7 +64,7 @@ class Explainer:
             place.noise = variance * noise_left(variance.sum(), self.total)
         self._leave(place, place.start)
 
-    def _leave(self, place: Place, left: np.ndarray) -> None:
+    def _leave(self, place: Place, left: Array) -> None:
         """Note what is left of a place, and how far off that is along the score, in standard deviations of a normal."""
         place.left, place.bent = left, 0.0
         if place.shape and left.size > 1:
@@ -172,13 +173,13 @@ class Explainer:
         left = self._disagreeing(place.left, place.along[self.beyond].variance, place.bent)
         return max(plain, min(left, place.bent_off))
 
-    def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
+    def _disagreeing(self, off: Array, variance: Array, bent: float) -> float:
         """Events off for certain in the ranges of the score that disagree, added."""
         _, ends = form_of(off, variance, average=False, shape=True)
         size = float(sum(abs(off[first : last + 1].sum()) for first, last in ends))
         return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 
-    def put_right(self, place: Place, off: np.ndarray) -> list[Place]:
+    def put_right(self, place: Place, off: Array) -> list[Place]:
         """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
 
         Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place

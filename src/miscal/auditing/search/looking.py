@@ -15,7 +15,7 @@ from miscal.auditing.search.places import AVERAGE, Family, Looked, Multiplicity,
 from miscal.auditing.search.shapes import alongs, shapes_of, tested, whole_along
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Plain
+from miscal.data.vectors import Array, Plain
 from miscal.engines.source import give_back
 from miscal.inference.nulls import beyond_score
 from miscal.inference.residual import choose_null
@@ -146,7 +146,7 @@ def _shown(column: Column) -> Any:
     return RANGES if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
 
-def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
+def shown_edges(column: Column, compared: Pair) -> Array | None:
     """The edges of the ranges that are shown of a variable; None where all values are missing."""
     pooling = range_pooling(column, _shown(column), weight=compared.weight, count=compared.count)
     return getattr(pooling.cells, "edges", None)
@@ -214,14 +214,14 @@ def _judge_groups(looked: Looked, groups: Sequence[Group]) -> None:
         looked.places += places
 
 
-def curve_rows(rows: int, random_state: int) -> np.ndarray:
+def curve_rows(rows: int, random_state: int) -> Array:
     """The rows that the curves are drawn from: all of them, or a sample that all columns share."""
     if rows <= MOST_ROWS:
         return np.arange(rows)
     return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
 
 
-def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray) -> Result:
+def with_curve(result: Result, compared: Pair, column: Column, chosen: Array) -> Result:
     """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
     rows = chosen[~np.isnan(column.values[chosen])]
     if rows.size < LEAST_ROWS:

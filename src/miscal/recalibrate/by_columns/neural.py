@@ -6,12 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
-from miscal.data.vectors import Array, Floats, logit
+from miscal.data.vectors import Array, Codes, Floats, Integers, logit
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns
@@ -49,7 +48,7 @@ class Inputs:
         self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
         self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
 
-    def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    def read(self, columns: Columns, rows: int) -> tuple[Codes, Array]:
         """Codes (rows, categories) and numbers (rows, width)."""
         codes = [each.read(columns) + 1 for each in self.embedded]
         numbers = np.zeros((rows, self.width), np.float32)
@@ -190,7 +189,7 @@ class NeuralCalibration(ByColumns):
         return _networks().Rows(codes, numbers, place, *single)
 
     @staticmethod
-    def places(probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    def places(probability: Floats) -> tuple[Integers, Floats]:
         """Where the scores lie between the knots, one column a map."""
         score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
         return between(knots(binary=probability.ndim == 1), score)
@@ -258,7 +257,7 @@ class NeuralCalibration(ByColumns):
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
 
-    def _tensors(self) -> list[npt.NDArray[np.float32]]:
+    def _tensors(self) -> list[Array]:
         """What is kept, each tensor in its shape."""
         inputs = Inputs(self._encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
