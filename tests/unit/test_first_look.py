@@ -149,10 +149,9 @@ def test_a_key_whose_rows_are_not_independent_is_suggested_as_the_cluster(kind: 
     assert "give --cluster game" in _notes(found)
     with_it = miscal.audit(table, outcome="won", probability="p", cluster="game", effort="quick")
     assert "--cluster" not in _notes(with_it)
-    done = run(
-        "audit", _csv(table, tmp_path / "t.csv"), "--outcome", "won", "--probability", "p", "--out", tmp_path / "r.html"
-    )
-    assert done.stdout.splitlines()[-1] == "Next: miscal audit t.csv --outcome won --probability p --cluster game"
+    path = _csv(table, tmp_path / "t.csv")
+    done = run("audit", path, "--outcome", "won", "--probability", "p", "--out", tmp_path / "r.html")
+    assert done.stdout.splitlines()[-1] == f"Next: miscal audit {path} --outcome won --probability p --cluster game"
 
 
 def test_no_key_is_suggested_where_rows_are_independent() -> None:

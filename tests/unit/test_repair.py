@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from miscal.auditing.repair import _verdict, repair, repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
-from miscal.page.gap_figures import left_first
+from miscal.page.gap_figures import gap_pairs
 from miscal.page.html import to_html
 from miscal.page.records import read_document
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
@@ -201,9 +202,11 @@ def test_the_model_repairs_new_data_as_the_command_did(written: tuple[Path, Resu
 
 
 def test_what_is_left_comes_first() -> None:
-    places = [{"verdict": word} for word in ("gone", "new", "gone", "remaining", "smaller", "larger")]
+    gaps = {"before": {"gap": 0.1}, "after": {"gap": 0.05, "interval": [0.0, 0.1]}}
+    verdicts = ("gone", "new", "gone", "remaining", "smaller", "larger")
+    places = [{"where": "here", "verdict": word, **gaps} for word in verdicts]
     document = read_document({"schema": "miscal.audit/1", "repaired_by": {}, "repair": places})
-    found = [place.verdict for place in left_first(document.repaired.places)]
+    found = re.findall(r"here: (\w+)", str(gap_pairs(document.repaired.places).marks))
     assert found == ["new", "larger", "remaining", "smaller", "gone", "gone"]
 
 

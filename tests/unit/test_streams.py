@@ -147,13 +147,13 @@ def test_text_and_page_say_the_same_numbers(table: Path) -> None:
 def test_the_last_line_says_what_to_do_next(table: Path, tmp_path: Path) -> None:
     done = run("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "r.html")
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("Next: miscal recalibrate t.csv --outcome y --probability p")
+    assert last.startswith(f"Next: miscal recalibrate {table} --outcome y --probability p")
     rng = np.random.default_rng(1)
     p = rng.random(500)
     clean = tmp_path / "clean.csv"
     np.savetxt(clean, np.stack([rng.random(500) < p, p], 1), delimiter=",", header="y,p", comments="")
     done = run("audit", clean, *ROLES, "--effort", "quick", "--out", tmp_path / "r.html")
-    assert done.stdout.splitlines()[-1].startswith("Next: miscal check clean.csv")
+    assert done.stdout.splitlines()[-1].startswith(f"Next: miscal check {clean} ")
 
 
 def test_the_top_class_is_named(tmp_path: Path) -> None:
