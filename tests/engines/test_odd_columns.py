@@ -176,3 +176,28 @@ def test_a_batch_of_trials_without_any_weight_adds_nothing(tmp_path, monkeypatch
     monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: 1_000)
     found = miscal.audit(path, count="k", weight="w", effort="quick", **NAMES)
     assert found.document["data"]["rows"] == trials[1_000:].sum()
+
+
+def test_rows_without_weight_do_not_change_the_units_of_amounts(tmp_path):
+    rng = np.random.default_rng(7)
+    p = rng.random(2_000)
+    y, weight = rng.poisson(p).astype(float), np.ones(2_000)
+    y[0], weight[0] = 1e6, 0.0
+    made = pa.table({"y": y, "p": p, "w": weight, "x": rng.normal(size=2_000)})
+    path = written(made, tmp_path / "t.parquet", row_group_size=300)
+    named = {"outcome": "y", "prediction": "p", "response": "real", "weight": "w", "effort": "quick"}
+    assert differences(document(made, **named), document(path, memory="1GB", **named)) == []
+    assert miscal.read(made, outcome="y", prediction="p", response="real", weight="w").units.scale < 1e6
+
+
+def test_bars_of_the_score_are_the_same_in_any_order_of_weighted_rows(tmp_path, monkeypatch):
+    rng = np.random.default_rng(8)
+    p = rng.integers(0, 41, 4_000) / 40.0  # many lie on the edges of bars
+    made = pa.table({"y": (rng.random(4_000) < p).astype(int), "p": p, "w": rng.lognormal(size=4_000)})
+    monkeypatch.setattr("miscal.auditing.audit.rows_that_fit", lambda *_: 2_000)
+    found = []
+    for order in (np.arange(4_000), rng.permutation(4_000)):
+        path = written(made.take(order), tmp_path / f"{len(found)}.parquet", row_group_size=700)
+        bars = miscal.audit(path, weight="w", effort="quick", **NAMES).results[0].extra["histogram"]["rows"]
+        found.append(np.array(bars) / sum(bars))
+    assert found[0] == pytest.approx(found[1], abs=1e-12)

@@ -22,7 +22,7 @@ from miscal.pooling.cells import level_of
 from miscal.pooling.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.pooling.parsing import parse
 
-Place = Mapping[str, np.ndarray]  # numbers of the values, of each column that it speaks of
+Place = Mapping[str, Array]  # numbers of the values, of each column that it speaks of
 
 
 class Blocks:
@@ -103,7 +103,7 @@ class Shown:
 
 
 # A place by its conditions, or by the values themselves.
-Told = Sequence[Condition] | dict[str, np.ndarray] | None
+Told = Sequence[Condition] | dict[str, Array] | None
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal, refusing
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 
 FileName = str | PathLike[str]
 
@@ -199,7 +199,7 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
 
 def load_arrays(
     path: str | Path, schema: str, *, what: str = "a file of this library", hint: str = ""
-) -> tuple[dict[str, Any], dict[str, Array]]:
+) -> tuple[Plain, dict[str, Array]]:
     """Read what `save_arrays` wrote, refusing another schema, what unpacks to too much, and a file that was changed.
 
     what, hint : what the file should be, and how one is made, for the refusal

@@ -242,6 +242,8 @@ def _validated(raw: Raw) -> Plain:
     fields |= {name: locked(fields[name]) for name in ROWS if fields[name] is not None}
     if zeros:
         fields = _selected(fields, np.flatnonzero(fields["weight"]))
+    if raw.response != "binary":
+        fields["units"] = raw.units or Units.holding(fields["outcome"], fields["probability"])
     if raw.count is not None:
         fields = _unfolded(fields)
     if not raw.part and raw.response == "binary":
@@ -292,13 +294,11 @@ def _predictions(raw: Raw) -> Floats:
 
 
 def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | None) -> Plain:
-    """Outcomes that are numbers, a unit of exposure where there is any, and the units of both."""
+    """Outcomes that are numbers, a unit of exposure where there is any."""
     outcome = responses.numbers(labels, raw.names["outcome"], count=raw.response == "count")
     if raw.response == "count":
         checks.refuse_rows(predicted < 0.0, "must not be negative", raw.names["probability"], predicted)
-    outcome = outcome if exposure is None else outcome / exposure
-    units = raw.units or Units.holding(outcome, predicted)
-    return {"outcome": outcome, "classes": (0, 1), "units": units}
+    return {"outcome": outcome if exposure is None else outcome / exposure, "classes": (0, 1)}
 
 
 def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> Plain:

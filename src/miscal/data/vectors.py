@@ -185,7 +185,7 @@ def _refuse_mixture(values: Any, where: str) -> None:
         seen = family
 
 
-def locked(values: np.ndarray) -> np.ndarray:
+def locked(values: Array) -> Array:
     """A read-only view (of a copy if there are gaps): no result changes beneath its reader, kernels meet one kind."""
     view = np.ascontiguousarray(values).view()
     view.flags.writeable = False

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
-from miscal.data.vectors import Array
+from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import DISTINCT, Walk
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws, steps_of, widest_walks
@@ -64,7 +64,7 @@ class NullSummary:
         """The same with the interval of another 95% point of the noise, where that is the larger one."""
         return replace(self, interval=seminorm_interval(self.value, max(self.quantile, quantile)))
 
-    def numbers(self, scale: float = 1.0) -> dict[str, Any]:
+    def numbers(self, scale: float = 1.0) -> Plain:
         """Value, floor, p-value and interval by name, as a result has them; `scale` is that of the units."""
         low, high = self.interval
         return {

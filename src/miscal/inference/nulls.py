@@ -293,7 +293,7 @@ def steps_of(pair: Pair, how: Judging, draws: int) -> tuple[Block, str]:
     return Steps.of(pair, flips, seed).block, "sign flips" if flips else "simulation"
 
 
-Listed = tuple[np.ndarray, np.ndarray]  # positions of the rows of all lists, and where each begins
+Listed = tuple[Array, Array]  # positions of the rows of all lists, and where each begins
 
 
 def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int) -> Floats:
