@@ -201,3 +201,16 @@ def test_bars_of_the_score_are_the_same_in_any_order_of_weighted_rows(tmp_path, 
         bars = miscal.audit(path, weight="w", effort="quick", **NAMES).results[0].extra["histogram"]["rows"]
         found.append(np.array(bars) / sum(bars))
     assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
+def test_two_groups_stand_in_one_order_whatever_that_of_the_weighted_rows():
+    told = set()
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        p, group, weight = rng.random(1_000), rng.choice(["a", "b"], 1_000), rng.lognormal(size=1_000)
+        made = pa.table({"y": (rng.random(1_000) < p).astype(int), "p": p, "g": group, "w": weight})
+        for _ in range(6):
+            found = miscal.audit(made.take(rng.permutation(1_000)), weight="w", effort="quick", **NAMES)
+            (field,) = found.document["sections"]["field"]
+            told.add((seed, *field["extra"]["differences"]["level"]))
+    assert len(told) == 6

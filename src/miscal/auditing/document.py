@@ -117,7 +117,7 @@ def _left_out(looked: Looked, aside: list[Plain]) -> list[Plain]:
     ]
 
 
-def differences(raw: Sums, names: Sequence[str], rows: Rows) -> dict[str, list[Any]]:
+def differences(raw: Sums, names: Sequence[str], rows: Rows) -> Plain:
     """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
 
     Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
@@ -133,7 +133,8 @@ def differences(raw: Sums, names: Sequence[str], rows: Rows) -> dict[str, list[A
     reach = adjusted_z(max(kept.size, 1), 0.05) * error
     difference = gap - others
     low, high = difference - reach, difference + reach
-    least = np.maximum(low, -high)
+    # Two groups are as far from each other, but for a last digit that the order of rows decides.
+    least = (np.maximum(low, -high) / scale).round(12)
     events = effective_events(raw) if rows.noise.binary else 0.5 * weight**2 / raw.weight2
     beyond = np.where(least > 0, "beyond noise", "")
     columns = {
