@@ -88,13 +88,13 @@ def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary
     if math.isnan(value) or draws.size == 0:
         return NullSummary.unknown(value, method)
     exceedances, quantile = int(_reaching(draws, value)), upper_quantile(draws)
-    p_value = float(reached_p(draws, value))
+    p_value = float(drawn_p(draws, value))
     interval = seminorm_interval(value, quantile)
     mean = float(draws.mean())
     return NullSummary(value, mean, p_value, quantile, interval, method, draws.size, exceedances, draws)
 
 
-def reached_p(drawn: Floats, values: Any) -> Floats:
+def drawn_p(drawn: Floats, values: Any) -> Floats:
     """P-values of values by draws of them, (draws, K): as of `summary_of_draws`, each by itself."""
     return np.asarray((1.0 + _reaching(drawn, values)) / (1.0 + len(drawn)))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.checks import bounded, check_lengths, check_seed, whole
+from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
 from miscal.data.vectors import Array
 from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
@@ -211,11 +211,10 @@ def variable_calibration_curve(
 
 def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
-    check_seed(options.get("random_state", 0))
+    seed = whole("random_state", options.get("random_state", 0), 0)
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", "'variable'", got="all are missing")
-    seed = whole("random_state", Smoothing(**options).random_state, 0)
     rows, key = pair.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)

@@ -18,7 +18,7 @@ from miscal.data.sources import one_prediction
 from miscal.data.vectors import Array, Plain
 from miscal.engines.memory import mean_tally, walk_range
 from miscal.inference.adjust import step_down
-from miscal.inference.aggregates import DRAWS, reached_p, summary_of_draws
+from miscal.inference.aggregates import DRAWS, drawn_p, summary_of_draws
 from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.inference.nulls import ROW_DRAWS
 from miscal.inference.residual import Noise, choose_null
@@ -280,7 +280,7 @@ def _table(pools: Pools, errors: Array, drawn: Array, noise: Noise) -> Table:
         size = p.rows if p.weight is None else p.weight.sum() ** 2 / (p.weight**2).sum()
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(pools.apart).argmax(axis=1)
-    p_value = np.where(judged, reached_p(drawn, errors), np.nan)
+    p_value = np.where(judged, drawn_p(drawn, errors), np.nan)
     adjusted = np.full(len(errors), np.nan)
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
     worst_off, worst_weight = pools.apart[classes, worst], pools.weight[classes, worst]
