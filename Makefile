@@ -35,11 +35,10 @@ test: setup system ## run every test, the doctests included
 system: # the browser and the Java runtime that two groups of tests need
 	@bash scripts/system_packages.sh
 
-lint: setup ## check style, layers and the code budget
+lint: setup ## check style and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python scripts/lint_imports.py
-	$(BIN)/python scripts/code_budget.py
 
 typing: setup ## check the types of src, strictly
 	$(BIN)/mypy
