@@ -43,8 +43,10 @@ lint: setup ## check style and layers
 typing: setup ## check the types of src, strictly
 	$(BIN)/mypy
 
+# -E reads every page again: a partial build loses the index entries of the pages that it leaves, and with them the
+# search for a name of the glossary.
 docs: setup ## build the documentation into docs/_build, warnings are errors
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 bench: .venv-peers/stamp ## time the library against its peers, one table of ratios
