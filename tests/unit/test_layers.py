@@ -1,4 +1,4 @@
-"""The architecture is kept by machine: imports go downward, files and functions stay small."""
+"""The architecture is kept by machine: imports go downward, and inference stays in its folder."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import shutil
 from fnmatch import fnmatch
 from pathlib import Path
 
-import pytest
-
-from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, LIBRARY, excesses, sizes, whole
+from scripts.house import LIBRARY
 from scripts.lint_imports import lint_imports
 from scripts.mutants import FAULTS
 
@@ -77,49 +75,3 @@ def test_an_upward_import_is_seen(tmp_path):
     done = lint_imports(tmp_path)
     assert done.returncode != 0
     assert "miscal.kernels.wrong -> miscal.data.errors" in done.stdout.replace("\n", " ")
-
-
-def test_the_code_budget_is_kept():
-    assert excesses(LIBRARY) == []
-    assert whole(LIBRARY) == []
-
-
-def _function(statements: int) -> str:
-    body = "".join(f"    a{i} = {i}\n" for i in range(statements))
-    return f'def f():\n    """Text.\n\n    More text.\n    """\n    # why\n\n{body}'
-
-
-@pytest.mark.parametrize(("statements", "broken"), [(FUNCTION_LIMIT, False), (FUNCTION_LIMIT + 1, True)])
-def test_a_long_function_is_seen(tmp_path, statements, broken):
-    (tmp_path / "a.py").write_text(_function(statements))
-    found = excesses(tmp_path)
-    assert bool(found) == broken
-    assert all(excess.place.endswith("a.py::f") for excess in found)
-
-
-@pytest.mark.parametrize(("lines", "broken"), [(FILE_LIMIT, False), (FILE_LIMIT + 1, True)])
-def test_a_long_file_is_seen(tmp_path, lines, broken):
-    (tmp_path / "a.py").write_text('"""Text."""\n\n# why\n' + "a = 1\n" * lines)
-    assert bool(excesses(tmp_path)) == broken
-
-
-def test_docstrings_comments_and_blank_lines_do_not_count():
-    lines = ['"""Module."""', "", "class A:", '    """Class."""', "    def f(self):", '        """Text."""']
-    lines += ["        # why", '        return """', '    two lines"""', ""]
-    held = sizes("\n".join(lines))
-    assert held.lines == 4  # class, def, and the two lines of the returned string
-    assert held.tokens == 3 + 6 + 2  # class A: def f(self): return, and the string
-    assert held.functions == {"A.f": 2}
-
-
-@pytest.mark.parametrize(("line", "said"), [("a = 1", []), ("a = [1, 2, 3, 4, 5]", ["tokens a line"])])
-def test_full_lines_are_seen(tmp_path, line, said):
-    (tmp_path / "a.py").write_text(f"{line}\n" * 9)
-    assert [words for words in whole(tmp_path) if not any(what in words for what in said)] == []
-    assert len(whole(tmp_path)) == len(said)
-
-
-def test_too_many_files_in_a_folder_are_seen(tmp_path):
-    for number in range(21):
-        (tmp_path / f"{number}.py").write_text("a = 1\n")
-    assert whole(tmp_path) == ["the library: 21 files in ., at most 20"]

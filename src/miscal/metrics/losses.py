@@ -48,6 +48,7 @@ def score_decomposition(
 ) -> Decomposition:
     """Split the Brier score or the log loss by isotonic regression (Dimitriadis, Gneiting & Jordan, 2021).
 
+    This is the CORP decomposition.
     Tied scores are pooled before the regression. A certain prediction that is wrong has an infinite log loss, and so
     an infinite miscalibration.
 
@@ -94,7 +95,7 @@ def _mean_loss(predicted: Array, weight: Array, events: Array, loss: str) -> flo
 
 
 def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
-    """Mean logarithmic loss, never clipped: infinite when a certain prediction is wrong.
+    """Mean logarithmic loss (negative log-likelihood), never clipped: infinite when a certain prediction is wrong.
 
     With several classes and ``target="auto"`` it is the loss of the true class's probability.
 
@@ -120,7 +121,7 @@ def _of_the_truth(given: Given, target: str | int) -> Array:
 
 
 def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
-    """Mean squared difference between outcome and probability; over all classes when there are several.
+    """Mean squared difference between outcome and probability (Brier score); over all classes when there are several.
 
     Examples
     --------
@@ -175,6 +176,7 @@ def abstention_reward(
 
     Answers when the confidence is at least 1 - unsure_cost/error_cost; an answer that is wrong costs `error_cost`,
     declining costs `unsure_cost`. With weights the total is of the weighted rows.
+    The reward ratio w/u of paper 002 is ``error_cost / unsure_cost``.
 
     Examples
     --------
@@ -236,8 +238,10 @@ def calibration_slope_intercept(
 ) -> SlopeIntercept:
     """Slope, intercept, calibration in the large and the ratio predicted / observed, each with a 95% interval.
 
-    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain, 0 or 1, have no
-    log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
+    The calibration slope and intercept are Cox's: maximum likelihood of logit P(y=1) = intercept + slope·logit(p).
+    The ratio is the inverse of O/E, observed over expected.
+    Rows with a probability of exactly 0 or 1 have no log-odds, and any number put in their place would make the slope:
+    they are left out of all but the ratio.
     Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
     the log scale, with the noise of what was observed. A single class or a single score gives NaN: nothing can be
     fitted.

@@ -91,7 +91,9 @@ def expected_calibration_error(
     y_prob : (n,) probability of class 1, (n, 2), or (n, K) with rows that sum to 1
     bins : number of bins, or increasing edges (the end bins catch what lies outside)
     strategy : "uniform" (equal width over `range`) or "quantile" (equal support; ties are never split)
+        "quantile" gives what is also called the adaptive ECE.
     norm : "l1", "l2" (root of the weighted mean square), "max", or any p >= 1
+        "l2" gives the root mean squared calibration error (RMSCE), "max" the maximum calibration error.
     target : "auto", "positive", "top" (confidence against correctness), or a class against the rest
     bin_on : (n,) values that define the bins in place of the predicted value
     correct : (n,) observed values in place of those computed
@@ -126,7 +128,7 @@ def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
 def maximum_calibration_error(
     y_true: Any, y_prob: Any, *, sample_weight: Any = None, **options: Any
 ) -> float:
-    """Largest gap between predicted probability and observed frequency over bins of the score.
+    """Largest gap between predicted probability and observed frequency over bins of the score (MCE).
 
     As `expected_calibration_error` with ``norm="max"``; the other parameters are the same. A bin with one row can have
     a gap near 1.
@@ -191,7 +193,7 @@ def groupwise_maximum_calibration_error(
     target: str | int = "top",
     sample_weight: Any = None,
 ) -> float:
-    """Largest maximum calibration error within any group.
+    """Largest maximum calibration error within any group (group-wise MCE).
 
     Bins with fewer than `min_count` rows of a group do not count: a bin with one row has a gap near 1.
 
@@ -346,7 +348,7 @@ def kuiper_calibration_error(
     order_by: Any = None,
     response: str = "binary",
 ) -> float:
-    r"""Range of the cumulative differences between outcome and prediction, in the order of the score.
+    r"""Range of the cumulative differences between outcome and prediction, in the order of the score (ECCE-R).
 
     .. math:: D = \max_k C_k - \min_k C_k, \qquad C_k = \frac{1}{W}\sum_{i \le k} w_i (y_i - p_i),\; C_0 = 0
 

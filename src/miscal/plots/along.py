@@ -120,6 +120,8 @@ class Cumulative(View):
 class ScoreDisplay(Display):
     """By score: "reliability" (observed against predicted) or "cumulative" (the walk whose range is Kuiper's error).
 
+    The first is the reliability diagram, also called the calibration curve.
+
     Examples
     --------
     >>> import numpy as np, miscal
@@ -296,6 +298,8 @@ class OverRanges(View):
 
 class VariableDisplay(Display):
     """Along a variable: its "curve" (observed and predicted with bands), or its "ranges" where there is none.
+
+    The curve is the variable-based calibration plot of paper 000.
 
     Examples
     --------

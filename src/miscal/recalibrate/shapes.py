@@ -28,7 +28,7 @@ SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
 class HistogramBinning(Recalibrator):
-    """Replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
+    """Histogram binning: replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
 
     Bins are right-closed. A bin in which no row fell leaves probabilities as they are. Several classes: each against
     the rest, rows divided by their sums. A rate of 0 or 1 among n rows becomes 0.5 / (n + 1) or 1 less that: half an
@@ -97,7 +97,7 @@ class HistogramBinning(Recalibrator):
 
 
 class ScalingBinning(Curve):
-    """Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).
+    """Scaling-binning: Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).
 
     The logit is held at that of [1e-12, 1 - 1e-12]. The bins come from the scaled probabilities of the rows to fit on:
     cut halfway between neighbouring distinct values, right-closed, with about equal weight in each; ties are never
@@ -200,7 +200,7 @@ class _Rising(Recalibrator):
 
 
 class IsotonicCalibration(_Rising):
-    """Fit the non-decreasing map of least squared error (Zadrozny and Elkan 2002).
+    """Isotonic regression: fit the non-decreasing map of least squared error (Zadrozny and Elkan 2002).
 
     Equal scores are pooled, then adjacent violators. Between the blocks the map is linear, as scikit-learn's is; beyond
     the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums. The

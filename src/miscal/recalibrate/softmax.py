@@ -249,7 +249,7 @@ def fitted_power(sample: Sample, start: Floats) -> Found:
 
 
 class TemperatureScaling(Recalibrator):
-    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
+    """Temperature scaling: divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
 
     P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
     (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
@@ -311,7 +311,7 @@ class _Softmax(Recalibrator):
 
 
 class VectorScaling(_Softmax):
-    """Scale and shift the logarithm of each class's probability (Guo et al. 2017).
+    """Vector scaling: scale and shift the logarithm of each class's probability (Guo et al. 2017).
 
     P_k is proportional to exp(w_k ln p_k + b_k), minimising the sum of log losses; p is held at 1e-12 or more. The last
     class has b = 0, because only differences count. Does not keep the ranking. A class that does not occur among
@@ -435,7 +435,7 @@ class StructuredScaling(_Softmax):
 
 
 class DirichletCalibration(_Softmax):
-    """Fit a full matrix on the logarithms of the probabilities (Kull et al. 2019).
+    """Dirichlet calibration: a full matrix on the logarithms of the probabilities (Kull et al. 2019).
 
     P = softmax(W ln p + b), p held at 1e-12 or more, minimising the mean log loss + l2 sum W² + intercept_l2 sum b², as
     its authors' code has it: with `reference`, the last class's row of (W, b) is subtracted from all rows first, so

@@ -159,6 +159,8 @@ def _check_smallest(name: str, value: Any) -> None:
 class VariableTree(CutColumns):
     """Cut the rows by a decision tree on variables and recalibrate each leaf by itself (Kelly and Smyth 2023).
 
+    It is a probability calibration tree (Leathart and others 2017) whose splits come from the columns alone.
+
     The tree (CART, Gini) predicts the outcome from the columns alone. Each leaf gets its own recalibrator, fitted on
     its rows; a leaf with one class only uses the map of its nearest ancestor with two. The default recalibrator is
     drawn towards leaving the scores alone, so that a small leaf gives no certainties (on 50 calibrated rows the log
