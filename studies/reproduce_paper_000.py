@@ -213,6 +213,43 @@ def table_1(task: Task, made: np.ndarray) -> None:
         print(f"{variable:16}{cells[0]:>16}{cells[1]:>18}{f'{place:g} | {curve.worst_value:.6g}':>22}")
 
 
+def definition_5_3(task: Task) -> None:
+    """Whether Adult is consistently overconfident along age: by ranges, by year of age, and by the smooth curve."""
+    probability, truth = task.probability[task.testing], task.outcome[task.testing]
+    age = task.variables["age"][task.testing]
+    gap = probability.max(axis=1) - (label(probability) == truth)
+    edges = np.unique(np.quantile(age, np.arange(BINS + 1) / BINS))
+    ranges = mean_by(np.searchsorted(edges[1:-1], age, side="left"), gap)[1]
+    years, by_year, rows = mean_by(age, gap)
+    inside = (years >= 19) & (years <= 64)
+    print("\nDefinition 5.3: confidence minus accuracy of Adult, uncalibrated, along age, in points")
+    print(f"all rows                    {100 * gap.mean():.2f}")
+    print(f"{len(ranges)} ranges                   {100 * ranges.min():.2f} to {100 * ranges.max():.2f}")
+    print(f"years of age above 0        {(by_year > 0).sum()} of {len(years)}")
+    others = by_year <= 0
+    wrong = (label(probability) != truth)[np.isin(age, years[others])].sum()
+    print(
+        f"the others                  {100 * by_year[others].min():.2f} to 0; {rows[others].sum()} rows, {wrong} errors"
+    )
+    print(f"                            ages {', '.join(f'{year:g}' for year in years[others])}")
+    print(f"lowest from 19 to 64        {100 * by_year[inside].min():.2f}")
+    for span in (0.9, 0.15):
+        curve = variable_calibration_curve(truth, probability, age, target="top", span=span)
+        below = curve.grid[curve.gap <= 0]
+        where = f", at or below 0 from {below.min():.2f} to {below.max():.2f}" if below.size else ""
+        lowest = f"{100 * curve.gap.min():.2f}{where}"
+        print(f"curve, span {span:<4}            lowest {lowest}; consistent: {curve.consistent}")
+        print(f"                            at {curve.grid[0]:g}: accuracy {100 * curve.observed[0]:.1f}%, ", end="")
+        print(f"gap {100 * curve.gap_low[0]:.2f} to {100 * curve.gap_high[0]:.2f}")
+
+
+def mean_by(key: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct values of the key, and the mean gap and the number of rows of each."""
+    values, place = np.unique(key, return_inverse=True)
+    rows = np.bincount(place)
+    return values, np.bincount(place, weights=gap) / rows, rows
+
+
 def main() -> int:
     folder = Path(os.environ.get("MISCAL_DATA", ""))
     if not (folder / "adult_kelly_mlp_test.parquet").is_file():
@@ -223,6 +260,7 @@ def main() -> int:
     table_1(income, results["Beta calibration"])
     pair_table("Table 2: Adult income, by age", TABLE_2, income, results, "age")
     pair_table("Table 10: the same, augmented beta", TABLE_10, income, results, "age")
+    definition_5_3(income)
     print("\nTable 7: VECE of Adult's variables, after recalibration by age: printed | authors | consistent")
     print(f"{'':16}" + "".join(f"{name:>30}" for name in COLUMNS_7))
     for variable, printed in TABLE_7.items():
