@@ -86,20 +86,20 @@ def _of_row(variation: str) -> str:
     return f'variation_calibration_error([0, 1], {rows}, variation="{variation}")'
 
 
-REDUCES = "equal to the ECE: V is the first rank's share"
-DRAWN = f"mean over {DRAWS} draws; its standard error is {{}}"
+REDUCES = "the ECE: V is the first rank's share"
+DRAWN = f"± {{}}, {DRAWS} draws"
 VALUES = [
     _known(
         "V(.6, .25, .1, .05): index of qualitative variation",
         _of_row("qualitative_variation"),
         ".7533333",
-        '"IQR" in section 2.1 is a misprint for IQV; the observed variation is 0',
+        '"IQR" is a misprint for IQV',
     ),
     _known(
         "V(.6, .25, .1, .05): Wilcox's variation ratio",
         _of_row("variation_ratio"),
         ".5333333",
-        "4/3 · (1 - .6); the observed variation is 0",
+        "4/3 · (1 - .6)",
     ),
     _known(
         "Section 2.2: ECE, confidence .7, accuracy .3035",
@@ -117,7 +117,7 @@ VALUES = [
         "Section 2.2: VCE of the largest share, same rows",
         "variation_calibration_error(two.y, two.p, variation=lambda shares: shares.max(axis=1))",
         ".0035",
-        "not equal to the ECE: the second rank's frequency, .6965, is the largest",
+        "not the ECE: the second rank's .6965 is compared",
     ),
     _known(
         "Figures 1 and 3: UCE's floor, C = 3, flat",
