@@ -163,7 +163,7 @@ class ScoreAndVariableDisplay:
     >>> rng = np.random.default_rng(0)
     >>> age = rng.uniform(20, 80, 500)
     >>> y = rng.random(500) < age / 100
-    >>> models = {"constant": np.full(500, 0.5), "recalibrated": age / 100}
+    >>> models = {"too high": age / 80, "recalibrated": age / 100}
     >>> display = ScoreAndVariableDisplay.from_predictions(y, models, {"age": age}, score={"bins": 5})
     >>> display.axes_.shape
     (2, 2)
