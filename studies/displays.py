@@ -9,65 +9,10 @@ import numpy as np
 
 from miscal import Result
 from miscal.data.errors import refusal
-from miscal.plots import ScoreDisplay, VariableDisplay
 from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, View, percent_axis, pyplot
 from miscal.results import Table, p_text
 
 MOST_COLUMNS = 6  # whose errors are drawn beside the losses of candidates
-
-
-class VariableComparison:
-    """Gaps of several models or recalibrations along one variable, on one axis (paper 000, Figures 10 to 12)."""
-
-    def __init__(self, results: Mapping[str, Result]) -> None:
-        self.displays = {name: VariableDisplay(result) for name, result in results.items()}
-
-    def frame(self) -> Table:
-        """The gaps of all, one under the other, named by `model`."""
-        frames = {name: display.frame() for name, display in self.displays.items()}
-        names = [name for name, frame in frames.items() for _ in range(frame.rows)]
-        columns = ("value", "gap", "gap_low", "gap_high")
-        return Table({"model": names, **{c: np.concatenate([f[c] for f in frames.values()]) for c in columns}})
-
-    def plot(self, ax: Any = None) -> VariableComparison:
-        """Draw one line a model, with its band; 0 is calibrated."""
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        ax.axhline(0, color=QUIET, linewidth=0.9)
-        for (name, display), tint in zip(self.displays.items(), SERIES * 9, strict=False):
-            drawn = display.frame()
-            ax.fill_between(drawn["value"], drawn["gap_low"], drawn["gap_high"], color=tint, alpha=0.13, linewidth=0)
-            ax.plot(drawn["value"], drawn["gap"], color=tint, linewidth=1.6, label=name)
-        first = next(iter(self.displays.values()))
-        ax.set_xlabel(str(first.result.settings["column"]), color=INK)
-        ax.set_ylabel("Predicted minus observed" + (" error" if first.view.error else ""), color=INK)
-        percent_axis(ax.yaxis)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize=9)
-        return self
-
-
-def plot_pairs(rows: Mapping[str, tuple[Result, Result]] | Sequence[tuple[str, tuple[Result, Result]]]) -> Any:
-    """Reliability diagram beside the plot along a variable, one row a calibration (paper 000, Figures 6 to 9).
-
-    Parameters
-    ----------
-    rows : name -> (result of by_score, result of by_variable)
-    """
-    listed = list(rows.items()) if isinstance(rows, Mapping) else list(rows)
-    figure, axes = pyplot().subplots(
-        len(listed), 2, figsize=(10, 3.9 * len(listed)), layout="constrained", squeeze=False, width_ratios=(1, 1.5)
-    )
-    for (name, (score, variable)), (left, right) in zip(listed, axes, strict=True):
-        ScoreDisplay(score).plot(left, name="Observed")
-        left.set_title(name, fontsize=10, color=INK, loc="left")
-        VariableDisplay(variable).plot(right, name=name)
-    limits = [axis.get_ylim() for axis in axes[:, 1]]
-    for axis in axes[:, 1]:
-        axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-    return figure
 
 
 class BandwidthDisplay:

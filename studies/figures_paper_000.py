@@ -1,4 +1,4 @@
-"""The figures of Kelly & Smyth redrawn from the authors' own model outputs: `make studies` writes them to docs/images.
+"""Figures 2, 5, 6, 9 and 10 of Kelly & Smyth redrawn from the authors' own model outputs, in docs/images.
 
 MISCAL_DATA=folder python -m studies.figures_paper_000
 """
@@ -16,10 +16,9 @@ mpl.use("Agg")
 import numpy as np
 
 import miscal
-from miscal.plots import VariableDisplay
+from miscal.plots import ScoreAndVariableDisplay, VariableComparisonDisplay, VariableDisplay
 from miscal.plots.base import pyplot
 from studies import reproduce_paper_000 as paper
-from studies.displays import VariableComparison, plot_pairs
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 ADULT = ("Uncalibrated", "Beta calibration", "Variable-based calibration")
@@ -42,27 +41,40 @@ def save(figure: object, name: str) -> None:
     print(IMAGES / name)
 
 
-def draw(task: paper.Task, found: dict[str, np.ndarray], names: tuple[str, ...], variable: str, stem: str) -> None:
-    """The curve before (Figure 1b), the pairs (6, 9) and the comparison (10 to 12)."""
-    made = {name: results(task, found[name], variable) for name in names}
-    save(VariableDisplay(made[names[0]][1]).plot(name=names[0]).figure_, f"variable-{stem}-curve.png")
-    save(plot_pairs(made), f"variable-{stem}-pairs.png")
-    save(
-        VariableComparison({name: pair[1] for name, pair in made.items()}).plot().figure_,
-        f"variable-{stem}-compared.png",
-    )
+def draw_curves(results: dict[str, miscal.Result], name: str) -> None:
+    """Figures 2 and 5: the curves along the variable side by side, on one scale."""
+    axes = pyplot().subplots(1, len(results), figsize=(13, 4.2), layout="constrained")[1]
+    for ax, (title, result) in zip(axes, results.items(), strict=True):
+        VariableDisplay.from_result(result, ax=ax, name=title)
+    limits = [ax.get_ylim() for ax in axes]
+    for ax in axes:
+        ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    save(axes[0].figure, name)
+
+
+def draw(task: paper.Task, found: dict[str, np.ndarray], variable: str, stem: str, names: tuple[str, ...]) -> None:
+    """The curves (Figures 2 and 5), the pairs (6 and 9) and the gaps of all on one axis (10)."""
+    made = {name: results(task, probability, variable) for name, probability in found.items()}
+    three = {name: made[name] for name in names}
+    along = {name: pair[1] for name, pair in made.items()}
+    draw_curves({name: along[name] for name in names}, f"variable-{stem}-curves.png")
+    save(ScoreAndVariableDisplay.from_results(three).figure_, f"variable-{stem}-pairs.png")
+    save(VariableComparisonDisplay.from_results(along).figure_, f"variable-{stem}-compared.png")
 
 
 def main() -> None:
-    """Draw for the Adult model by age and for the CIFAR-10H model by reaction time."""
+    """Draw for the Adult model by age, with augmented beta too, and for the CIFAR-10H model by reaction time."""
     named = os.environ.get("MISCAL_DATA")
     if not named:
         sys.exit("MISCAL_DATA is not set: the published data are not part of the repository")
     IMAGES.mkdir(exist_ok=True)
     adult = paper.adult(Path(named))
-    draw(adult, paper.adult_results(adult), ADULT, "age", "adult")
+    found = paper.adult_results(adult)
+    compared = {name: found[name] for name in (*ADULT, "Augmented beta")}
+    draw(adult, compared, "age", "adult", ADULT)
     cifar = paper.cifar(Path(named))
-    draw(cifar, paper.cifar_results(cifar), CIFAR, "median_rt", "cifar")
+    found = paper.cifar_results(cifar)
+    draw(cifar, {name: found[name] for name in CIFAR}, "median_rt", "cifar", CIFAR)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,21 @@ def test_tables_2_and_10(adult, name, printed):
     assert two_digits(found.expected, found.by_variable["age"]) == two_digits(*printed)
 
 
+def test_table_1_is_printed_beside_what_is_recomputed(adult, capsys):
+    """VECE at the printed digits; VCE(v*) within .13 points, as the authors' smoother interpolates."""
+    task, results = adult
+    paper.table_1(task, results["Beta calibration"])
+    lines = {line.split()[0]: line.replace("|", "").split()[1:] for line in capsys.readouterr().out.splitlines()[3:]}
+    assert set(lines) == set(paper.TABLE_1)
+    for variable, (vece, worst, place) in paper.TABLE_1.items():
+        found = [float(word) for word in lines[variable]]
+        assert found[:2] == [vece, vece]
+        assert found[2] == worst
+        assert abs(found[3] - worst) < 0.13
+        assert found[4] == place
+        assert abs(found[5] - place) < 0.2
+
+
 @pytest.mark.parametrize(("name", "printed"), paper.TABLE_5.items())
 def test_table_5(cifar, name, printed):
     task, results = cifar

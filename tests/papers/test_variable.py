@@ -258,6 +258,25 @@ TABLE_1 = {
 }
 
 
+def test_adult_is_consistently_overconfident_in_its_ranges_and_its_smooth_curve_is_not(shared_data: Path) -> None:
+    """Definition 5.3: the sign is one at all ranges and years; the wide window bends the curve over 100% accuracy."""
+    from studies import reproduce_paper_000 as paper
+
+    task = paper.adult(shared_data)
+    y, p, age = task.outcome[task.testing], task.probability[task.testing], task.variables["age"][task.testing]
+    predictions = miscal.Predictions(y, p, columns={"age": age})
+    assert (miscal.by_variable(predictions, "age", target="top", curve=False).table["gap"] > 0).all()
+    years, gap, _ = paper.mean_by(age, p.max(axis=1) - (p.argmax(axis=1) == y))
+    assert (gap[(years >= 19) & (years <= 64)] > 0).all()
+    curve = metrics.variable_calibration_curve(y, p, age, target="top")
+    assert curve.consistent is None
+    below = curve.grid[curve.gap <= 0]
+    assert below.max() < 20.3
+    assert curve.observed[curve.gap <= 0].min() > 0.99
+    assert curve.observed[0] > 1.02
+    assert metrics.variable_calibration_curve(y, p, age, target="top", span=0.15).consistent == "over"
+
+
 def test_bin_on_and_correct_give_the_printed_score_error(shared_data: Path) -> None:
     """Table 2's ECE through the library: bins of the uncalibrated error, correctness of the original label."""
     from studies import reproduce_paper_000 as paper

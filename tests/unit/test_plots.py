@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 QUICK = {"neighbourhood": {"simulations": 9}, "subpopulation": {"subpopulations": 10, "simulations": 9}}
 BY = {"variable": ["age"], "field": ["state"], "neighbourhood": ["age", "income"], "subpopulation": ["age", "income"]}
-DISPLAYS = {cls.word: cls for cls in (getattr(plots, name) for name in plots.__all__)}
+DISPLAYS = {cls.word: cls for cls in (getattr(plots, name) for name in plots.__all__) if hasattr(cls, "word")}
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def table() -> pd.DataFrame:
 
 def test_there_is_one_display_a_word():
     assert set(DISPLAYS) == {"score", "variable", "field", "variation", "neighbourhood", "subpopulation"}
-    assert [f"{word.capitalize()}Display" for word in DISPLAYS] == plots.__all__
+    assert [f"{word.capitalize()}Display" for word in DISPLAYS] == [cls.__name__ for cls in DISPLAYS.values()]
 
 
 @pytest.mark.parametrize("word", DISPLAYS)
@@ -196,3 +196,100 @@ def test_style_goes_to_classes_and_periods(tmp_path):
         (dots,) = _seen(result.plot(gid="seen", marker="s", s=50, color="black", label="mine"))
         assert (dots.get_sizes().tolist(), dots.get_label()) == ([50.0], "mine")
         assert dots.get_facecolor().tolist() == [[0.0, 0.0, 0.0, 1.0]]
+
+
+def _two_models(table) -> dict[str, np.ndarray]:
+    """A model that sees the age, and one that does not."""
+    models = {}
+    for name, columns in (("with age", ["age", "income"]), ("without age", ["income"])):
+        models[name] = LogisticRegression().fit(table[columns], table["y"]).predict_proba(table[columns])
+    return models
+
+
+@pytest.mark.parametrize("target", ["positive", "top"])
+def test_gaps_of_several_predictions_are_compared_along_a_variable(table, target):
+    models = _two_models(table)
+    results = {}
+    for name, p in models.items():
+        held = miscal.Predictions(table["y"], p[:, 1], columns={"age": table["age"]})
+        results[name] = miscal.by_variable(held, "age", target=target)
+    cls = plots.VariableComparisonDisplay
+    axes = plt.subplots()[1]
+    made = [
+        cls(results).plot(),
+        cls.from_results(results),
+        cls.from_predictions(table["y"], models, table["age"], target=target, ax=axes),
+    ]
+    assert made[2].ax_ is axes
+    for display in made:
+        assert display.figure_ is display.ax_.figure
+        drawn = display.frame()
+        lines = [line for line in display.ax_.lines if line.get_label() in results]
+        assert [line.get_label() for line in lines] == list(results)
+        for line, (name, result) in zip(lines, results.items(), strict=True):
+            curve = result.extra["curve"]
+            sign = -1 if target == "top" else 1  # of the errors, which are one minus the rates
+            rows = drawn["model"] == name
+            np.testing.assert_allclose(drawn["gap"][rows], sign * (curve["predicted"] - curve["observed"]), atol=1e-12)
+            assert line.get_ydata().tolist() == drawn["gap"][rows].tolist()
+            assert line.get_xdata().tolist() == curve["value"].tolist()
+            assert (drawn["gap_low"][rows] < drawn["gap"][rows]).all()
+            assert (drawn["gap"][rows] < drawn["gap_high"][rows]).all()
+        error = " error" if target == "top" else ""
+        assert display.ax_.get_ylabel() == f"Predicted minus observed{error}"
+        assert display.ax_.get_xlabel() == "age"
+        assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == list(results)
+    # What the comparison is for: the gap is larger without the variable.
+    drawn = made[0].frame()
+    with_age = drawn["model"] == "with age"
+    assert np.abs(drawn["gap"][with_age]).mean() < 0.5 * np.abs(drawn["gap"][~with_age]).mean()
+
+
+def test_reliability_stands_beside_the_curve_along_a_variable(table):
+    models, by = _two_models(table), {"age": table["age"]}
+    cls = plots.ScoreAndVariableDisplay
+    made = cls.from_predictions(table["y"], models, by, score={"bins": 5}, target="top", bins=4)
+    pairs = made.results
+    for name, (score, variable) in pairs.items():
+        held = miscal.Predictions(table["y"], models[name][:, 1], columns=by)
+        assert score.value == miscal.by_score(held, bins=5, target="top").value
+        assert variable.value == miscal.by_variable(held, "age", bins=4, target="top").value
+    axes = plt.subplots(2, 2)[1]
+    for display in (made, cls(pairs).plot(), cls.from_results(pairs, axes=axes, gid="seen")):
+        assert display.axes_.shape == (2, 2)
+        assert display.ax_ is display.axes_[0, 0]
+        drawn = display.frame()
+        for row, name in zip(display.axes_, pairs, strict=True):
+            assert [ax.get_title(loc="left") for ax in row] == [name, name]
+            for ax, panel, label in zip(row, ("score", "variable"), ("Observed", "Observed error"), strict=True):
+                (line,) = (line for line in ax.lines if line.get_label() == label)
+                points = drawn.take((drawn["model"] == name) & (drawn["panel"] == panel))
+                assert line.get_xdata().tolist() == points["value"].tolist()
+                assert line.get_ydata().tolist() == points["observed"].tolist()
+        assert display.axes_[0, 1].get_ylim() == display.axes_[1, 1].get_ylim()
+    assert len(_seen(display)) == 4
+
+
+def test_comparisons_of_what_cannot_be_compared_are_refused(table):
+    held = miscal.Predictions(
+        table["y"], np.linspace(0.1, 0.9, 400), columns={"age": table["age"], "income": table["income"]}
+    )
+    age, income = miscal.by_variable(held, "age"), miscal.by_variable(held, "income")
+    score = miscal.by_score(held)
+    for display in (plots.VariableComparisonDisplay, plots.ScoreAndVariableDisplay):
+        with pytest.raises(MiscalError, match="'results' must have at least one entry; it is empty"):
+            display({})
+        with pytest.raises(MiscalError, match="'y_probs' must have at least one entry; it is empty"):
+            display.from_predictions(table["y"], {}, table["age"])
+    with pytest.raises(MiscalError, match=r"one column and one target; column age, .*; column income"):
+        plots.VariableComparisonDisplay({"a": age, "b": income})
+    with pytest.raises(MiscalError, match="must be of by_variable; its kind is score"):
+        plots.VariableComparisonDisplay({"a": score})
+    with pytest.raises(MiscalError, match="must have a curve"):
+        plots.VariableComparisonDisplay({"a": miscal.by_variable(held, "age", curve=False)})
+    with pytest.raises(MiscalError, match="must have a result of by_score first; its kind is variable"):
+        plots.ScoreAndVariableDisplay({"a": (age, age)})
+    with pytest.raises(MiscalError, match="must have one target in each pair; they are positive and top"):
+        plots.ScoreAndVariableDisplay({"a": (score, miscal.by_variable(held, "age", target="top"))})
+    with pytest.raises(MiscalError, match="must be 1 x 2 axes, two for each prediction; got 3"):
+        plots.ScoreAndVariableDisplay({"a": (score, age)}).plot(plt.subplots(1, 3)[1])

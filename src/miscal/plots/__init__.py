@@ -1,9 +1,10 @@
-"""Six displays, one a word: each draws the results of its `by_` function and nothing else."""
+"""Six displays of results, one per word; and others that compare several predictions of the same rows."""
 
 from typing import Any
 
 from miscal.plots.along import Classes, Periods, ScoreDisplay, VariableDisplay, VariationDisplay
 from miscal.plots.base import Display
+from miscal.plots.comparisons import ScoreAndVariableDisplay, VariableComparisonDisplay
 from miscal.plots.field import FieldDisplay
 from miscal.plots.local import NeighbourhoodDisplay, SubpopulationDisplay
 from miscal.results import Result
@@ -11,8 +12,10 @@ from miscal.results import Result
 __all__ = [
     "FieldDisplay",
     "NeighbourhoodDisplay",
+    "ScoreAndVariableDisplay",
     "ScoreDisplay",
     "SubpopulationDisplay",
+    "VariableComparisonDisplay",
     "VariableDisplay",
     "VariationDisplay",
 ]

@@ -28,6 +28,7 @@ FINE = {"color": QUIET, "linewidth": 0.8}
 DASHED = {"color": QUIET, "linewidth": 1, "linestyle": DASHES}
 SHADE = {"color": BAND, "alpha": 0.8, "linewidth": 0}
 ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": 2}
+ABOUT = ("response", "exposure", "positive", "classes")  # options of `Predictions`, not of a `by_` function
 SERIES = ("#1f6fb4", "#c2571a", "#2a8c6e", "#8a5fb0", "#b03a5b", "#8c7a1f")
 
 
@@ -242,17 +243,7 @@ class Display:
         options : `response`, `exposure`, `positive` and `classes` as in `Predictions`; the others go to the `by_`
             function of the word
         """
-        about = ("response", "exposure", "positive", "classes")
-        given: Plain = {name: options.pop(name) for name in about if name in options}
-        columns = {} if by is None else _columns(by, cls.word)
-        if bool(columns) != cls.pools:
-            what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
-            raise refusal(what, cls.__name__, got=f"'by' names {len(columns)}")
-        p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **given)
-        names = list(columns)
-        pooled = names if len(names) < 2 else [names]
-        measure = getattr(import_module("miscal"), f"by_{cls.word}")
-        return cls(measure(p, *pooled, **options), kind).plot(ax)
+        return cls(measured(cls, y_true, y_prob, by, sample_weight, options), kind).plot(ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, by: Any = None, **options: Any) -> Self:
@@ -293,6 +284,24 @@ class Display:
         self.view.plot(ax, **style)
         self.ax_, self.figure_ = self.view.ax_, self.view.figure_
         return self
+
+
+def measured(
+    display: type[Display], y_true: Any, y_prob: Any, by: Any, sample_weight: Any, options: Mapping[str, Any]
+) -> Result:
+    """The result of predictions that a display draws; options are those of `Display.from_predictions`."""
+    about: Plain = {name: options[name] for name in ABOUT if name in options}
+    others: Plain = {name: value for name, value in options.items() if name not in ABOUT}
+    columns = {} if by is None else _columns(by, display.word)
+    if bool(columns) != display.pools:
+        what = "needs the columns that rows are pooled by" if display.pools else "takes no columns"
+        raise refusal(what, display.__name__, got=f"'by' names {len(columns)}")
+    p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **about)
+    names = list(columns)
+    pooled = names if len(names) < 2 else [names]
+    measure = getattr(import_module("miscal"), f"by_{display.word}")
+    found: Result = measure(p, *pooled, **others)
+    return found
 
 
 def _columns(data: Any, word: str) -> Plain:
