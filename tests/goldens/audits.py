@@ -22,7 +22,7 @@ from miscal.auditing.repair import repair_table
 from miscal.cli import main
 from miscal.recalibrate import GroupWise, MeanScaling, PlattScaling
 from tests.goldens import data
-from tests.goldens.normalise import Plain, document, plain
+from tests.goldens.normalise import Plain, document, plain, state
 
 EVENTS = {"outcome": "y", "probability": "p"}
 MEANS = {"outcome": "y", "prediction": "p", "response": "real"}
@@ -71,7 +71,7 @@ def of_file(kind: str, make: Callable[[], pa.Table], **options: Any) -> Plain:
 
 
 def summarized(parts: int, make: Callable[[], pa.Table], roles: list[str], **options: Any) -> Plain:
-    """The JSON of the audit of a summary file, made of several tables by the commands `tally` and `merge`."""
+    """The JSON of the audit of a summary file, made by the commands `tally` and `merge` of parts of a table."""
     table = make()
     with tempfile.TemporaryDirectory() as folder:
         paths, place = [], Path(folder)
@@ -271,7 +271,7 @@ def repaired_table(make: Callable[[], pa.Table], drop: list[str], **options: Any
     new = [name for name in done.table.column_names if name.startswith("recalibrated")]
     return {
         **repair_parts(done.record),
-        "model": json.loads(done.model.to_json()) and plain(json.loads(done.model.to_json())),
+        "model": state(done.model.to_json()),
         "columns": {name: plain(done.table[name].to_numpy(zero_copy_only=False)) for name in new},
     }
 

@@ -29,7 +29,7 @@ def compute(case: Callable[[], Plain]) -> Plain:
 
 
 def processor() -> dict[str, str]:
-    """What decides the last bits of a fit beside the code: the instructions that numpy uses, and the kernels asked for."""
+    """What decides the last bits of a fit beside the code: the instructions and threads of numpy and BLAS."""
     import numpy as np
     from numpy._core._multiarray_umath import __cpu_features__ as features
 
@@ -37,11 +37,12 @@ def processor() -> dict[str, str]:
         "numpy": np.__version__,
         "features": " ".join(sorted(name for name, there in features.items() if there)),
         "blas": os.environ.get("OPENBLAS_CORETYPE", ""),
+        "threads": os.environ.get("OPENBLAS_NUM_THREADS", ""),
     }
 
 
-# Cases whose last bits depend on the processor, by the beginning of their names, and why. Where the processor is that of
-# the frozen files they are compared to the last bit as well.
+# Cases whose last bits depend on the processor, by the beginning of their names, and why. Where the processor is that
+# of the frozen files they are compared to the last bit as well.
 TOLERANT: dict[str, str] = {}
 CLOSE = 1e-9  # relative
 

@@ -1,4 +1,4 @@
-"""Write the frozen answers: `python -m tests.goldens.freeze [NAME ...]`, a group or cases; all of them without a name.
+"""Write the frozen answers: `python -m tests.goldens.freeze [NAME ...]`, a group or cases; all without a name.
 
 A change of the frozen files is a commit of its own that says which answer changes and why.
 """
@@ -12,8 +12,10 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # as the tests
 import argparse
 import sys
 import time
+from functools import partial
 
-from tests.goldens import store
+from tests.engines import spark_session
+from tests.goldens import on_spark, store
 from tests.goldens.cases import GROUPS, compute, processor
 
 
@@ -22,7 +24,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", nargs="*", help="a group, or a case")
     names = set(parser.parse_args(arguments).name)
-    known = {*GROUPS, *(case for cases in GROUPS.values() for case in cases)}
+    known = {"spark", *GROUPS, *(case for cases in GROUPS.values() for case in cases)}
     if unknown := sorted(names - known):
         parser.error(f"no group or case is named {', '.join(unknown)}")
     if not names:
@@ -36,6 +38,12 @@ def main(arguments: list[str]) -> None:
             answers[name] = compute(cases[name])
         size = store.write(group, {name: answers[name] for name in cases if name in answers})
         print(f"{group}: {len(asked)} cases, {size / 1e3:.0f} kB, {time.process_time() - begun:.0f} s")
+    if not names or "spark" in names:
+        with spark_session.started() as session:
+            size = store.write(
+                "spark", {name: compute(partial(case, session)) for name, case in on_spark.CASES.items()}
+            )
+            print(f"spark: {len(on_spark.CASES)} cases, {size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

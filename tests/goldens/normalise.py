@@ -31,17 +31,21 @@ NEW_KEYS: frozenset[str] = frozenset()
 # Sentences and words made for a reader: never compared, whatever holds them.
 PROSE = frozenset(
     {
-        "name", "notes", "reason", "headline", "sentence", "hint", "ask", "line", "noun", "definition_words",
+        "notes", "reason", "headline", "sentence", "hint", "ask", "line", "noun", "definition_words",
         "no_p_value", "verdict_text", "title", "text",
+        "failed",
     }
 )  # fmt: skip
-# Words if they are one string; in a table, a code a cell ("exact", "too small to judge").
-PROSE_ALONE = frozenset({"method", "note"})
-# What identifies rows in words. A column's own name is kept, other words are dropped: rows and sums identify the segment,
-# and of a finding its columns and its condition.
+# Words if they are one string; in a table, a code a cell ("exact", "too small to judge") or a name a row. The last
+# three are settings that are described: columns of neighbourhoods, a spec, subpopulations.
+PROSE_ALONE = frozenset({"method", "name", "note", "features", "spec", "subpopulations"})
+# What identifies rows in words. A column's own name is kept, other words are dropped: rows and sums identify the
+# segment, and of a finding its columns and its condition.
 WORDS_OF_ROWS = frozenset({"where", "better", "worse", "new", "gone"})
 # Levels of a finding and labels of its cells in words; its condition holds the same in structured form.
 WORDS_OF_LEVELS = frozenset({"levels", "label", "level"})
+# Cells of a table that are ranges in words.
+PROSE_CELLS = frozenset({"worst"})
 # Kinds of results whose labels are data (levels, classes, dates, expressions) and no ranges in words.
 LABELLED = frozenset({"field", "period", "class", "subpopulation"})
 # What depends on the installation and not on the answer.
@@ -132,6 +136,8 @@ class _Normaliser:
                 continue
             if old in PROSE_ALONE and isinstance(value, str):
                 continue
+            if old in PROSE_CELLS and is_words(value):
+                continue
             if old in WORDS_OF_LEVELS and not self.keeps_levels(old, given, kind):
                 continue
             if old in WORDS_OF_ROWS:
@@ -185,7 +191,19 @@ def record_fields(value: Any) -> dict[str, Any] | None:
     names = getattr(type(value), "__dataclass_fields__", None)
     if names is None or type(value).__name__.startswith("_"):
         return None
-    return {name: getattr(value, name) for name in names if is_plain(getattr(value, name))}
+    return {name: getattr(value, name) for name in names}
+
+
+def is_words(value: Any) -> bool:
+    """Whether a value is text, or a list of texts."""
+    return isinstance(value, str) or (isinstance(value, (list, tuple, np.ndarray)) and all(map(is_words, value)))
+
+
+def empty(path: str, value: Plain) -> list[str]:
+    """Where an answer holds nothing at all: a case that compares nothing, as its type is not taken apart."""
+    if isinstance(value, dict) and value:
+        return [line for key, item in value.items() for line in empty(f"{path}.{key}", item)]
+    return [path] if value == {} else []
 
 
 def state(text: str) -> Plain:

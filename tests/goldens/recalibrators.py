@@ -1,8 +1,7 @@
-"""Every recalibrator fitted to small data: what it gives for new rows, its JSON, its SQL in each dialect; and `choose`."""
+"""Every recalibrator fitted to small data: new rows, its JSON, its SQL in each dialect; and `choose`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from miscal.data.errors import MiscalError
 from miscal.recalibrate import choose
 from miscal.recalibrate.export.sql import DIALECTS
 from tests.goldens import data
-from tests.goldens.normalise import Plain, plain
+from tests.goldens.normalise import Plain, plain, state
 from tests.laws import recalibrators as examples
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -67,7 +66,7 @@ def told(model: Any, predicted: np.ndarray, column: Any) -> Plain:
     """What a fitted recalibrator tells; what it refuses to write is frozen as refused."""
     return {
         "predicted": plain(predicted),
-        "state": written(lambda: plain(json.loads(model.to_json()))),
+        "state": written(lambda: state(model.to_json())),
         "sql": {name: written(partial(model.to_sql, column, dialect=name)) for name in sorted(DIALECTS)},
     }
 
@@ -103,7 +102,7 @@ def fitted_or_refused(make: Callable[[], Any], many: int, *, weighted: bool) -> 
 def of_means(response: str, names: list[str]) -> Plain:
     """All classes that take such an outcome."""
     return {
-        name: written(lambda kind=getattr(recalibrate, name): fitted_to_means(examples.example(kind), response))
+        name: written(partial(fitted_to_means, examples.example(getattr(recalibrate, name)), response))
         for name in names
     }
 

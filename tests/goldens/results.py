@@ -64,6 +64,7 @@ POPULATIONS: dict[str, Callable[[], miscal.Predictions]] = {
     "classes": classes,
     "classes_weights": partial(classes, weighted=True),
 }
+EVERY = tuple(POPULATIONS)
 MEANS = ("means", "claims")
 BOTH = ("bernoulli", "residual")
 
@@ -89,7 +90,6 @@ def case(label: str, population: str, name: str, *what: Any, **options: Any) -> 
     return {f"{name}_{label}": partial(measured, population, name, *what, **options)}
 
 
-EVENTS_ONLY = tuple(name for name in POPULATIONS if name not in MEANS)
 FEW = ("events", "weights", "outcome_weights", "clusters", "means", "classes")
 
 CASES: dict[str, Callable[[], Plain]] = {
