@@ -32,10 +32,13 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "AugmentedBeta": [{"degree": 2, "constraint": "positive"}],
     "LocalRecalibration": [{"kernel": "gaussian", "bins": 5, "columns": ["v"]}],
     "StructuredScaling": [{"structure": "matrix"}],
-    "MulticalibrationBoost": [{"rounds": 2, "engine": "trees"}, {"rounds": 2, "start": "isotonic"}],
+    "MulticalibrationBoost": [{"rounds": 2, "engine": "sklearn"}, {"rounds": 2, "start": "rate"}],
     "GroupWise": [],
     "Chain": [],
 }
+
+# Examples that are made for events, as they are for other means.
+MEANS = {"GroupWise": recalibrate.GroupWise(recalibrate.MeanScaling(), min_rows=10)}
 
 
 def frame(rows: data.Arrays) -> dict[str, np.ndarray]:
@@ -102,7 +105,9 @@ def fitted_or_refused(make: Callable[[], Any], many: int, *, weighted: bool) -> 
 def of_means(response: str, names: list[str]) -> Plain:
     """All classes that take such an outcome."""
     return {
-        name: written(partial(fitted_to_means, examples.example(getattr(recalibrate, name)), response))
+        name: written(
+            partial(fitted_to_means, MEANS.get(name) or examples.example(getattr(recalibrate, name)), response)
+        )
         for name in names
     }
 
