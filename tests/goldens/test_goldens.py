@@ -83,7 +83,7 @@ def swap(rows: list[Any]) -> None:
 
 @pytest.mark.parametrize("path", FAULTS)
 def test_a_planted_fault_is_told_by_its_path(path: str) -> None:
-    frozen = frozen_group("audits")["audit_every_type"]
+    frozen = frozen_group("audits")["audit_beyond_memory"]
     changed = copy.deepcopy(frozen)
     assert len(frozen["findings"]) > 1
     assert difference("", frozen, changed, 0.0) == []
