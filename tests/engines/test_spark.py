@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -20,39 +19,17 @@ from miscal.engines.gathering import gather
 from miscal.engines.roles import Roles
 from miscal.engines.spark import SparkSource
 from miscal.recalibrate import HistogramBinning
-from tests.engines import tables
+from tests.engines import spark_session, tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = 24_000
-# Programs that live for a minute: what the second compiler makes faster, they never earn back, and the classes of Spark
-# need not be verified again.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 @pytest.fixture(scope="module")
 def spark(java):
     pytest.importorskip("pyspark")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.driver.extraJavaOptions": JAVA,
-        "spark.executor.extraJavaOptions": JAVA,
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-        "spark.network.timeout": "300s",
-    }
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("miscal-tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    with spark_session.started() as session:
+        yield session
 
 
 def executors(session: Any) -> int:
