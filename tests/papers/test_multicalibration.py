@@ -223,6 +223,9 @@ def test_low_prevalence_weights(rng):
     np.testing.assert_allclose(low_prevalence_weights(r), w, rtol=1e-15)
     found = multicalibration_error(r, s, subpopulations=[], sample_weight=low_prevalence_weights(r))
     assert abs(found - kuiper(s, r, w)) < 1e-12
+    masks = rng.random((4, 200)) < 0.5
+    found = multicalibration_error(r, s, subpopulations=masks, sample_weight=w, variance="paper")
+    assert abs(found - naive_error(s, r, w, masks)) < 1e-12
 
 
 def equation_6(d, w):
@@ -235,6 +238,51 @@ def corrected_6(d, w):
     pairs = w[:-1] ** 2 + w[1:] ** 2
     top = float(np.sum((d[:-1] - d[1:]) ** 2 * pairs))
     return math.sqrt(np.sum(w**2) * top / (2 * pairs.sum())) / w.sum()
+
+
+def residual_variances(s, r, w, masks, exposed=False):
+    """Σw²(R-S)² of each mask, or what is usual for such scores where that is more; usual is the mean in ranges of S.
+
+    There are as many ranges as have 200 rows each, 15 at most, of equally many rows. Where weights are exposure the
+    variance of a sum grows with w, not with w².
+    """
+    ranges = min(max(s.size // 200, 1), 15)
+    borders = np.unique(np.quantile(s, np.arange(1, ranges) / ranges))
+    place = np.array([sum(value >= border for border in borders) for value in s])
+    squares, size = w**2 * (r - s) ** 2, w if exposed else w**2
+    usual = np.array([squares[place == k].sum() / size[place == k].sum() for k in range(place.max() + 1)])[place] * size
+    return [max(squares[mask].sum(), usual[mask].sum()) for mask in masks]
+
+
+@pytest.mark.parametrize("n", [150, 1000])
+@pytest.mark.parametrize("exposed", [False, True])
+def test_real_responses_by_their_residuals(rng, n, exposed):
+    s = np.sort(rng.gamma(2, 10, n))
+    r = s * rng.lognormal(-0.5, 1, n)
+    w = rng.lognormal(size=n)
+    masks = [np.ones(n, bool), s < np.median(s), *(rng.random((6, n)) < 0.1)]
+    full, *others = residual_variances(s, r, w, masks, exposed)
+    expected = max(
+        kuiper(s[mask], r[mask], w[mask]) * w[mask].sum() / w.sum() * math.sqrt(full / own)
+        for mask, own in zip(masks, [full, *others], strict=True)
+    )
+    options = {"exposure": w} if exposed else {"sample_weight": w}
+    amount = r * w if exposed else r
+    found = multicalibration_error(amount, s, subpopulations=masks[1:], response="real", **options)
+    assert abs(found - expected) < 1e-12 * expected
+
+
+def test_a_subpopulation_without_events_does_not_decide_the_metric():
+    """Among counts of equal predictions neighbours that have none do not differ: eq. 6 is 0, M infinite."""
+    rng = np.random.default_rng(3)
+    s = np.full(2000, 0.1)
+    r = rng.poisson(s)
+    quiet = np.flatnonzero(r == 0)[:20]
+    given = {"subpopulations": [quiet], "response": "count"}
+    assert multicalibration_error(r, s, **given) < 3 * math.sqrt(r.var() / 2000)
+    for variance in ("corrected", "paper"):
+        with pytest.warns(MiscalWarning, match="neighbouring residuals are all equal"):
+            assert multicalibration_error(r, s, **given, variance=variance) == math.inf
 
 
 @pytest.mark.parametrize("variance", ["paper", "corrected"])
@@ -261,6 +309,17 @@ def test_real_variances_agree_for_equal_weights(rng):
         for v in ("paper", "corrected")
     }
     assert len(values) == 1
+
+
+def test_equation_6_of_alternating_weights_has_78_percent_of_the_deviation():
+    """Its mean is 2·Σ(w_j + w_{j+1})² / (4·Σw·Σ(w_j + w_{j+1})) times that of a row, where Σw²/(Σw)² is right."""
+    w = np.tile([1.0, 9.0], 2000)
+    ends = w[:-1] + w[1:]
+    mean = 2 * np.sum(ends**2) / (4 * w.sum() * ends.sum())
+    assert math.sqrt(mean / (np.sum(w**2) / w.sum() ** 2)) == pytest.approx(1 / math.sqrt(1.64), rel=1e-3)
+    rng = np.random.default_rng(0)
+    found = np.mean([equation_6(rng.normal(size=w.size), w) ** 2 for _ in range(20)])
+    assert found == pytest.approx(mean, rel=0.03)
 
 
 def test_corrected_variance_is_unbiased_where_the_papers_is_not():
@@ -370,7 +429,8 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a < x"}, "cannot be understood"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a ; 3"}, "cannot be understood"),
         ({"subpopulations": [], "response": "rate"}, "one of 'binary', 'real', 'count'"),
-        ({"subpopulations": [], "variance": "x"}, "'corrected' or 'paper'"),
+        ({"subpopulations": [], "variance": "x"}, "one of 'residual', 'corrected', 'paper'"),
+        ({"subpopulations": [], "exposure": [1.0, 1.0, 1.0, 1.0]}, "exposure"),
         ({"subpopulations": [], "min_size": 0}, "at least 1"),
         ({"subpopulations": [], "min_information": -1}, "at least 0"),
     ],

@@ -4,6 +4,7 @@ Subpopulations come as columns, masks, names, expressions or generators. Weights
 proportional (Appendix A) and low prevalence (Appendix B).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,8 @@ from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
-from miscal.inference.maxima import scaled_errors
+from miscal.inference.maxima import no_quieter, scaled_errors
+from miscal.inference.residual import choose_null
 from miscal.inference.sums import seed_of
 from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
@@ -24,6 +26,8 @@ from miscal.pairs import Pair
 from miscal.pooling import subpopulations as pools
 from miscal.pooling.bins import numbered
 from miscal.pooling.parsing import rows_where
+
+VARIANCES = ("residual", "corrected", "paper")
 
 
 def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
@@ -134,7 +138,8 @@ def multicalibration_error(
     nominal: Any = None,
     normalise: bool = True,
     response: str = "binary",
-    variance: str = "corrected",
+    variance: str = "residual",
+    exposure: Any = None,
     random_state: Any = 0,
     sample_weight: Any = None,
     target: str | int = "auto",
@@ -162,22 +167,29 @@ def multicalibration_error(
     min_size : int
         Fewest rows of a generated subpopulation; those that are given count whatever their size.
     min_information : float
-        Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight.
+        Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight; of real responses and
+        counts, generated subpopulations of fewer than four times as many rows.
     nominal : names, positions, or a truth value for each column
         Columns whose values have no order. None: texts, categories and truth values; whole numbers have an order.
     normalise : bool
         False: the largest D_k, without the scale ("multi-ablate" in the paper).
     response : {"binary", "real", "count"}
-        "real": any responses and scores (Appendix C); the variance comes from differences of neighbours. "count": the
-        same of counts and their means.
-    variance : {"corrected", "paper"}
-        Of real responses: "paper" is eq. 6, which is too low for uneven weights.
+        "real": any responses and scores (Appendix C). "count": the same of counts and their means.
+    variance : {"residual", "corrected", "paper"}
+        How σ_k is estimated where p(1-p) is not the variance of a response. "residual", for real responses, counts, and
+        weights that depend on the outcome: Σw²(y-p)², and never less than what is usual for such predictions among all
+        rows. The other two take Σw²p(1-p) for every binary response, and for real responses and counts differences of
+        neighbours in the order of the score: "paper" is eq. 6, which is too low for uneven weights, and "corrected" is
+        unbiased. With either, a subpopulation that by chance has no events or no large amounts decides the maximum.
+    exposure : (n,) numbers above 0, optional
+        Of real responses and counts: what the outcome was collected over, such as years. Predictions are then rates per
+        unit of exposure.
 
     Returns
     -------
     float
-        0/0 counts as 0; a certain subpopulation (σ = 0) that is contradicted gives infinity, with a warning. It can
-        exceed 1.
+        0/0 counts as 0; a subpopulation with σ = 0 whose outcomes contradict its predictions gives infinity, with a
+        warning. It can exceed 1.
 
     Examples
     --------
@@ -186,30 +198,50 @@ def multicalibration_error(
     >>> round(multicalibration_error(y_true, y_prob, subpopulations=[[0, 1, 3], [2, 4, 5]]), 10)
     0.2517244713
     """
-    one_of("variance", variance, ("corrected", "paper"))
-    least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
-    given = Given(y_true, y_prob, sample_weight, response)
-    p, columns = given.predictions, None
-    if response == "binary":
-        rows = ordered(given.pair(target))
-    else:
-        formula = CORRECTED if variance == "corrected" else PAPER
-        rows = ordered_real(p.probability, p.outcome, p.weight, formula)
+    one_of("variance", variance, VARIANCES)
+    given = Given(y_true, y_prob, sample_weight, response, exposure)
+    compared, columns = given.pair(target), None
+    least, information = least_rows(compared, min_size, min_information)
     if features is not None:
         columns = columns_given(features, "'features'", given.rows, "must have one value a row")
         columns = columns if given.kept is None else columns.take(given.kept)
     among = columns, list(columns or ()), given.rows, given.kept
-    found = Asked(*among, nominal, least, min_information, random_state).search(rows, subpopulations)
-    values = scaled_errors(found.stats, normalise=bool(normalise))
-    warn_of_infinite(values)
-    return float(values.max())
+    rows = ordered_by_score(compared, variance)
+    found = Asked(*among, nominal, least, information, random_state).search(rows, subpopulations)
+    stats, spread = found.stats, choose_null(compared, "bernoulli").spread
+    if variance == "residual" and spread is not None:
+        stats, _ = no_quieter(rows, found, spread)
+    values = scaled_errors(stats, normalise=bool(normalise))
+    warn_of_infinite(values, binary=compared.binary)
+    return float(values.max()) * given.scale
 
 
-def warn_of_infinite(values: Array) -> None:
+def least_rows(compared: Pair, min_size: Any, min_information: Any) -> tuple[int, float]:
+    """Fewest rows of a generated subpopulation, and least information of any.
+
+    Information is that of events. Of other outcomes as many rows are needed as have it at a rate of one half.
+    """
+    least, information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
+    if compared.binary:
+        return least, information
+    return max(least, math.ceil(4.0 * information)), 0.0
+
+
+def ordered_by_score(compared: Pair, variance: str) -> Ordered:
+    """The rows in the order of the score, and how the variance of real responses is estimated from neighbours."""
+    if compared.binary:
+        return ordered(compared)
+    formula = PAPER if variance == "paper" else CORRECTED
+    return ordered_real(compared.predicted, compared.observed, compared.first, formula)
+
+
+def warn_of_infinite(values: Array, *, binary: bool = True) -> None:
     """Say so where an error is infinite."""
     if np.isinf(values).any():
-        certain = "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them"
-        warn(f"{certain}: its error is infinite")
+        cause = "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them"
+        if not binary:
+            cause = "a subpopulation's neighbouring residuals are all equal, and their sum is not 0"
+        warn(f"{cause}: its error is infinite")
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> Array:
