@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from miscal import MiscalError, MiscalWarning
+from miscal import MiscalError, MiscalWarning, Predictions, by_subpopulation
 from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered, ordered_real
 from miscal.metrics import (
@@ -213,8 +213,50 @@ def test_proportional_weights(rng):
         found = multicalibration_error(r, s, subpopulations=masks, sample_weight=weight)
         assert abs(found - naive_error(s, r, w, masks)) < 1e-12
 
+    np.testing.assert_array_equal(proportional_weights(s, regularise="none"), 1 / s)
     with pytest.raises(MiscalError, match="above 0"):
         proportional_weights(s, rho=0)
+    with pytest.raises(MiscalError, match="above 0 for weights of 1/p"):
+        proportional_weights([0.0, 0.5], regularise="none")
+    with pytest.raises(MiscalError, match="'max', 'sum', 'none'"):
+        proportional_weights(s, regularise="min")
+
+
+def appendix_weights(emphasis, s, r, w, rho):
+    """Appendices A and B, row by row; prevalence is that of the sampling weights."""
+    rate = sum(w[r == 1]) / sum(w)
+    return {
+        "proportional": [1 / rho if score <= rho else 1 / score for score in s],
+        "proportional_sum": [1 / (score + rho) for score in s],
+        "inverse_score": [1 / score for score in s],
+        "low_prevalence": [1 / rate if outcome == 1 else 1.0 for outcome in r],
+    }[emphasis]
+
+
+@pytest.mark.parametrize("emphasis", ["proportional", "proportional_sum", "inverse_score", "low_prevalence"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_emphasis(rng, emphasis, weighted):
+    s, r = tied_batch(rng, 300)
+    masks = rng.random((5, 300)) < 0.4
+    sampling = rng.lognormal(size=300) if weighted else None
+    w = np.ones(300) if sampling is None else sampling
+    expected = naive_error(s, r, w * appendix_weights(emphasis, s, r, w, 0.2), masks)
+    options = {"subpopulations": masks, "emphasis": emphasis, "rho": 0.2, "variance": "paper"}
+    found = multicalibration_error(r, s, sample_weight=sampling, **options)
+    assert abs(found - expected) < 1e-12
+    by = by_subpopulation(Predictions(r, s, weight=sampling), min_information=0, simulations=0, **options)
+    assert by.value == found
+    plain = multicalibration_error(r, s, subpopulations=masks, sample_weight=sampling)
+    assert abs(plain - found) > 1e-4
+
+
+def test_an_emphasis_of_the_score_needs_events_and_scores_above_0(rng):
+    s, r = tied_batch(rng, 50)
+    options = {"subpopulations": [], "emphasis": "inverse_score"}
+    with pytest.raises(MiscalError, match="above 0 for weights of 1/p"):
+        multicalibration_error(r, np.where(s > 0.5, s, 0.0), **options)
+    with pytest.raises(MiscalError, match="binary responses"):
+        multicalibration_error(r, s, response="real", **options)
 
 
 def test_low_prevalence_weights(rng):

@@ -328,9 +328,10 @@ def test_low_prevalence_weights_have_no_p_value(rng):
     assert "depend on the outcomes" in result.sentence()
 
 
-def test_proportional_weights_keep_their_p_value(rng):
-    p, _ = predictions(rng, 1000)
-    result = by_subpopulation(p, subpopulations=20, simulations=99, emphasis="proportional")
+@pytest.mark.parametrize("emphasis", ["proportional", "proportional_sum", "inverse_score"])
+def test_proportional_weights_keep_their_p_value(rng, emphasis):
+    p, _ = predictions(rng, 1000, ties=True)
+    result = by_subpopulation(p, subpopulations=20, simulations=99, emphasis=emphasis)
     assert 0.01 <= result.p_value <= 1
 
 

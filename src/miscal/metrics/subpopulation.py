@@ -119,6 +119,7 @@ def by_subpopulation(
     min_information: float = 5.0,
     nominal: Any = None,
     emphasis: str | None = None,
+    rho: float = 0.01,
     variance: str = "residual",
     target: str | int = "auto",
     null: str = "bernoulli",
@@ -144,9 +145,12 @@ def by_subpopulation(
     variance : {"residual", "corrected", "paper"}
         As in `multicalibration_error`. The p-value is valid with each; "residual" has more power where amounts are
         skewed or events are rare.
-    emphasis : None, "proportional" or "low_prevalence"
-        Weights of `proportional_weights` or `low_prevalence_weights`. The latter depend on the outcomes, calibrated
-        predictions then read as far from calibrated: there is no p-value.
+    emphasis : {None, "proportional", "proportional_sum", "inverse_score", "low_prevalence"}
+        As in `multicalibration_error`. The first three depend on the scores alone, and the p-value holds. With
+        "low_prevalence" weights, which depend on the outcomes, calibrated predictions look far from calibrated: there
+        is no p-value.
+    rho : float
+        As in `multicalibration_error`.
     min_information : float
         Subpopulations with Σw²p(1-p) below this times their largest squared weight are listed as too small
         (``extra["too_small"]``): among thousands of them one is always far off, and nothing else could be seen.
@@ -176,7 +180,7 @@ def by_subpopulation(
     names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
     for name in names:
         p.columns.find(name)
-    compared = emphasised(pair(p, target), emphasis)
+    compared = emphasised(pair(p, target), emphasis, rho)
     fewest, needed = least_rows(compared, min_size, min_information)
     rows = ordered_by_score(compared, variance)
     asked = Asked(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
@@ -197,7 +201,7 @@ def by_subpopulation(
     settings = {
         "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
         "min_size": int(min_size), "min_information": float(min_information), "emphasis": emphasis,
-        "variance": variance, "random_state": random_state,
+        "rho": float(rho), "variance": variance, "random_state": random_state,
         "null": chosen.null, "target": compared.target, "draws": noise.summary.draws,
     }  # fmt: skip
     method = f"{chosen.reason} {noise.method}" if chosen.null == "residual" else noise.method

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, probability_matrix, row_numbers, weights, whole
+from miscal.data.checks import number, one_of, probability_matrix, refuse_rows, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.vectors import Array
@@ -28,6 +28,9 @@ from miscal.pooling.bins import numbered
 from miscal.pooling.parsing import rows_where
 
 VARIANCES = ("residual", "corrected", "paper")
+# Each emphasis by the score, and how `proportional_weights` holds its weights finite.
+PROPORTIONAL = {"proportional": "max", "proportional_sum": "sum", "inverse_score": "none"}
+SMALLEST = 1e-100  # squares of its reciprocal are finite
 
 
 def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
@@ -140,6 +143,8 @@ def multicalibration_error(
     response: str = "binary",
     variance: str = "residual",
     exposure: Any = None,
+    emphasis: str | None = None,
+    rho: float = 0.01,
     random_state: Any = 0,
     sample_weight: Any = None,
     target: str | int = "auto",
@@ -156,8 +161,7 @@ def multicalibration_error(
     Parameters
     ----------
     y_true, y_prob, target, sample_weight
-        As in `expected_calibration_error`; `proportional_weights` (Appendix A) and `low_prevalence_weights` (B) make
-        weights that emphasise false positives.
+        As in `expected_calibration_error`.
     features : (n,) or (n, d) array, frame of any library, or mapping of name to values
         What subpopulations are made from. Missing values are a level of their own.
     subpopulations : int, or the subpopulations themselves
@@ -184,6 +188,12 @@ def multicalibration_error(
     exposure : (n,) numbers above 0, optional
         Of real responses and counts: what the outcome was collected over, such as years. Predictions are then rates per
         unit of exposure.
+    emphasis : {None, "proportional", "proportional_sum", "inverse_score", "low_prevalence"}
+        Of binary responses: what sampling weights are multiplied by, to emphasise false positives. The first three
+        are `proportional_weights` (Appendix A): 1/max(p, rho), 1/(p + rho) and 1/p. The last is
+        `low_prevalence_weights` (Appendix B), which depend on the outcome: eq. 4 and 5 need ``variance="paper"``.
+    rho : float
+        Above 0: what holds proportional weights finite.
 
     Returns
     -------
@@ -200,7 +210,7 @@ def multicalibration_error(
     """
     one_of("variance", variance, VARIANCES)
     given = Given(y_true, y_prob, sample_weight, response, exposure)
-    compared, columns = given.pair(target), None
+    compared, columns = emphasised(given.pair(target), emphasis, rho), None
     least, information = least_rows(compared, min_size, min_information)
     if features is not None:
         columns = columns_given(features, "'features'", given.rows, "must have one value a row")
@@ -245,9 +255,22 @@ def warn_of_infinite(values: Array, *, binary: bool = True) -> None:
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> Array:
-    r"""Weights inversely proportional to the score, held finite by rho: 1/max(p, rho), or 1/(p + rho).
+    r"""Weights inversely proportional to the score (paper 004, Appendix A; La Cava and others).
 
     They depend on the scores alone, so p-values hold with them.
+
+    Parameters
+    ----------
+    y_prob : (n,) or (n, 2) probabilities
+        Of two columns the second is used.
+    rho : float
+        Above 0. Not used where `regularise` is "none".
+    regularise : {"max", "sum", "none"}
+        "max": 1/max(p, rho). "sum": 1/(p + rho). "none": 1/p, for which every p must be above 0.
+
+    Returns
+    -------
+    (n,) array of float
 
     Examples
     --------
@@ -255,12 +278,18 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     [100.0, 2.0]
     >>> proportional_weights([0.25], rho=0.25, regularise="sum").tolist()
     [2.0]
+    >>> proportional_weights([0.001, 0.5], regularise="none").tolist()
+    [1000.0, 2.0]
     """
-    number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
-    one_of("regularise", regularise, ("max", "sum"))
+    number("rho", rho, 0.0, above=True, hint="regularise='none' is 1/p, where no score is 0")
+    one_of("regularise", regularise, ("max", "sum", "none"))
     score = probability_matrix(y_prob, "'y_prob'")[0]
     score = score[:, 1] if score.ndim == 2 else score
-    return 1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho)
+    if regularise == "none":
+        hint = "regularise='max' or 'sum' hold the weights finite"
+        refuse_rows(score < SMALLEST, "must be above 0 for weights of 1/p", "'y_prob'", score, hint)
+        return np.asarray(1.0 / score)
+    return np.asarray(1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho))
 
 
 def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> Array:
@@ -282,15 +311,15 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> Array:
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 
-def emphasised(pair: Pair, emphasis: str | None) -> Pair:
+def emphasised(pair: Pair, emphasis: str | None, rho: float) -> Pair:
     """The pair with its sampling weights multiplied by those of an emphasis."""
     if emphasis is None:
         return pair
-    one_of("emphasis", emphasis, ("proportional", "low_prevalence"))
+    one_of("emphasis", emphasis, (*PROPORTIONAL, "low_prevalence"))
     if not pair.binary:
         raise refusal("is for binary responses", "'emphasis'", got=f"the response is {pair.target!r}")
-    if emphasis == "proportional":
-        extra = proportional_weights(pair.predicted)
+    if emphasis in PROPORTIONAL:
+        extra = proportional_weights(pair.predicted, rho=rho, regularise=PROPORTIONAL[emphasis])
     else:
         extra = low_prevalence_weights(pair.observed, pair.first)
     return replace(pair, weight=pair.sampling * extra)
