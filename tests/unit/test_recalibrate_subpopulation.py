@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from miscal import MiscalError
 from miscal.metrics import log_loss, multicalibration_error
-from miscal.recalibrate import Augmentation, MulticalibrationBoost, Recalibrator
+from miscal.recalibrate import Augmentation, MeanScaling, MulticalibrationBoost, Recalibrator, choose
 
 
 def table(rng, n):
@@ -199,6 +199,17 @@ def test_augmentation_of_means_repairs_a_planted_error_on_unseen_rows(rng):
     assert multicalibration_error(outcome, after, **asked) < 0.4 * multicalibration_error(outcome, before, **asked)
     assert not fitted.keeps_ranking
     assert fitted.predict([], {name: values[:0] for name, values in unseen.items()}).size == 0
+
+
+@pytest.mark.parametrize("response", ["real", "count"])
+def test_choose_tries_an_augmentation_of_means(rng, response):
+    n = 4000
+    columns, mean = table(rng, n), rng.gamma(2.0, 1.0, n)
+    truth = np.where(columns["member"], 2.0, 1.0) * mean
+    y = rng.poisson(truth) if response == "count" else truth + rng.normal(size=n)
+    regressor = DecisionTreeRegressor(max_depth=6, min_samples_leaf=100, random_state=0)
+    chosen = choose(mean, y, columns, response=response, candidates=[MeanScaling(), Augmentation(regressor)])
+    assert chosen.name == "Augmentation"
 
 
 @pytest.mark.parametrize(
