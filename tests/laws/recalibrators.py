@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import miscal.recalibrate as package
 from miscal.recalibrate import Recalibrator
@@ -45,14 +45,15 @@ def kinds() -> list[type[Recalibrator]]:
     ]
 
 
-def example(kind: type[Recalibrator]) -> Recalibrator:
+def example(kind: type[Recalibrator], response: str = "binary") -> Recalibrator:
     """A small one of a class: with its own parameters where those would take long, or where there are none."""
     curve, tree = package.PlattScaling, package.VariableTree
+    grown = DecisionTreeClassifier if response == "binary" else DecisionTreeRegressor
     small = {
         "SamplingCorrection": lambda: package.SamplingCorrection(rate=0.5),
         "GroupWise": lambda: package.GroupWise(curve(), min_rows=10),
         "MulticalibrationBoost": lambda: package.MulticalibrationBoost(rounds=1),
-        "Augmentation": lambda: package.Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)),
+        "Augmentation": lambda: package.Augmentation(grown(max_depth=4, random_state=0)),
         "NeuralCalibration": lambda: package.NeuralCalibration(hidden=[4], epochs=2, progress=False),
         "Chain": lambda: package.Chain([curve(l2=0.5), tree(max_depth=1)]),
         "Blend": lambda: package.Blend([package.TemperatureScaling(), tree(max_depth=2)], cv=2),
@@ -64,7 +65,7 @@ def example(kind: type[Recalibrator]) -> Recalibrator:
 
 def every(response: str = "binary") -> list[Recalibrator]:
     """An example of each class for such an outcome; a class that needs parameters and has no example fails here."""
-    return [example(kind) for kind in kinds() if response in kind.responses]
+    return [example(kind, response) for kind in kinds() if response in kind.responses]
 
 
 def breaks(law: str, made: Recalibrator) -> bool:

@@ -214,6 +214,36 @@ def test_tied_scores_make_their_kuiper_depend_on_the_order_of_the_rows(rows):
     assert min(known["mapie_tied"]) * kuiper_deviation(tied) >= value - 1e-6 - 1 / y.size
 
 
+def segments(rows):
+    """All categories of two columns, and their pairs."""
+    half = np.arange(rows["y"].size) % 2
+    labels = [rows["labels"] == k for k in range(4)]
+    halves = [half == k for k in range(2)]
+    return [*labels, *halves, *(label & side for label in labels for side in halves)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "weighted", "real", "real_weighted"])
+def test_mcgrad_multicalibration_error_on_untied_scores(rows, kind):
+    """The authors' package has equation 4 with 5, and with 6 for regressions."""
+    known = answers("multicalibration")[kind]
+    y, p, weight = rows["y"], rows["p"], rows["weight"]
+    given = {"subpopulations": segments(rows), "sample_weight": weight if "weighted" in kind else None}
+    if "real" in kind:
+        y, p, given = 10.0 * p + weight * (y - 0.5), 10.0 * p, given | {"response": "real", "variance": "paper"}
+    ours = metrics.multicalibration_error(y, p, **given)
+    assert ours == pytest.approx(known["error"], rel=1e-9)
+    assert known["segments"] == 1 + len(given["subpopulations"])
+    # Its p-value is that of the worst subpopulation taken alone.
+    assert brownian_range_p(known["sigma"]) == pytest.approx(known["p"], rel=1e-6)
+
+
+def test_mcgrad_multicalibration_error_of_ties_depends_on_the_order_of_the_rows(rows):
+    known = answers("multicalibration")
+    assert known["tied"]["error"] != pytest.approx(known["tied_events_first"]["error"], rel=0.01)
+    ours = metrics.multicalibration_error(rows["y"], rows["tied"], subpopulations=segments(rows))
+    assert min(known["tied"]["error"], known["tied_events_first"]["error"]) >= ours - 1e-9
+
+
 def test_mapie_makes_one_bin_less_than_asked(binary, several):
     known = answers("kuiper")
     assert metrics.expected_calibration_error(*binary, bins=14) == pytest.approx(known["mapie_binned_15"], abs=1e-9)

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from miscal import MiscalError, MiscalWarning
+from miscal import MiscalError, MiscalWarning, Predictions, by_subpopulation
 from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered, ordered_real
 from miscal.metrics import (
@@ -213,8 +213,50 @@ def test_proportional_weights(rng):
         found = multicalibration_error(r, s, subpopulations=masks, sample_weight=weight)
         assert abs(found - naive_error(s, r, w, masks)) < 1e-12
 
+    np.testing.assert_array_equal(proportional_weights(s, regularise="none"), 1 / s)
     with pytest.raises(MiscalError, match="above 0"):
         proportional_weights(s, rho=0)
+    with pytest.raises(MiscalError, match="above 0 for weights of 1/p"):
+        proportional_weights([0.0, 0.5], regularise="none")
+    with pytest.raises(MiscalError, match="'max', 'sum', 'none'"):
+        proportional_weights(s, regularise="min")
+
+
+def appendix_weights(emphasis, s, r, w, rho):
+    """Appendices A and B, row by row; prevalence is that of the sampling weights."""
+    rate = sum(w[r == 1]) / sum(w)
+    return {
+        "proportional": [1 / rho if score <= rho else 1 / score for score in s],
+        "proportional_sum": [1 / (score + rho) for score in s],
+        "inverse_score": [1 / score for score in s],
+        "low_prevalence": [1 / rate if outcome == 1 else 1.0 for outcome in r],
+    }[emphasis]
+
+
+@pytest.mark.parametrize("emphasis", ["proportional", "proportional_sum", "inverse_score", "low_prevalence"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_emphasis(rng, emphasis, weighted):
+    s, r = tied_batch(rng, 300)
+    masks = rng.random((5, 300)) < 0.4
+    sampling = rng.lognormal(size=300) if weighted else None
+    w = np.ones(300) if sampling is None else sampling
+    expected = naive_error(s, r, w * appendix_weights(emphasis, s, r, w, 0.2), masks)
+    options = {"subpopulations": masks, "emphasis": emphasis, "rho": 0.2, "variance": "paper"}
+    found = multicalibration_error(r, s, sample_weight=sampling, **options)
+    assert abs(found - expected) < 1e-12
+    by = by_subpopulation(Predictions(r, s, weight=sampling), min_information=0, simulations=0, **options)
+    assert by.value == found
+    plain = multicalibration_error(r, s, subpopulations=masks, sample_weight=sampling)
+    assert abs(plain - found) > 1e-4
+
+
+def test_an_emphasis_of_the_score_needs_events_and_scores_above_0(rng):
+    s, r = tied_batch(rng, 50)
+    options = {"subpopulations": [], "emphasis": "inverse_score"}
+    with pytest.raises(MiscalError, match="above 0 for weights of 1/p"):
+        multicalibration_error(r, np.where(s > 0.5, s, 0.0), **options)
+    with pytest.raises(MiscalError, match="binary responses"):
+        multicalibration_error(r, s, response="real", **options)
 
 
 def test_low_prevalence_weights(rng):
@@ -223,6 +265,9 @@ def test_low_prevalence_weights(rng):
     np.testing.assert_allclose(low_prevalence_weights(r), w, rtol=1e-15)
     found = multicalibration_error(r, s, subpopulations=[], sample_weight=low_prevalence_weights(r))
     assert abs(found - kuiper(s, r, w)) < 1e-12
+    masks = rng.random((4, 200)) < 0.5
+    found = multicalibration_error(r, s, subpopulations=masks, sample_weight=w, variance="paper")
+    assert abs(found - naive_error(s, r, w, masks)) < 1e-12
 
 
 def equation_6(d, w):
@@ -235,6 +280,51 @@ def corrected_6(d, w):
     pairs = w[:-1] ** 2 + w[1:] ** 2
     top = float(np.sum((d[:-1] - d[1:]) ** 2 * pairs))
     return math.sqrt(np.sum(w**2) * top / (2 * pairs.sum())) / w.sum()
+
+
+def residual_variances(s, r, w, masks, exposed=False):
+    """Σw²(R-S)² of each mask, or what is usual for such scores where that is more; usual is the mean in ranges of S.
+
+    There are as many ranges as have 200 rows each, 15 at most, of equally many rows. Where weights are exposure the
+    variance of a sum grows with w, not with w².
+    """
+    ranges = min(max(s.size // 200, 1), 15)
+    borders = np.unique(np.quantile(s, np.arange(1, ranges) / ranges))
+    place = np.array([sum(value >= border for border in borders) for value in s])
+    squares, size = w**2 * (r - s) ** 2, w if exposed else w**2
+    usual = np.array([squares[place == k].sum() / size[place == k].sum() for k in range(place.max() + 1)])[place] * size
+    return [max(squares[mask].sum(), usual[mask].sum()) for mask in masks]
+
+
+@pytest.mark.parametrize("n", [150, 1000])
+@pytest.mark.parametrize("exposed", [False, True])
+def test_real_responses_by_their_residuals(rng, n, exposed):
+    s = np.sort(rng.gamma(2, 10, n))
+    r = s * rng.lognormal(-0.5, 1, n)
+    w = rng.lognormal(size=n)
+    masks = [np.ones(n, bool), s < np.median(s), *(rng.random((6, n)) < 0.1)]
+    full, *others = residual_variances(s, r, w, masks, exposed)
+    expected = max(
+        kuiper(s[mask], r[mask], w[mask]) * w[mask].sum() / w.sum() * math.sqrt(full / own)
+        for mask, own in zip(masks, [full, *others], strict=True)
+    )
+    options = {"exposure": w} if exposed else {"sample_weight": w}
+    amount = r * w if exposed else r
+    found = multicalibration_error(amount, s, subpopulations=masks[1:], response="real", **options)
+    assert abs(found - expected) < 1e-12 * expected
+
+
+def test_a_subpopulation_without_events_does_not_decide_the_metric():
+    """Among counts of equal predictions neighbours that have none do not differ: eq. 6 is 0, M infinite."""
+    rng = np.random.default_rng(3)
+    s = np.full(2000, 0.1)
+    r = rng.poisson(s)
+    quiet = np.flatnonzero(r == 0)[:20]
+    given = {"subpopulations": [quiet], "response": "count"}
+    assert multicalibration_error(r, s, **given) < 3 * math.sqrt(r.var() / 2000)
+    for variance in ("corrected", "paper"):
+        with pytest.warns(MiscalWarning, match="neighbouring residuals are all equal"):
+            assert multicalibration_error(r, s, **given, variance=variance) == math.inf
 
 
 @pytest.mark.parametrize("variance", ["paper", "corrected"])
@@ -261,6 +351,17 @@ def test_real_variances_agree_for_equal_weights(rng):
         for v in ("paper", "corrected")
     }
     assert len(values) == 1
+
+
+def test_equation_6_of_alternating_weights_has_78_percent_of_the_deviation():
+    """Its mean is 2·Σ(w_j + w_{j+1})² / (4·Σw·Σ(w_j + w_{j+1})) times that of a row, where Σw²/(Σw)² is right."""
+    w = np.tile([1.0, 9.0], 2000)
+    ends = w[:-1] + w[1:]
+    mean = 2 * np.sum(ends**2) / (4 * w.sum() * ends.sum())
+    assert math.sqrt(mean / (np.sum(w**2) / w.sum() ** 2)) == pytest.approx(1 / math.sqrt(1.64), rel=1e-3)
+    rng = np.random.default_rng(0)
+    found = np.mean([equation_6(rng.normal(size=w.size), w) ** 2 for _ in range(20)])
+    assert found == pytest.approx(mean, rel=0.03)
 
 
 def test_corrected_variance_is_unbiased_where_the_papers_is_not():
@@ -370,7 +471,8 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a < x"}, "cannot be understood"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a ; 3"}, "cannot be understood"),
         ({"subpopulations": [], "response": "rate"}, "one of 'binary', 'real', 'count'"),
-        ({"subpopulations": [], "variance": "x"}, "'corrected' or 'paper'"),
+        ({"subpopulations": [], "variance": "x"}, "one of 'residual', 'corrected', 'paper'"),
+        ({"subpopulations": [], "exposure": [1.0, 1.0, 1.0, 1.0]}, "exposure"),
         ({"subpopulations": [], "min_size": 0}, "at least 1"),
         ({"subpopulations": [], "min_information": -1}, "at least 0"),
     ],

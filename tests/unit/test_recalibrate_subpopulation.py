@@ -8,12 +8,12 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from miscal import MiscalError
 from miscal.metrics import log_loss, multicalibration_error
-from miscal.recalibrate import Augmentation, MulticalibrationBoost, Recalibrator
+from miscal.recalibrate import Augmentation, MeanScaling, MulticalibrationBoost, Recalibrator, choose
 
 
 def table(rng, n):
@@ -159,6 +159,72 @@ def test_augmentation_is_the_papers(rng):
         features = np.column_stack([x, current])
         current = DecisionTreeClassifier(max_depth=3, random_state=0).fit(features, y).predict_proba(features)[:, 1]
     np.testing.assert_array_equal(ours.predict_proba(score, x)[:, 1], current)
+
+
+@pytest.mark.parametrize("response", ["real", "count"])
+@pytest.mark.parametrize("exposed", [False, True])
+def test_augmentation_of_means_is_the_papers(rng, response, exposed):
+    """Appendix E of a regression: covariates and the current prediction, the same rows each round."""
+    n = 500
+    x, mean = rng.random((n, 2)), rng.gamma(2.0, 1.0, n)
+    exposure = rng.uniform(0.5, 2.0, n) if exposed else np.ones(n)
+    y = rng.poisson(mean * exposure) if response == "count" else mean * exposure + rng.normal(size=n)
+    options = {"exposure": exposure} if exposed else {}
+    # A line can fall below 0, which a count cannot.
+    for regressor in (DecisionTreeRegressor(max_depth=3, random_state=0), LinearRegression()):
+        ours = Augmentation(regressor, rounds=3).fit(mean, y, x, response=response, **options)
+        current = mean
+        for _ in range(3):
+            features = np.column_stack([x, current])
+            fitted = clone(regressor).fit(features, y / exposure, sample_weight=exposure if exposed else None)
+            current = fitted.predict(features)
+            if response == "count":
+                current = np.maximum(current, 0.0)
+        np.testing.assert_allclose(ours.predict(mean, x), current, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ours.apply_one(float(mean[0]), {"0": x[0, 0], "1": x[0, 1]}), [current[0]])
+
+
+def test_augmentation_of_means_repairs_a_planted_error_on_unseen_rows(rng):
+    def drawn(n):
+        columns, mean = table(rng, n), rng.gamma(2.0, 1.0, n)
+        inside = (columns["state"] == "NV") & columns["member"]
+        return columns, mean, np.where(inside, 2.0, 1.0) * mean + rng.normal(size=n), inside
+
+    columns, mean, y, _ = drawn(6000)
+    unseen, before, outcome, inside = drawn(6000)
+    regressor = DecisionTreeRegressor(max_depth=8, min_samples_leaf=50, random_state=0)
+    fitted = Augmentation(regressor).fit(mean, y, columns, response="real")
+    after = fitted.predict(before, unseen)
+    asked = {"subpopulations": [inside], "response": "real"}
+    assert multicalibration_error(outcome, after, **asked) < 0.4 * multicalibration_error(outcome, before, **asked)
+    assert not fitted.keeps_ranking
+    assert fitted.predict([], {name: values[:0] for name, values in unseen.items()}).size == 0
+
+
+@pytest.mark.parametrize("response", ["real", "count"])
+def test_choose_tries_an_augmentation_of_means(rng, response):
+    n = 4000
+    columns, mean = table(rng, n), rng.gamma(2.0, 1.0, n)
+    truth = np.where(columns["member"], 2.0, 1.0) * mean
+    y = rng.poisson(truth) if response == "count" else truth + rng.normal(size=n)
+    regressor = DecisionTreeRegressor(max_depth=6, min_samples_leaf=100, random_state=0)
+    chosen = choose(mean, y, columns, response=response, candidates=[MeanScaling(), Augmentation(regressor)])
+    assert chosen.name == "Augmentation"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "response", "words"),
+    [
+        (DecisionTreeRegressor(), "binary", "must be a classifier"),
+        (DecisionTreeClassifier(), "real", "must be a regressor"),
+        (DecisionTreeClassifier(), "count", "must be a regressor"),
+        ("tree", "real", "must be a classifier with predict_proba, or a regressor"),
+    ],
+)
+def test_augmentation_needs_the_estimator_that_suits_the_response(rng, estimator, response, words):
+    y = np.arange(50) % 2
+    with pytest.raises(MiscalError, match=words):
+        Augmentation(estimator).fit(rng.random(50), y, rng.random((50, 2)), response=response)
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,11 @@ class Ordered:
         """The scores without the outcome, in order."""
         return self.signed if self.observed.size else np.abs(self.signed)
 
-    def residual(self) -> Array:
-        """w·count·(outcome - score), in order."""
+    def squared_residuals(self) -> Array:
+        """w²·count·(outcome - score)², in order: the variance that each row shows."""
         outcome = self.observed if self.observed.size else ~np.signbit(self.signed)
-        residual = outcome - self.score
-        return residual * self.weight if self.weight.size else residual
+        squares = (outcome - self.score) ** 2
+        return squares * self.second if self.second.size else squares
 
 
 def ordered(pair: Pair) -> Ordered:

@@ -77,7 +77,7 @@ def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tup
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
     """
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
-    either = np.stack([rows.residual() ** 2, spread.at(rows.score, weight, second)])
+    either = np.stack([rows.squared_residuals(), spread.at(rows.score, weight, second)])
     members = map(found.members, range(len(found.stats)))
     own, usual = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
     made = found.stats.copy()

@@ -23,8 +23,15 @@ from miscal.results import Result
 class Given:
     """Checked arrays of one metric call; rows of weight 0 are left out of everything alike."""
 
-    def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
-        raw = Raw(y_true, y_prob, sample_weight, names=METRIC, response=response)
+    def __init__(
+        self,
+        y_true: Any,
+        y_prob: Any,
+        sample_weight: Any = None,
+        response: str = "binary",
+        exposure: Any = None,
+    ) -> None:
+        raw = Raw(y_true, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
         self.predictions = Predictions.validated(raw)
         # What an error is multiplied by to be in the units of the response.
         self.scale = self.predictions.units.scale

@@ -8,20 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import whole
+from miscal.data.checks import one_of, whole
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.vectors import Array, Plain
-from miscal.engines.subpopulations import Ordered, Search, information, ordered
+from miscal.engines.subpopulations import Ordered, Search, information
 from miscal.inference import maxima
 from miscal.inference.aggregates import RANGE_MEAN
-from miscal.inference.residual import choose_null
+from miscal.inference.residual import Noise, choose_null
+from miscal.inference.sums import Spread
 from miscal.kernels.subpopulation import HIGH_AT, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve
 from miscal.metrics.score_errors import MEANS
-from miscal.metrics.subpopulation_errors import Asked, emphasised, warn_of_infinite
-from miscal.pairs import pair
+from miscal.metrics.subpopulation_errors import (
+    VARIANCES,
+    Asked,
+    emphasised,
+    least_rows,
+    ordered_by_score,
+    warn_of_infinite,
+)
+from miscal.pairs import Pair, pair
 from miscal.pooling.subpopulations import Conjunctions, Definition
 from miscal.results import Result, Table, p_text
 
@@ -111,16 +119,18 @@ def by_subpopulation(
     min_information: float = 5.0,
     nominal: Any = None,
     emphasis: str | None = None,
+    rho: float = 0.01,
+    variance: str = "residual",
     target: str | int = "auto",
     null: str = "bernoulli",
     random_state: Any = 0,
 ) -> SubpopulationResult:
     """Multi-calibration: the worst of many subpopulations, with a p-value that survives having searched them all.
 
-    The value is M of `multicalibration_error`. The p-value comes from repeating the whole search on simulated outcomes,
-    p = (1 + #{M* >= M}) / (1 + simulations), stopped early once 20 simulations reached M; where rows times simulations
-    exceed 2e8, from Bonferroni's inequality over the Brownian range. Clusters and weights that depend on the outcome
-    call for sign flips in place of drawn outcomes, as everywhere.
+    The value is that of `multicalibration_error` with the same options. The p-value comes from repeating the whole
+    search on simulated outcomes, p = (1 + #{M* >= M}) / (1 + simulations), stopped early once 20 simulations reached M;
+    where rows times simulations exceed 2e8, from Bonferroni's inequality over the Brownian range. Clusters, real
+    responses, counts, and weights that depend on the outcome call for sign flips in place of drawn outcomes.
 
     Parameters
     ----------
@@ -132,9 +142,15 @@ def by_subpopulation(
         0: no p-value.
     min_size, nominal
         As in `multicalibration_error`.
-    emphasis : None, "proportional" or "low_prevalence"
-        Weights of `proportional_weights` or `low_prevalence_weights`. The latter depend on the outcomes, calibrated
-        predictions then read as far from calibrated: there is no p-value.
+    variance : {"residual", "corrected", "paper"}
+        As in `multicalibration_error`. The p-value is valid with each; "residual" has more power where amounts are
+        skewed or events are rare.
+    emphasis : {None, "proportional", "proportional_sum", "inverse_score", "low_prevalence"}
+        As in `multicalibration_error`. The first three depend on the scores alone, and the p-value holds. With
+        "low_prevalence" weights, which depend on the outcomes, calibrated predictions look far from calibrated: there
+        is no p-value.
+    rho : float
+        As in `multicalibration_error`.
     min_information : float
         Subpopulations with Σw²p(1-p) below this times their largest squared weight are listed as too small
         (``extra["too_small"]``): among thousands of them one is always far off, and nothing else could be seen.
@@ -159,25 +175,22 @@ def by_subpopulation(
     >>> result.table["label"][0], result.p_value
     ('age < 50 and state = CA', 0.005)
     """
-    draws, least = whole("simulations", simulations, 0), whole("min_size", min_size, 1)
+    draws = whole("simulations", simulations, 0)
+    one_of("variance", variance, VARIANCES)
     names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
     for name in names:
         p.columns.find(name)
-    compared = emphasised(pair(p, target), emphasis)
-    fewest, needed = least, float(min_information)
-    if not compared.binary:  # information is that of events: as many rows as have it at a rate of one half
-        fewest, needed = max(least, math.ceil(4.0 * min_information)), 0.0
-    rows = ordered(compared)
+    compared = emphasised(pair(p, target), emphasis, rho)
+    fewest, needed = least_rows(compared, min_size, min_information)
+    rows = ordered_by_score(compared, variance)
     asked = Asked(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
     chosen = choose_null(compared, null)
-    found = asked.search(rows, subpopulations)
-    stretch: Any = 1.0
-    if chosen.spread is not None:
-        stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
-        found = replace(found, stats=stats)
+    found, stretch = _with_noise(rows, asked.search(rows, subpopulations), compared, chosen, variance)
     values = maxima.scaled_errors(found.stats)
-    warn_of_infinite(values)
+    warn_of_infinite(values, binary=compared.binary)
     why = "" if draws else "no simulations were asked for"
+    if not compared.binary and np.isinf(values).any():
+        why = "no p-value, because the neighbouring residuals of a subpopulation are all equal"
     if emphasis == "low_prevalence":
         why = "no p-value, because low-prevalence weights depend on the outcomes"
     if why:
@@ -186,14 +199,32 @@ def by_subpopulation(
         how = chosen.judging(stretch=stretch, random_state=random_state)
         noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws)
     settings = {
-        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws, "min_size": least,
-        "min_information": min_information, "emphasis": emphasis, "random_state": random_state,
+        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
+        "min_size": int(min_size), "min_information": float(min_information), "emphasis": emphasis,
+        "rho": float(rho), "variance": variance, "random_state": random_state,
         "null": chosen.null, "target": compared.target, "draws": noise.summary.draws,
     }  # fmt: skip
     method = f"{chosen.reason} {noise.method}" if chosen.null == "residual" else noise.method
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
     return Worst(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
+
+
+def _with_noise(
+    rows: Ordered, found: Search, compared: Pair, chosen: Noise, variance: str
+) -> tuple[Search, Array | float]:
+    """The search with the variances of M, and by how much the draws of each subpopulation are widened.
+
+    Clusters widen the draws, not M: it compares the errors that the rows show.
+    """
+    if chosen.spread is None:
+        return found, 1.0
+    stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
+    if variance != "residual":
+        return found, stretch
+    if compared.cluster is not None and not compared.binary:
+        stats, _ = maxima.no_quieter(rows, found, Spread.of(replace(compared, cluster=None)))
+    return replace(found, stats=stats), stretch
 
 
 def _asked_words(subpopulations: Any) -> Any:

@@ -4,18 +4,20 @@ Subpopulations come as columns, masks, names, expressions or generators. Weights
 proportional (Appendix A) and low prevalence (Appendix B).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, probability_matrix, row_numbers, weights, whole
+from miscal.data.checks import number, one_of, probability_matrix, refuse_rows, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.vectors import Array
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
-from miscal.inference.maxima import scaled_errors
+from miscal.inference.maxima import no_quieter, scaled_errors
+from miscal.inference.residual import choose_null
 from miscal.inference.sums import seed_of
 from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
@@ -24,6 +26,11 @@ from miscal.pairs import Pair
 from miscal.pooling import subpopulations as pools
 from miscal.pooling.bins import numbered
 from miscal.pooling.parsing import rows_where
+
+VARIANCES = ("residual", "corrected", "paper")
+# Each emphasis by the score, and how `proportional_weights` holds its weights finite.
+PROPORTIONAL = {"proportional": "max", "proportional_sum": "sum", "inverse_score": "none"}
+SMALLEST = 1e-100  # squares of its reciprocal are finite
 
 
 def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
@@ -134,7 +141,10 @@ def multicalibration_error(
     nominal: Any = None,
     normalise: bool = True,
     response: str = "binary",
-    variance: str = "corrected",
+    variance: str = "residual",
+    exposure: Any = None,
+    emphasis: str | None = None,
+    rho: float = 0.01,
     random_state: Any = 0,
     sample_weight: Any = None,
     target: str | int = "auto",
@@ -151,8 +161,7 @@ def multicalibration_error(
     Parameters
     ----------
     y_true, y_prob, target, sample_weight
-        As in `expected_calibration_error`; `proportional_weights` (Appendix A) and `low_prevalence_weights` (B) make
-        weights that emphasise false positives.
+        As in `expected_calibration_error`.
     features : (n,) or (n, d) array, frame of any library, or mapping of name to values
         What subpopulations are made from. Missing values are a level of their own.
     subpopulations : int, or the subpopulations themselves
@@ -162,22 +171,35 @@ def multicalibration_error(
     min_size : int
         Fewest rows of a generated subpopulation; those that are given count whatever their size.
     min_information : float
-        Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight.
+        Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight; of real responses and
+        counts, generated subpopulations of fewer than four times as many rows.
     nominal : names, positions, or a truth value for each column
         Columns whose values have no order. None: texts, categories and truth values; whole numbers have an order.
     normalise : bool
         False: the largest D_k, without the scale ("multi-ablate" in the paper).
     response : {"binary", "real", "count"}
-        "real": any responses and scores (Appendix C); the variance comes from differences of neighbours. "count": the
-        same of counts and their means.
-    variance : {"corrected", "paper"}
-        Of real responses: "paper" is eq. 6, which is too low for uneven weights.
+        "real": any responses and scores (Appendix C). "count": the same of counts and their means.
+    variance : {"residual", "corrected", "paper"}
+        How σ_k is estimated where p(1-p) is not the variance of a response. "residual", for real responses, counts, and
+        weights that depend on the outcome: Σw²(y-p)², and never less than what is usual for such predictions among all
+        rows. The other two take Σw²p(1-p) for every binary response, and for real responses and counts differences of
+        neighbours in the order of the score: "paper" is eq. 6, which is too low for uneven weights, and "corrected" is
+        unbiased. With either, a subpopulation that by chance has no events or no large amounts decides the maximum.
+    exposure : (n,) numbers above 0, optional
+        Of real responses and counts: what the outcome was collected over, such as years. Predictions are then rates per
+        unit of exposure.
+    emphasis : {None, "proportional", "proportional_sum", "inverse_score", "low_prevalence"}
+        Of binary responses: what sampling weights are multiplied by, to emphasise false positives. The first three
+        are `proportional_weights` (Appendix A): 1/max(p, rho), 1/(p + rho) and 1/p. The last is
+        `low_prevalence_weights` (Appendix B), which depend on the outcome: eq. 4 and 5 need ``variance="paper"``.
+    rho : float
+        Above 0: what holds proportional weights finite.
 
     Returns
     -------
     float
-        0/0 counts as 0; a certain subpopulation (σ = 0) that is contradicted gives infinity, with a warning. It can
-        exceed 1.
+        0/0 counts as 0; a subpopulation with σ = 0 whose outcomes contradict its predictions gives infinity, with a
+        warning. It can exceed 1.
 
     Examples
     --------
@@ -186,36 +208,69 @@ def multicalibration_error(
     >>> round(multicalibration_error(y_true, y_prob, subpopulations=[[0, 1, 3], [2, 4, 5]]), 10)
     0.2517244713
     """
-    one_of("variance", variance, ("corrected", "paper"))
-    least, min_information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
-    given = Given(y_true, y_prob, sample_weight, response)
-    p, columns = given.predictions, None
-    if response == "binary":
-        rows = ordered(given.pair(target))
-    else:
-        formula = CORRECTED if variance == "corrected" else PAPER
-        rows = ordered_real(p.probability, p.outcome, p.weight, formula)
+    one_of("variance", variance, VARIANCES)
+    given = Given(y_true, y_prob, sample_weight, response, exposure)
+    compared, columns = emphasised(given.pair(target), emphasis, rho), None
+    least, information = least_rows(compared, min_size, min_information)
     if features is not None:
         columns = columns_given(features, "'features'", given.rows, "must have one value a row")
         columns = columns if given.kept is None else columns.take(given.kept)
     among = columns, list(columns or ()), given.rows, given.kept
-    found = Asked(*among, nominal, least, min_information, random_state).search(rows, subpopulations)
-    values = scaled_errors(found.stats, normalise=bool(normalise))
-    warn_of_infinite(values)
-    return float(values.max())
+    rows = ordered_by_score(compared, variance)
+    found = Asked(*among, nominal, least, information, random_state).search(rows, subpopulations)
+    stats, spread = found.stats, choose_null(compared, "bernoulli").spread
+    if variance == "residual" and spread is not None:
+        stats, _ = no_quieter(rows, found, spread)
+    values = scaled_errors(stats, normalise=bool(normalise))
+    warn_of_infinite(values, binary=compared.binary)
+    return float(values.max()) * given.scale
 
 
-def warn_of_infinite(values: Array) -> None:
+def least_rows(compared: Pair, min_size: Any, min_information: Any) -> tuple[int, float]:
+    """Fewest rows of a generated subpopulation, and least information of any.
+
+    Information is that of events. Of other outcomes as many rows are needed as have it at a rate of one half.
+    """
+    least, information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
+    if compared.binary:
+        return least, information
+    return max(least, math.ceil(4.0 * information)), 0.0
+
+
+def ordered_by_score(compared: Pair, variance: str) -> Ordered:
+    """The rows in the order of the score, and how the variance of real responses is estimated from neighbours."""
+    if compared.binary:
+        return ordered(compared)
+    formula = PAPER if variance == "paper" else CORRECTED
+    return ordered_real(compared.predicted, compared.observed, compared.first, formula)
+
+
+def warn_of_infinite(values: Array, *, binary: bool = True) -> None:
     """Say so where an error is infinite."""
     if np.isinf(values).any():
-        certain = "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them"
-        warn(f"{certain}: its error is infinite")
+        cause = "a subpopulation's predictions are all 0 or 1, and an outcome contradicts them"
+        if not binary:
+            cause = "a subpopulation's neighbouring residuals are all equal, and their sum is not 0"
+        warn(f"{cause}: its error is infinite")
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> Array:
-    r"""Weights inversely proportional to the score, held finite by rho: 1/max(p, rho), or 1/(p + rho).
+    r"""Weights inversely proportional to the score (paper 004, Appendix A; La Cava and others).
 
     They depend on the scores alone, so p-values hold with them.
+
+    Parameters
+    ----------
+    y_prob : (n,) or (n, 2) probabilities
+        Of two columns the second is used.
+    rho : float
+        Above 0. Not used where `regularise` is "none".
+    regularise : {"max", "sum", "none"}
+        "max": 1/max(p, rho). "sum": 1/(p + rho). "none": 1/p, for which every p must be above 0.
+
+    Returns
+    -------
+    (n,) array of float
 
     Examples
     --------
@@ -223,12 +278,18 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     [100.0, 2.0]
     >>> proportional_weights([0.25], rho=0.25, regularise="sum").tolist()
     [2.0]
+    >>> proportional_weights([0.001, 0.5], regularise="none").tolist()
+    [1000.0, 2.0]
     """
-    number("rho", rho, 0.0, above=True, hint="1/p has no limit near 0")
-    one_of("regularise", regularise, ("max", "sum"))
+    number("rho", rho, 0.0, above=True, hint="regularise='none' is 1/p, where no score is 0")
+    one_of("regularise", regularise, ("max", "sum", "none"))
     score = probability_matrix(y_prob, "'y_prob'")[0]
     score = score[:, 1] if score.ndim == 2 else score
-    return 1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho)
+    if regularise == "none":
+        hint = "regularise='max' or 'sum' hold the weights finite"
+        refuse_rows(score < SMALLEST, "must be above 0 for weights of 1/p", "'y_prob'", score, hint)
+        return np.asarray(1.0 / score)
+    return np.asarray(1.0 / (np.maximum(score, rho) if regularise == "max" else score + rho))
 
 
 def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> Array:
@@ -250,15 +311,15 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> Array:
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 
-def emphasised(pair: Pair, emphasis: str | None) -> Pair:
+def emphasised(pair: Pair, emphasis: str | None, rho: float) -> Pair:
     """The pair with its sampling weights multiplied by those of an emphasis."""
     if emphasis is None:
         return pair
-    one_of("emphasis", emphasis, ("proportional", "low_prevalence"))
+    one_of("emphasis", emphasis, (*PROPORTIONAL, "low_prevalence"))
     if not pair.binary:
         raise refusal("is for binary responses", "'emphasis'", got=f"the response is {pair.target!r}")
-    if emphasis == "proportional":
-        extra = proportional_weights(pair.predicted)
+    if emphasis in PROPORTIONAL:
+        extra = proportional_weights(pair.predicted, rho=rho, regularise=PROPORTIONAL[emphasis])
     else:
         extra = low_prevalence_weights(pair.observed, pair.first)
     return replace(pair, weight=pair.sampling * extra)
