@@ -84,7 +84,7 @@ def namespace_of(name: str, folder: Path) -> Mapping[str, Any]:
 
 def computed(name: str, value: PrintedValue, folder: Path) -> str:
     """What the call of one printed number gives, rounded as it is printed."""
-    return value.rounded(float(eval(value.call, dict(namespace_of(name, folder)))))  # noqa: S307
+    return value.rounded(float(eval(value.call, dict(namespace_of(name, folder)))))
 
 
 def table(name: str) -> str:
