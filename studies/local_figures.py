@@ -14,8 +14,7 @@ import numpy as np
 
 import miscal
 from miscal import datasets, metrics
-from miscal.plots import NeighbourhoodDisplay
-from studies.displays import BandwidthDisplay, RewardDisplay
+from miscal.plots import BandwidthDisplay, NeighbourhoodDisplay, RewardDisplay
 from studies.wave import local_wave
 
 matplotlib.use("Agg")
@@ -47,10 +46,10 @@ def bandwidths(
     """Figures 5, 8, 9, 17: largest and average error against the bandwidth."""
     out = ("LoRe (raw t-SNE)", "group temperature", "group histogram")
     mark = {"t-SNE, two dimensions": 0.2, "Principal components": 0.4}
-    for statistic in ("largest", "average"):
-        band = None if spread is None else spaces(spread, statistic, out)
-        display = BandwidthDisplay(spaces(curves, statistic, out), content["bandwidths"], statistic, band, mark)
-        save(display.plot(), f"{name}-{statistic}")
+    for file, statistic in (("largest", "maximum"), ("average", "average")):
+        band = None if spread is None else spaces(spread, file, out)
+        display = BandwidthDisplay(spaces(curves, file, out), content["bandwidths"], statistic, band, mark)
+        save(display.plot(), f"{name}-{file}")
 
 
 def wave() -> None:
@@ -62,7 +61,7 @@ def wave() -> None:
     save(NeighbourhoodDisplay(result, "map").plot(), "map-wave")
     grid = np.geomspace(1e-3, 10.0, 17)
     redrawn = (np.random.default_rng(1).random(data.y_prob.size) < data.y_prob).astype(int)
-    outcomes = {"Errors in waves": data.y_true, "The same scores, calibrated": redrawn}
+    outcomes = {"The same scores, calibrated": redrawn, "Errors in waves": data.y_true}
     curves = {
         name: metrics.maximum_local_calibration_error(y, data.y_prob, x, bandwidth=grid) for name, y in outcomes.items()
     }

@@ -1,4 +1,4 @@
-"""The kernel calibration loss for torch models: it is the metric, its gradient is right, and training lowers the error."""
+"""The kernel calibration loss for torch models: it is the metric, its gradient is right, training lowers the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Six displays, one a word: each draws the results of its `by_` function and nothing else."""
+"""Six displays of results, one per word; and two that compare recalibrations of the same rows."""
 
 from typing import Any
 
@@ -6,11 +6,14 @@ from miscal.plots.along import Classes, Periods, ScoreDisplay, VariableDisplay, 
 from miscal.plots.base import Display
 from miscal.plots.field import FieldDisplay
 from miscal.plots.local import NeighbourhoodDisplay, SubpopulationDisplay
+from miscal.plots.recalibrations import BandwidthDisplay, RewardDisplay
 from miscal.results import Result
 
 __all__ = [
+    "BandwidthDisplay",
     "FieldDisplay",
     "NeighbourhoodDisplay",
+    "RewardDisplay",
     "ScoreDisplay",
     "SubpopulationDisplay",
     "VariableDisplay",
