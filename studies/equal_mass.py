@@ -5,8 +5,8 @@
 "We also ran some initial experiments with equal-mass binning, but found that the results were very similar to those
 obtained with equal-width binning." Here `LocalRecalibration(strategy=)` and `local_calibration_error(strategy=)` are
 compared on the crime network (5 bins, as in the paper), CIFAR-10 and CIFAR-100 (15 bins), and ResNet-50 on ImageNet
-(15 bins, the 16 annotated factors and the metaclass of the predicted class, one-hot, as features); all features are reduced to principal components,
-with the paper's bandwidth of .4.
+(15 bins; features are the 16 annotated factors and the metaclass of the predicted class, one-hot). All features are
+reduced to principal components, with the paper's bandwidth of .4.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 def crime_cases(seeds: int) -> Iterator[Case]:
     """The network of Appendix A.2, its last hidden layer in 20 principal components."""
-    x, y, groups = crime.load()
+    x, y, _ = crime.load()
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(y))
         parts = [np.sort(part) for part in np.split(order, np.cumsum(crime.SPLIT))[:3]]

@@ -34,7 +34,7 @@ SAME: dict[str, Any] = {"target": "positive"}
 
 
 def predictions(model: str = "ResNet50") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Confidence, whether the label is ImageNet's, and whether it is one of the labels of ReaL (0 where it has none)."""
+    """Confidence, whether the label is ImageNet's, and whether it is one of ReaL's labels (0 where it has none)."""
     import pandas as pd
 
     frame = pd.read_parquet(Path(os.environ["MISCAL_DATA"]) / "imagenet_x_predictions.parquet")
@@ -173,18 +173,17 @@ def _text(content: dict[str, Any]) -> str:
         for row in content["table"]
     ]  # fmt: skip
     tried = [{**row, "PRR": f"{row['PRR']:.3f}"} for row in content["definitions"]]
-    return "\n\n".join(
-        [
-            "# Decisions on ImageNet (paper 002, section 5.4, Table 4)",
-            f"ResNet-50, {content['images']:,} validation images: accuracy {content['accuracy']:.4f}, "
-            f"ECE {content['ECE']:.4f} (15 equal-width bins).",
-            f"Fitted on 25,000 random images, tested on the other 25,000: mean ± standard deviation of "
-            f"{content['splits']} splits. Reward with a cost of 1 to decline and 10 for an error.",
-            harness.markdown(rows),
-            "The prediction-rejection ratio of the confidence as it is, by definition:",
-            harness.markdown(tried),
-        ]
+    about = (
+        f"ResNet-50, {content['images']:,} validation images: accuracy {content['accuracy']:.4f}, "
+        f"ECE {content['ECE']:.4f} (15 equal-width bins)."
     )
+    design = (
+        f"Fitted on 25,000 random images, tested on the other 25,000: mean ± standard deviation of "
+        f"{content['splits']} splits. Reward with a cost of 1 to decline and 10 for an error."
+    )
+    asked = "The prediction-rejection ratio of the confidence as it is, by definition:"
+    title = "# Decisions on ImageNet (paper 002, section 5.4, Table 4)"
+    return "\n\n".join([title, about, design, harness.markdown(rows), asked, harness.markdown(tried)])
 
 
 if __name__ == "__main__":
