@@ -159,7 +159,8 @@ def classwise_calibration_error(
       whether the class is k, over all rows.
     - "true-label" (paper 002, section 2.3): the confidence in the predicted label against whether it is right, over the
       rows whose true class is k. This is `groupwise_expected_calibration_error` with the true classes as groups. It is
-      not 0 for a calibrated model: rows selected by their outcome are not calibrated.
+      not 0 for a calibrated model in general: rows of a rare class are right less often than their confidence says,
+      because they were selected by their outcome.
 
     Parameters
     ----------

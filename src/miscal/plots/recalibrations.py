@@ -184,7 +184,7 @@ class BandwidthDisplay:
             panel.plot(self.bandwidths, errors, label=label, **look | style)
         if space in self.mark:
             panel.axvline(self.mark[space], color=BAND, linewidth=6, alpha=0.5, zorder=0)
-        panel.set_xscale("log")
+        _log_axis(panel, subs=(1.0,))
         panel.set_xlabel("Bandwidth")
         percent_axis(panel.yaxis)
         panel.set_title(space, fontsize=10, color=INK, loc="left")
@@ -296,7 +296,7 @@ class RewardDisplay:
         for place, label in enumerate(self.rewards):
             line = drawn.take(drawn["recalibration"] == label)
             ax.plot(line["ratio"], line["improvement"], label=label, **_line(place) | style)
-        ax.set_xscale("log")
+        _log_axis(ax, subs=(1.0, 2.0, 5.0))
         ax.set(xlabel="Cost of an error over the cost of declining")
         ax.set_ylabel(f"Reward per row, less that of “{self.baseline}”")
         ax.legend(frameon=False, fontsize=9)
@@ -330,6 +330,16 @@ def _predicted(estimators: Mapping[str, Any], X: Any) -> dict[str, Any]:
             got = f"'{label}' is {type(estimator).__name__}"
             raise refusal("must be fitted classifiers with predict_proba", "'estimators'", got=got)
     return {label: estimator.predict_proba(X) for label, estimator in estimators.items()}
+
+
+def _log_axis(ax: Any, subs: Sequence[float]) -> None:
+    """A logarithmic x axis with plain numbers at these multiples of the powers of 10."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=list(subs)))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _line(place: int) -> dict[str, Any]:
