@@ -19,8 +19,8 @@ from miscal import metrics
 from miscal.recalibrate import KernelCalibration
 from studies import crime, harness
 
-SEEDS = 5
-WEIGHTS = (0.0, 4.0)
+SEEDS = 3
+WEIGHTS = (0.0, 0.5, 4.0)
 BANDWIDTH = 0.2
 
 

@@ -173,7 +173,7 @@ class BandwidthDisplay:
         self.axes_[-1].legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
         return self
 
-    def _panel(self, panel: Any, space: str, style: Mapping[str, Any]) -> None:
+    def _panel(self, panel: Any, space: str, style: dict[str, Any]) -> None:
         open_axes(panel)
         spread = self.spread.get(space, {})
         for place, (label, errors) in enumerate(self.curves[space].items()):
