@@ -107,7 +107,7 @@ def imagenet() -> None:
 
 
 def equal_mass() -> None:
-    """Largest local error after LoRe in bins of equal width and of equal mass (Appendix A)."""
+    """Maximum local error after LoRe in bins of equal width and of equal mass (Appendix A)."""
     content = load("equal_mass")
     names = {"none": "Not recalibrated", "equal width": "LoRe, equal width", "equal mass": "LoRe, equal mass"}
     curves = {data: {names[name]: errors for name, errors in each.items()} for data, each in content["curves"].items()}

@@ -90,7 +90,7 @@ def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
     assert line.get_ydata().tolist() == frame["error"][first].tolist()
     assert line.get_xdata().tolist() == [1e-6, 0.2, 1e12]
     assert display.ax_.lines[-1].get_xdata() == [0.2, 0.2]
-    assert [text.get_text() for text in display.axes_[-1].get_legend().get_texts()] == ["original", "LoRe"]
+    assert [text.get_text() for text in display.figure_.legends[0].get_texts()] == ["original", "LoRe"]
 
 
 def test_the_average_error_is_weighted_as_the_metric_is() -> None:
@@ -104,7 +104,7 @@ def test_the_average_error_is_weighted_as_the_metric_is() -> None:
         )
         expected = average_local_calibration_error(data.y_true, data.y_prob, x, bandwidth=[0.1, 1.0], **options)
         assert display.frame()["error"].tolist() == pytest.approx(expected.tolist(), abs=1e-14)
-        assert display.ax_.get_ylabel() == "Average local calibration error"
+        assert display.figure_.get_supylabel() == "Average local calibration error"
 
 
 def test_curves_measured_before_are_drawn_with_their_spread() -> None:
@@ -184,5 +184,16 @@ def test_a_display_draws_on_axes_that_are_given() -> None:
     BandwidthDisplay({"PCA": {"before": [0.9, 0.2]}}, [0.1, 1.0]).plot(left)
     display = RewardDisplay({"before": [-0.5, -0.9]}, [2.0, 10.0]).plot(right, linewidth=3)
     assert (len(left.lines), len(right.lines)) == (1, 1)
+    assert left.get_ylabel() == "Maximum local calibration error"
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["before"]
     assert display.figure_ is left.figure
     assert right.lines[0].get_linewidth() == 3
+
+
+@pytest.mark.parametrize(("spaces", "grid"), [(1, (1, 1)), (3, (1, 3)), (4, (2, 2)), (5, (3, 2))])
+def test_panels_of_many_feature_spaces_stand_in_two_columns(spaces: int, grid: tuple[int, int]) -> None:
+    curves = {str(k): {"before": [0.9, 0.2]} for k in range(spaces)}
+    display = BandwidthDisplay(curves, [0.1, 1.0]).plot()
+    assert [panel.get_title(loc="left") for panel in display.axes_] == list(curves)
+    assert display.ax_.get_gridspec().get_geometry() == grid
+    assert sum(panel.get_visible() for panel in display.figure_.axes) == spaces

@@ -153,12 +153,9 @@ class BandwidthDisplay:
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw a panel per feature space, on new axes or on those given; style goes to all lines."""
-        count = len(self.curves)
-        if ax is None:
-            size = (5.0 * count + 1.6, 4.2)
-            _, ax = pyplot().subplots(
-                1, count, figsize=size, layout="constrained", squeeze=False, sharey=True
-            )
+        count, own = len(self.curves), ax is None
+        if own:
+            ax = _panels(count)
         self.axes_ = np.atleast_1d(np.asarray(ax, dtype=object)).reshape(-1)
         if len(self.axes_) != count:
             raise refusal(
@@ -169,9 +166,18 @@ class BandwidthDisplay:
         for panel, space in zip(self.axes_, self.curves, strict=True):
             self._panel(panel, space, style)
             panel.set_ylim(0, 1.05 * highest)
-        self.ax_.set_ylabel(f"{self.statistic.capitalize()} local calibration error")
-        self.axes_[-1].legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        look = {"frameon": False, "fontsize": 9}
+        if own:
+            self.figure_.supylabel(self._error, fontsize=10)
+            self.figure_.legend(*self.ax_.get_legend_handles_labels(), loc="outside right center", **look)
+        else:
+            self.ax_.set_ylabel(self._error)
+            self.axes_[-1].legend(**look)
         return self
+
+    @property
+    def _error(self) -> str:
+        return f"{self.statistic.capitalize()} local calibration error"
 
     def _panel(self, panel: Any, space: str, style: dict[str, Any]) -> None:
         open_axes(panel)
@@ -301,6 +307,19 @@ class RewardDisplay:
         ax.set_ylabel(f"Reward per row, less that of “{self.baseline}”")
         ax.legend(frameon=False, fontsize=9)
         return self
+
+
+def _panels(count: int) -> Array:
+    """Axes of a new figure: one to three side by side, more in two columns."""
+    wide = count if count <= 3 else 2
+    high = -(-count // wide)
+    size = (5.0 * wide + 1.6, 4.0 * high + 0.2)
+    _, axes = pyplot().subplots(
+        high, wide, figsize=size, layout="constrained", squeeze=False, sharex=True, sharey=True
+    )
+    for spare in axes.flat[count:]:
+        spare.set_visible(False)
+    return np.asarray(axes.flat[:count])
 
 
 def _named(given: Any, name: str) -> dict[str, Any]:
