@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -130,6 +131,16 @@ def test_lore_in_bins_of_equal_support_is_equation_6() -> None:
     assert (again.predict_proba(asked, asked_x) == fitted.predict_proba(asked, asked_x)).all()
     with pytest.raises(MiscalError, match="strategy"):
         LocalRecalibration(strategy="mass").fit(p, y, x)
+
+
+def test_a_file_from_before_strategy_holds_bins_of_equal_width() -> None:
+    p, y, x = binary(100, 3)
+    fitted = LocalRecalibration(bins=4).fit(p, y, x)
+    document = json.loads(fitted.to_json())
+    del document["params"]["strategy"]
+    older = Recalibrator.from_json(json.dumps(document))
+    assert older.get_params()["strategy"] == "uniform"
+    assert (older.predict_proba(p, x) == fitted.predict_proba(p, x)).all()
 
 
 def test_bandwidth_to_zero_is_the_nearest_row_of_the_bin() -> None:
