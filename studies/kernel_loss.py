@@ -19,7 +19,7 @@ from miscal import metrics
 from miscal.recalibrate import KernelCalibration
 from studies import crime, harness
 
-SEEDS = 3
+SEEDS = 5
 WEIGHTS = (0.0, 0.5, 4.0)
 BANDWIDTH = 0.2
 

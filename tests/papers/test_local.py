@@ -214,7 +214,7 @@ def test_several_bandwidths_are_each_one(rng):
 
 
 def test_definitions_of_the_rejection_ratio_that_are_the_same(rng):
-    """Areas under errors left, or under the reward, are 2 AUROC - 1; those under the error rate of accepted rows not."""
+    """Areas under errors left, or under the reward, are 2 AUROC - 1; those under the error rate of the rest not."""
     confidence = rng.uniform(0.3, 1, 500)
     right = (rng.random(500) < confidence).astype(int)
     ratio = prediction_rejection_ratio(right, confidence, target="positive")
