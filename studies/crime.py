@@ -68,10 +68,17 @@ def load() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     return features, frame["y"].to_numpy(int), {name: frame[name].astype(str).to_numpy() for name in GROUPS}
 
 
-def train(x: np.ndarray, y: np.ndarray, parts: list[np.ndarray], seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Probability of class 1 and last hidden layer of every row, and the epochs trained."""
+def train(
+    x: np.ndarray, y: np.ndarray, parts: list[np.ndarray], seed: int, kernel_weight: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Probability of class 1 and last hidden layer of every row, and the epochs trained.
+
+    The loss is the log loss plus `kernel_weight` times the kernel calibration error of the batch.
+    """
     import torch
     from torch import nn
+
+    from miscal.recalibrate import kernel_calibration_loss
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -89,7 +96,12 @@ def train(x: np.ndarray, y: np.ndarray, parts: list[np.ndarray], seed: int) -> t
         drop.train()
         for some in torch.split(rows[torch.randperm(len(rows))], 64):
             optimiser.zero_grad()
-            loss_of(head(drop(body(inputs[some]))), labels[some]).backward()
+            outputs = head(drop(body(inputs[some])))
+            loss = loss_of(outputs, labels[some])
+            if kernel_weight:
+                error = kernel_calibration_loss(labels[some], torch.softmax(outputs, 1), target="top")
+                loss = loss + kernel_weight * error
+            loss.backward()
             optimiser.step()
         drop.eval()
         with torch.no_grad():

@@ -1,36 +1,44 @@
 """Draw the figures of paper 002 from the committed results: docs/images/neighbourhood-*.png.
 
-python -m studies.local_figures
+    python -m studies.local_figures [--quick] [wave flights cifar imagenet equal_mass crime]
+
+Without names all of them. `--quick` draws small simulated data and writes nothing.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib import pyplot
 
 import miscal
 from miscal import datasets, metrics
-from miscal.plots import NeighbourhoodDisplay
-from studies.displays import BandwidthDisplay, RewardDisplay
+from miscal.plots import BandwidthDisplay, NeighbourhoodDisplay, RewardDisplay
 from studies.wave import local_wave
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent
 IMAGES = HERE.parent / "docs" / "images"
+QUICK = "--quick" in sys.argv
 
 
 def load(name: str) -> dict[str, Any]:
-    path = HERE / "results" / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return json.loads((HERE / "results" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def save(display: Any, name: str) -> None:
-    display.figure_.savefig(IMAGES / f"neighbourhood-{name}.png", dpi=130)
-    print(name)
+    """Write a figure; a quick one is only rendered."""
+    if QUICK:
+        display.figure_.canvas.draw()
+    else:
+        display.figure_.savefig(IMAGES / f"neighbourhood-{name}.png", dpi=130)
+    pyplot.close(display.figure_)
+    print(name, flush=True)
 
 
 def spaces(curves: dict[str, Any], statistic: str, left_out: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
@@ -47,55 +55,78 @@ def bandwidths(
     """Figures 5, 8, 9, 17: largest and average error against the bandwidth."""
     out = ("LoRe (raw t-SNE)", "group temperature", "group histogram")
     mark = {"t-SNE, two dimensions": 0.2, "Principal components": 0.4}
-    for statistic in ("largest", "average"):
-        band = None if spread is None else spaces(spread, statistic, out)
-        display = BandwidthDisplay(spaces(curves, statistic, out), content["bandwidths"], statistic, band, mark)
-        save(display.plot(), f"{name}-{statistic}")
+    for file, statistic in (("largest", "maximum"), ("average", "average")):
+        band = None if spread is None else spaces(spread, file, out)
+        display = BandwidthDisplay(spaces(curves, file, out), content["bandwidths"], statistic, band, mark)
+        save(display.plot(), f"{name}-{file}")
 
 
 def wave() -> None:
     """Figure 1's limits on data whose local error is known: planted waves, largest error against the bandwidth."""
-    data = local_wave(20_000)
+    data = local_wave(1000 if QUICK else 20_000)
     x = np.column_stack([data.columns["x1"], data.columns["x2"]])
     p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
-    result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=199)
+    result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=9 if QUICK else 199)
     save(NeighbourhoodDisplay(result, "map").plot(), "map-wave")
     grid = np.geomspace(1e-3, 10.0, 17)
     redrawn = (np.random.default_rng(1).random(data.y_prob.size) < data.y_prob).astype(int)
-    outcomes = {"Errors in waves": data.y_true, "The same scores, calibrated": redrawn}
+    outcomes = {"The same scores, calibrated": redrawn, "Errors in waves": data.y_true}
     curves = {
         name: metrics.maximum_local_calibration_error(y, data.y_prob, x, bandwidth=grid) for name, y in outcomes.items()
     }
-    save(BandwidthDisplay({"20,000 rows, two features": curves}, grid.tolist()).plot(), "limits")
+    save(BandwidthDisplay({f"{p.rows:,} rows, two features": curves}, grid).plot(), "limits")
 
 
 def flights() -> None:
     """The worst neighbourhoods in words."""
     whole = datasets.flights_predictions()
-    p = whole.take(np.random.default_rng(0).choice(whole.rows, 30_000, replace=False))
+    p = whole.take(np.random.default_rng(0).choice(whole.rows, 1000 if QUICK else 30_000, replace=False))
     names = [name for name in ("hour", "month", "carrier", "distance", "origin") if name in p.columns][:4]
-    result = miscal.by_neighbourhood(p, names, bandwidth=0.3, simulations=199)
+    result = miscal.by_neighbourhood(p, names, bandwidth=0.3, simulations=9 if QUICK else 199)
     print(result.sentence())
     save(NeighbourhoodDisplay(result, "worst").plot(), "worst-flights")
 
 
-def main() -> None:
-    wave()
-    flights()
+def cifar() -> None:
+    """Figures 2, 4, 8, 9 and 16 on CIFAR-10 and CIFAR-100."""
     images = load("local_images")
     for name, short in (("CIFAR-10", "cifar10"), ("CIFAR-100", "cifar100")):
-        if name not in images:
-            continue
         content = images[name]
         bandwidths(images, content["curves"], short)
         save(RewardDisplay(content["reward"], images["ratios"]).plot(), f"{short}-reward")
         sample = content["map"]
         p = miscal.Predictions(np.array(sample["right"]), np.array(sample["confidence"]))
-        result = miscal.by_neighbourhood(p, np.array(sample["x"]), scale=None, simulations=99)
+        result = miscal.by_neighbourhood(p, np.array(sample["x"]), scale=None, simulations=9 if QUICK else 99)
         save(NeighbourhoodDisplay(result, "map").plot(), f"{short}-map")
-    crime = load("crime")
-    if crime:
-        bandwidths(crime, crime["curves"], "crime", crime["curves sd"])
+
+
+def imagenet() -> None:
+    """Figure 4 on the paper's own classifier."""
+    content = load("imagenet_decisions")
+    save(RewardDisplay(content["rewards"], content["ratios"]).plot(), "imagenet-reward")
+
+
+def equal_mass() -> None:
+    """Maximum local error after LoRe in bins of equal width and of equal mass (Appendix A)."""
+    content = load("equal_mass")
+    names = {"none": "Not recalibrated", "equal width": "LoRe, equal width", "equal mass": "LoRe, equal mass"}
+    curves = {data: {names[name]: errors for name, errors in each.items()} for data, each in content["curves"].items()}
+    mark = dict.fromkeys(curves, 0.4)
+    save(BandwidthDisplay(curves, content["bandwidths"], mark=mark).plot(), "equal-mass")
+
+
+def crime() -> None:
+    """Figures 5 and 17."""
+    content = load("crime")
+    bandwidths(content, content["curves"], "crime", content["curves sd"])
+
+
+def main() -> None:
+    """The parts that are named, or all."""
+    parts = {part.__name__: part for part in (wave, flights, cifar, imagenet, equal_mass, crime)}
+    asked = [word for word in sys.argv[1:] if not word.startswith("--")]
+    for name in asked or parts:
+        parts[name]()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ EXACT: dict[str, Callable[..., float]] = {
     "expected_l2": lambda *a, **k: metrics.expected_calibration_error(*a, norm="l2", **k),
     "expected_p3": lambda *a, **k: metrics.expected_calibration_error(*a, norm=3, **k),
     "given_edges": lambda *a, **k: metrics.expected_calibration_error(*a, bins=[0, 0.2, 0.9, 1], **k),
+    "by_true_label": lambda *a, **k: metrics.classwise_calibration_error(*a, definition="true-label", **k),
     "top_label": lambda *a, **k: metrics.expected_calibration_error(*a, target="top", **k),
 }
 CLOSE: dict[str, Callable[..., float]] = {

@@ -11,7 +11,9 @@ from miscal.metrics import (
     local_calibration_error,
     maximum_calibration_error,
     maximum_local_calibration_error,
+    prediction_rejection_ratio,
 )
+from studies import imagenet_decisions
 
 
 def bins_of(score, bins):
@@ -209,3 +211,15 @@ def test_several_bandwidths_are_each_one(rng):
         )
     largest = maximum_local_calibration_error(label, probability, features, bandwidth=bandwidths)
     np.testing.assert_array_equal(largest, together.max(axis=1))
+
+
+def test_definitions_of_the_rejection_ratio_that_are_the_same(rng):
+    """Areas under errors left, or under the reward, are 2 AUROC - 1; those under the error rate of the rest not."""
+    confidence = rng.uniform(0.3, 1, 500)
+    right = (rng.random(500) < confidence).astype(int)
+    ratio = prediction_rejection_ratio(right, confidence, target="positive")
+    assert imagenet_decisions.gained(imagenet_decisions.rejection_curves(confidence, right)) == pytest.approx(ratio)
+    assert imagenet_decisions.of_rewards(confidence, right) == pytest.approx(ratio)
+    assert abs(imagenet_decisions.of_accepted(confidence, right) - ratio) > 0.01
+    assert imagenet_decisions.of_accepted(right * 1.0, right) == pytest.approx(1)
+    assert imagenet_decisions.of_decision(right * 1.0, right) == pytest.approx(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -94,6 +95,52 @@ def test_bandwidth_to_infinity_is_histogram_binning() -> None:
     for bandwidth in (1e30, np.inf):
         ours = LocalRecalibration(bandwidth=bandwidth).fit(p, y, x).predict_proba(asked, asked_x)
         assert (ours == binned).all()
+
+
+def test_bins_of_equal_support_are_those_of_histogram_binning() -> None:
+    p, y, x = binary(500, 4)
+    asked, _, asked_x = binary(200, 5)
+    weight = np.random.default_rng(6).exponential(size=500)
+    options = {"bins": 7, "strategy": "quantile"}
+    for weights in (None, weight):
+        binned = HistogramBinning(**options).fit(p, y, sample_weight=weights)
+        ours = LocalRecalibration(bandwidth=np.inf, **options).fit(p, y, x, sample_weight=weights)
+        assert (ours.edges_ == binned.edges_).all()
+        found, expected = ours.predict_proba(asked, asked_x), binned.predict_proba(asked)
+        assert found == pytest.approx(expected, abs=1e-14)  # sums of uneven weights round by their order
+        assert weights is not None or (found == expected).all()
+    assert np.bincount(LocalRecalibration(**options).fit(p, y, x).bin_).tolist() == [72, 71, 71, 72, 71, 71, 72]
+
+
+def test_lore_in_bins_of_equal_support_is_equation_6() -> None:
+    p, y, x = binary(300, 1)
+    asked, _, asked_x = binary(40, 2)
+    fitted = LocalRecalibration(bandwidth=0.3, bins=4, strategy="quantile", smooth=0).fit(p, y, x)
+    inner = np.quantile(p, [0.25, 0.5, 0.75])
+
+    def cell(value: float) -> int:
+        return sum(value > edge for edge in inner)
+
+    expected = []
+    for score, place in zip(asked, asked_x, strict=True):
+        inside = np.array([cell(value) == cell(score) for value in p])
+        k = np.exp(-np.abs(x[inside] - place).sum(axis=1) / (2 * 0.3))
+        expected.append((k * y[inside]).sum() / k.sum())
+    assert fitted.predict_proba(asked, asked_x)[:, 1] == pytest.approx(expected, abs=1e-12)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert (again.predict_proba(asked, asked_x) == fitted.predict_proba(asked, asked_x)).all()
+    with pytest.raises(MiscalError, match="strategy"):
+        LocalRecalibration(strategy="mass").fit(p, y, x)
+
+
+def test_a_file_from_before_strategy_holds_bins_of_equal_width() -> None:
+    p, y, x = binary(100, 3)
+    fitted = LocalRecalibration(bins=4).fit(p, y, x)
+    document = json.loads(fitted.to_json())
+    del document["params"]["strategy"]
+    older = Recalibrator.from_json(json.dumps(document))
+    assert older.get_params()["strategy"] == "uniform"
+    assert (older.predict_proba(p, x) == fitted.predict_proba(p, x)).all()
 
 
 def test_bandwidth_to_zero_is_the_nearest_row_of_the_bin() -> None:

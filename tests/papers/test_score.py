@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from miscal import metrics
+from miscal import MiscalError, metrics
 from tests.laws.batches import Batch, batches
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
@@ -105,6 +105,54 @@ def test_quantile_bins_are_numpys() -> None:
         naive = np.abs(sp - sy).sum() / n.sum()
         found = metrics.expected_calibration_error(y, p, strategy="quantile")
         assert abs(found - naive) <= ROUNDING * rows
+
+
+def naive_true_label(y: np.ndarray, p: np.ndarray, w: np.ndarray, cell: np.ndarray, power: float) -> float:
+    """Paper 002, section 2.3: rows grouped by their true class, ECE of the confidence within each, plain mean."""
+    confidence, right = p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
+    errors = []
+    for k in sorted(set(y.tolist())):
+        total, sizes = w[y == k].sum(), []
+        for b in sorted(set(cell[y == k].tolist())):
+            inside = (y == k) & (cell == b)
+            gap = abs(sum(w[inside] * (confidence - right)[inside])) / sum(w[inside])
+            sizes.append((sum(w[inside]) / total, gap))
+        if math.isinf(power):
+            errors.append(max(gap for _, gap in sizes))
+        else:
+            errors.append(sum(share * gap**power for share, gap in sizes) ** (1 / power))
+    return sum(errors) / len(errors)
+
+
+@pytest.mark.parametrize(("norm", "power"), [("l1", 1.0), ("l2", 2.0), ("max", math.inf)])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_class_wise_error_by_true_label(classes: int, norm: str, power: float) -> None:
+    rng = np.random.default_rng(classes)
+    p = rng.dirichlet(np.full(classes, 0.5), 400)
+    y = np.array([rng.choice(classes, p=row) for row in p])
+    p, y = p[y != 1], y[y != 1]  # a class without a row does not count
+    w = rng.integers(1, 5, y.size).astype(float)
+    confidence = p.max(axis=1)
+    options = {"norm": norm, "definition": "true-label", "sample_weight": w}
+    found = metrics.classwise_calibration_error(y, p, bins=6, **options)
+    assert found == pytest.approx(naive_true_label(y, p, w, naive_bins(confidence, 6), power), abs=1e-12)
+    edges = [0.0, 0.7, 0.9, 1.0]
+    cell = np.array([sum(value > edge for edge in edges[1:-1]) for value in confidence])
+    found = metrics.classwise_calibration_error(y, p, bins=edges, **options)
+    assert found == pytest.approx(naive_true_label(y, p, w, cell, power), abs=1e-12)
+
+
+def test_class_wise_error_by_true_label_is_group_wise_error_by_class() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.full(3, 0.4), 900)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    for strategy in ("uniform", "quantile"):
+        by_label = metrics.classwise_calibration_error(y, p, strategy=strategy, definition="true-label")
+        by_group = metrics.groupwise_expected_calibration_error(y, p, y, strategy=strategy)
+        assert by_label == pytest.approx(by_group, abs=1e-15)
+        assert by_label != metrics.classwise_calibration_error(y, p, strategy=strategy)
+    with pytest.raises(MiscalError, match="'definition'"):
+        metrics.classwise_calibration_error(y, p, definition="ovr")
 
 
 def naive_smooth(y: np.ndarray, p: np.ndarray, sigma: float) -> float:

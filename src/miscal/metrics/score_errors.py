@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.checks import number, whole
+from miscal.data.checks import number, one_of, whole
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import Array
 from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
@@ -151,16 +151,42 @@ def classwise_calibration_error(
     range: tuple[float, float] = UNIT,  # noqa: A002
     norm: Norm = "l1",
     sample_weight: Any = None,
+    definition: str = "one-vs-rest",
 ) -> float:
-    """Mean over the classes of each class's expected calibration error against the rest.
+    r"""Mean over the classes of each class's expected calibration error.
+
+    Two definitions carry this name, and they differ:
+
+    - "one-vs-rest" (Kull and others, 2019; Nixon and others, 2019): the predicted probability of class k against
+      whether the class is k, over all rows.
+    - "true-label" (paper 002, section 2.3): the confidence in the predicted label against whether it is right, over the
+      rows whose true class is k. This is `groupwise_expected_calibration_error` with the true classes as groups. It is
+      not 0 for a calibrated model in general: rows of a rare class are right less often than their confidence says,
+      because they were selected by their outcome.
+
+    Parameters
+    ----------
+    y_true, y_prob, bins, strategy, range, norm, sample_weight
+        As in `expected_calibration_error`.
+    definition : {"one-vs-rest", "true-label"}
+        Which rows and which probability belong to a class. With "true-label" classes without a row do not count, and
+        bins of equal support are those of the confidence of all rows.
 
     Examples
     --------
     >>> from miscal.metrics import classwise_calibration_error
     >>> classwise_calibration_error([0, 1, 2], [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     0.0
+    >>> outcomes, probabilities = [0, 1, 1], [[0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]
+    >>> round(classwise_calibration_error(outcomes, probabilities, bins=1), 3)
+    0.3
+    >>> round(classwise_calibration_error(outcomes, probabilities, bins=1, definition="true-label"), 3)
+    0.175
     """
+    one_of("definition", definition, ("one-vs-rest", "true-label"))
     given = Given(y_true, y_prob, sample_weight)
+    if definition == "true-label":
+        return _by_true_label(given, bins, strategy, range, norm)
     p, whole = given.predictions, numbered(bins)
     if p.probability.ndim == 2 and p.weight is None and (strategy == "uniform" or not whole):
         low, high = ends_of(range)
@@ -180,6 +206,18 @@ def classwise_calibration_error(
     pairs = map(given.pair, np.arange(p.n_classes).tolist())
     errors = [tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm) for pair in pairs]
     return float(np.mean(errors))
+
+
+def _by_true_label(given: Given, bins: Bins, strategy: str, ends: tuple[float, float], norm: Norm) -> float:
+    """Mean over the true classes that occur of the top label's calibration error among their rows."""
+    pair = given.pair("top")
+    scores = score_bins(pair, bins, strategy, ends)
+    classes, width = given.predictions.n_classes, scores.cells.count
+    codes = given.predictions.outcome.astype(np.int64) * width + scores.codes()
+    tally = mean_tally(pair, LevelPooling(codes, Numbered(classes * width)))
+    gaps, weight = (values.reshape(classes, width) for values in (tally.gap, tally.weight))
+    observed = weight.sum(axis=1) > 0
+    return float(np.mean(aggregate(gaps[observed], weight[observed], norm)))
 
 
 def groupwise_maximum_calibration_error(

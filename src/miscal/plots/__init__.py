@@ -7,11 +7,14 @@ from miscal.plots.base import Display
 from miscal.plots.comparisons import ScoreAndVariableDisplay, VariableComparisonDisplay
 from miscal.plots.field import FieldDisplay
 from miscal.plots.local import NeighbourhoodDisplay, SubpopulationDisplay
+from miscal.plots.recalibrations import BandwidthDisplay, RewardDisplay
 from miscal.results import Result
 
 __all__ = [
+    "BandwidthDisplay",
     "FieldDisplay",
     "NeighbourhoodDisplay",
+    "RewardDisplay",
     "ScoreAndVariableDisplay",
     "ScoreDisplay",
     "SubpopulationDisplay",

@@ -23,7 +23,12 @@ _FILES = (
     ("choosing", "Choose"),
 )
 _KINDS = {name: home for home, *names in _FILES for name in names}
-_HOMES = _KINDS | {"Recalibrator": "base", "RecalibratedClassifier": "classifier", "choose": "choosing"}
+_HOMES = _KINDS | {
+    "Recalibrator": "base",
+    "RecalibratedClassifier": "classifier",
+    "choose": "choosing",
+    "kernel_calibration_loss": "training",
+}
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # the tables above are the one place for a new name
 

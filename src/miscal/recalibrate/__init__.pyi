@@ -28,5 +28,6 @@ from miscal.recalibrate.softmax import DirichletCalibration as DirichletCalibrat
 from miscal.recalibrate.softmax import StructuredScaling as StructuredScaling
 from miscal.recalibrate.softmax import TemperatureScaling as TemperatureScaling
 from miscal.recalibrate.softmax import VectorScaling as VectorScaling
+from miscal.recalibrate.training import kernel_calibration_loss as kernel_calibration_loss
 
 def kinds() -> tuple[str, ...]: ...

@@ -37,7 +37,7 @@ class LocalRecalibration(ByColumns):
     bandwidth : number above 0, infinity allowed
         The paper: .2 in the plane of a t-SNE (give its coordinates as X), .4 with principal components.
     bins : int or increasing edges
-        Of the score, equal width over [0, 1]. The paper: 15, and 5 where there are few rows.
+        Of the score. The paper: 15, and 5 where there are few rows. Of edges the end bins catch what lies outside.
     kernel : "laplacian", "gaussian", "group" or a function of (a, d) and (b, d) features giving (a, b) weights
     reduce : None or "pca"
     device : "auto", "cpu" or "cuda"
@@ -47,6 +47,8 @@ class LocalRecalibration(ByColumns):
     target : "auto", "positive" (two classes) or "top" (confidence against correctness, as in the paper)
     smooth : float
         Events by which rates are held away from 0 and 1; 0 for the paper's rates.
+    strategy : {"uniform", "quantile"}
+        Bins of equal width over [0, 1], as in the paper, or of equal support ("equal mass"; Appendix A).
 
     Attributes
     ----------
@@ -72,6 +74,7 @@ class LocalRecalibration(ByColumns):
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
     smooth: float = parameter(number, 0.0, default=HALF)
+    strategy: str = parameter(one_of, ("uniform", "quantile"), default="uniform")
     pulls_in = False
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
@@ -122,7 +125,7 @@ class LocalRecalibration(ByColumns):
             raise refusal("needs two classes", "target='positive'", got=got, hint=hint)
         self.top_ = several or self.target == "top"
         score, label = self._seen(sample.probability)
-        self.edges_ = edges_for(score, self.bins, "uniform", low=0.0, high=1.0)
+        self.edges_ = edges_for(score, self.bins, self.strategy, low=0.0, high=1.0, weight=sample.weight)
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weights.copy()
