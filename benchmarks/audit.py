@@ -21,7 +21,7 @@ from typing import Any
 
 import harness
 
-ROWS, QUICK_ROWS = 1_000_000, 100_000
+ROWS, QUICK_ROWS = 1_000_000, 5_000
 LEVELS = (2, 3, 5, 8, 12, 20, 50, 200, 1000)
 OURS = "miscal"
 

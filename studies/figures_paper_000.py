@@ -1,12 +1,11 @@
 """The figures of Kelly & Smyth redrawn from the authors' own model outputs: `make studies` writes them to docs/images.
 
-MISCAL_DATA=folder python -m studies.figures_paper_000
+MISCAL_DATA=folder python -m studies.figures_paper_000 [--quick]
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -20,8 +19,10 @@ from miscal.plots import VariableDisplay
 from miscal.plots.base import pyplot
 from studies import reproduce_paper_000 as paper
 from studies.displays import VariableComparison, plot_pairs
+from studies.harness import images_folder
+from studies.needs import need
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+IMAGES = images_folder()
 ADULT = ("Uncalibrated", "Beta calibration", "Variable-based calibration")
 CIFAR = ("Uncalibrated", "Dirichlet calibration", "Variable-based calibration")
 
@@ -55,13 +56,11 @@ def draw(task: paper.Task, found: dict[str, np.ndarray], names: tuple[str, ...],
 
 def main() -> None:
     """Draw for the Adult model by age and for the CIFAR-10H model by reaction time."""
-    named = os.environ.get("MISCAL_DATA")
-    if not named:
-        sys.exit("MISCAL_DATA is not set: the published data are not part of the repository")
-    IMAGES.mkdir(exist_ok=True)
-    adult = paper.adult(Path(named))
+    need("MISCAL_DATA")
+    folder = Path(os.environ["MISCAL_DATA"])
+    adult = paper.adult(folder)
     draw(adult, paper.adult_results(adult), ADULT, "age", "adult")
-    cifar = paper.cifar(Path(named))
+    cifar = paper.cifar(folder)
     draw(cifar, paper.cifar_results(cifar), CIFAR, "median_rt", "cifar")
 
 

@@ -6,6 +6,7 @@ python -m studies.local_figures
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import miscal
 from miscal import datasets, metrics
 from miscal.plots import NeighbourhoodDisplay
 from studies.displays import BandwidthDisplay, RewardDisplay
+from studies.harness import images_folder
 from studies.wave import local_wave
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent
-IMAGES = HERE.parent / "docs" / "images"
+IMAGES = images_folder()
 
 
 def load(name: str) -> dict[str, Any]:
@@ -53,9 +55,9 @@ def bandwidths(
         save(display.plot(), f"{name}-{statistic}")
 
 
-def wave() -> None:
+def wave(rows: int) -> None:
     """Figure 1's limits on data whose local error is known: planted waves, largest error against the bandwidth."""
-    data = local_wave(20_000)
+    data = local_wave(rows)
     x = np.column_stack([data.columns["x1"], data.columns["x2"]])
     p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
     result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=199)
@@ -66,13 +68,13 @@ def wave() -> None:
     curves = {
         name: metrics.maximum_local_calibration_error(y, data.y_prob, x, bandwidth=grid) for name, y in outcomes.items()
     }
-    save(BandwidthDisplay({"20,000 rows, two features": curves}, grid.tolist()).plot(), "limits")
+    save(BandwidthDisplay({f"{rows:,} rows, two features": curves}, grid.tolist()).plot(), "limits")
 
 
-def flights() -> None:
+def flights(rows: int) -> None:
     """The worst neighbourhoods in words."""
     whole = datasets.flights_predictions()
-    p = whole.take(np.random.default_rng(0).choice(whole.rows, 30_000, replace=False))
+    p = whole.take(np.random.default_rng(0).choice(whole.rows, rows, replace=False))
     names = [name for name in ("hour", "month", "carrier", "distance", "origin") if name in p.columns][:4]
     result = miscal.by_neighbourhood(p, names, bandwidth=0.3, simulations=199)
     print(result.sentence())
@@ -80,8 +82,9 @@ def flights() -> None:
 
 
 def main() -> None:
-    wave()
-    flights()
+    quick = "--quick" in sys.argv
+    wave(1_000 if quick else 20_000)
+    flights(1_000 if quick else 30_000)
     images = load("local_images")
     for name, short in (("CIFAR-10", "cifar10"), ("CIFAR-100", "cifar100")):
         if name not in images:

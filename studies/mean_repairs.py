@@ -105,7 +105,7 @@ def study(*, quick: bool = False) -> tuple[Mapping[str, Any], str]:
             known = json.loads(kept.read_text(encoding="utf-8"))["rows"] if kept.exists() else []
             rows += [each for each in known if each["outcome"] == WORDS[response]]
             continue
-        sizes = {wrong: 5 if quick else 100 if wrong == "nothing" else 25 for wrong in ERRORS}
+        sizes = {wrong: 1 if quick else 100 if wrong == "nothing" else 25 for wrong in ERRORS}
         rows += [row(response, wrong, sets) for wrong, sets in sizes.items()]
     words = {
         "outcome": "outcome", "wrong": "what is wrong", "sets": "data sets", "touched": "repaired", "limit": "at most",

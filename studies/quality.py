@@ -36,6 +36,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from miscal import metrics, recalibrate  # noqa: E402
 from studies.harness import markdown, write  # noqa: E402
+from studies.needs import need  # noqa: E402
 from studies.quality_data import POOLS, Pool  # noqa: E402
 
 warnings.filterwarnings("ignore")
@@ -295,6 +296,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", help="with --only: these seeds, of splits that are there")
     parser.add_argument("--collect", action="store_true", help="only measure what the folder holds")
     asked = parser.parse_args()
+    need("MISCAL_DATA")
     data = Path(os.environ["MISCAL_DATA"])
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True)

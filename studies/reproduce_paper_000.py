@@ -11,7 +11,6 @@ gives the printed digits: bins of the score from the uncalibrated probabilities,
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from studies import harness
+from studies.needs import need
 
 BINS = 10
 LEAST = 1e-280  # the authors' beta calibration holds no score off 0
@@ -192,10 +192,8 @@ def pair_table(title, printed, task, results, variable):
 
 
 def main() -> int:
-    folder = Path(os.environ.get("MISCAL_DATA", ""))
-    if not (folder / "adult_kelly_mlp_test.parquet").is_file():
-        print("set MISCAL_DATA to the folder that holds adult_kelly_mlp_test.parquet", file=sys.stderr)
-        return 2
+    need("MISCAL_DATA")
+    folder = Path(os.environ["MISCAL_DATA"])
     income = adult(folder)
     results = adult_results(income)
     pair_table("Table 2: Adult income, by age", TABLE_2, income, results, "age")

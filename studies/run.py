@@ -12,12 +12,15 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OTHERS = ("constructions", "displays", "harness", "run", "reproduce", "figures_", "peer_", "wave")
+BLOCK = '\nif __name__ == "__main__":'
+# Scripts that have a command of their own, are run in another environment, or start others.
+OTHERS = ("run", "reproduce", "figures_", "peer_")
 
 
 def names() -> list[str]:
-    """Scripts here that are studies."""
-    return sorted(path.stem for path in HERE.glob("*.py") if not path.stem.startswith(OTHERS))
+    """Scripts here that are studies: each file with a `__main__` block, but for those of `OTHERS`."""
+    scripts = [path.stem for path in HERE.glob("*.py") if BLOCK in path.read_text(encoding="utf-8")]
+    return sorted(name for name in scripts if not name.startswith(OTHERS))
 
 
 def run(scripts: list[str], arguments: list[str]) -> int:

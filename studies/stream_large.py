@@ -24,8 +24,10 @@ from pathlib import Path
 import numpy as np
 
 import miscal
+from studies.harness import temporary_folder
 
 RESULTS = Path(__file__).parent / "results"
+QUICK_ROWS = 1 << 15
 GROUP = 1 << 20
 LEVELS = 100_000
 LEAST_NS = 0.05  # stages below are left out of the table
@@ -149,14 +151,15 @@ def study(path: Path, arguments: argparse.Namespace, folder: Path) -> dict:
     """Audit, decode what the audit's passes read, and tell the stages apart."""
     memory, counts = arguments.memory, [int(count) for count in arguments.counts.split(",")]
     source = Path(miscal.__file__).parent
-    subprocess.run([sys.executable, "-m", "compileall", "-q", source], check=True, env=environment(folder))
-    small = folder / "small.parquet"
-    generate(small, 1 << 20)
-    measured(AUDIT.format(path=str(small), memory=memory), 2, folder)
+    if not arguments.quick:  # so that no audit that is timed compiles anything
+        subprocess.run([sys.executable, "-m", "compileall", "-q", source], check=True, env=environment(folder))
+        small = folder / "small.parquet"
+        generate(small, 1 << 20)
+        measured(AUDIT.format(path=str(small), memory=memory), 2, folder)
     runs = {}
     for number in counts:
         audits, decodes = [], []
-        for _ in range(3):  # one after the other: what else the machine does falls on both
+        for _ in range(1 if arguments.quick else 3):  # one after the other: what else the machine does falls on both
             audits.append(measured(AUDIT.format(path=str(path), memory=memory), number, folder))
             decodes.append(decoded(path, audits[0]["passes"], number, folder))
         audit, decode = least(audits), least(decodes)
@@ -173,7 +176,7 @@ def main() -> None:
     parser.add_argument("--name", default="stream_large", help="of the files that the results are written to")
     parser.add_argument("--counts", default="1,2", help="numbers of threads, such as 1,2")
     parser.add_argument("--no-stages", action="store_true", help="leave the table of stages out: one audit less")
-    parser.add_argument("--quick", action="store_true", help="two million rows; nothing is recorded")
+    parser.add_argument("--quick", action="store_true", help="few rows, one run each; nothing is recorded")
     parser.add_argument("--table", action="store_true", help="write the table of what is recorded again")
     parser.add_argument("--keep", action="store_true", help="leave the table where it was written")
     arguments = parser.parse_args()
@@ -181,8 +184,11 @@ def main() -> None:
         record = json.loads((RESULTS / f"{arguments.name}.json").read_text())
         (RESULTS / f"{arguments.name}.md").write_text(markdown(record))
         return
-    rows = 2_000_000 if arguments.quick else arguments.rows
-    path = arguments.folder / f"stream_{rows}.parquet"
+    if arguments.quick:
+        arguments.rows, arguments.counts = QUICK_ROWS, "1"
+    rows = arguments.rows
+    folder = temporary_folder() if arguments.quick else arguments.folder
+    path = folder / f"stream_{rows}.parquet"
     begin = time.perf_counter()
     if not path.exists():
         generate(path, rows)
