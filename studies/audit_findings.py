@@ -34,7 +34,7 @@ from studies.simulated import distorted
 
 PLACES = ("field", "variable", "pair", "subpopulation")
 REGION = "neighbourhood"  # a disc in the plane of two numeric columns
-REGION_ROWS, QUICK_ROWS = 2_000, 2_000
+REGION_ROWS, QUICK_ROWS = 2_000, 4_000
 OVERLAP = 0.5  # rows in both over rows in either, for a finding to be the planted place
 SIGMA, PLANTED = 6.0, 7.0
 SLOPE = 0.7  # of the logit, where the score is wrong everywhere
@@ -119,7 +119,7 @@ def balancing_intercept(rows: int, slope: float, seed: int) -> float:
     return 0.5 * (low + high)
 
 
-def questions(rows: int, wanted: int, region_rows: int = REGION_ROWS) -> dict[str, tuple[int, Callable[[int], Item]]]:
+def questions(rows: int, wanted: int) -> dict[str, tuple[int, Callable[[int], Item]]]:
     """What is asked of how many tables.
 
     A region is looked for at the effort that simulates planes, on fewer rows for that reason, and at the normal one.
@@ -130,7 +130,7 @@ def questions(rows: int, wanted: int, region_rows: int = REGION_ROWS) -> dict[st
     made["calibrated"] = wanted, lambda seed: calibrated_alarms(rows, 1000 + seed)
     made["wrong everywhere"] = wanted, lambda seed: one_general(rows, 1000 + seed)
     made["wrong everywhere, total right"] = wanted, lambda seed: one_general(rows, 1000 + seed, total_right=True)
-    made["region"] = wanted, partial(planted_first, REGION, region_rows, effort="deep")
+    made["region"] = wanted, partial(planted_first, REGION, REGION_ROWS, effort="deep")
     for place in PLACES:
         made[f"{place}, total right"] = wanted, partial(planted_first, place, rows, balanced=True)
     made["region, normal effort"] = wanted, partial(planted_first, REGION, rows)
@@ -213,7 +213,7 @@ def main() -> None:
         (RESULTS / "audit_findings.json").unlink(missing_ok=True)
     known = read(options.rows)
     if options.quick:
-        for name, (_, ask) in questions(QUICK_ROWS, 1, QUICK_ROWS).items():
+        for name, (_, ask) in questions(QUICK_ROWS, 1).items():
             print(name, ask(0), flush=True)
         return
     run(100, options.rows, options.only, options.seconds, known)

@@ -58,7 +58,8 @@ def main() -> None:
     if rounds <= 0:
         raise SystemExit(f"{before['rounds']} rounds are recorded already")
     with tempfile.TemporaryDirectory() as name:
-        record = run(Path(name), rounds, arguments.rows, random.Random(before["rounds"]), before["rounds"])
+        chance, warm = random.Random(before["rounds"]), not arguments.quick
+        record = run(Path(name), rounds, arguments.rows, chance, before["rounds"], warm)
     for word in ("rounds", *COUNTED):
         record[word] += before.get(word, 0)
     record["final_identical"] &= before.get("final_identical", True)
@@ -100,7 +101,7 @@ def markdown(record: dict) -> str:
     )
 
 
-def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int = 0) -> dict:
+def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int = 0, warm: bool = True) -> dict:
     from miscal.recalibrate import IsotonicCalibration
 
     source = folder / "t.parquet"
@@ -120,7 +121,7 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int 
     whole, lasted = {}, {}
     for name, (command, ending) in jobs.items():
         out = folder / f"whole{ending}"
-        for _ in range(2):  # the second run finds its kernels compiled
+        for _ in range(1 + warm):  # the second run finds its kernels compiled
             begin = time.perf_counter()
             subprocess.run([str(out) if part == "OUT" else part for part in command], check=True, capture_output=True)
             lasted[name] = time.perf_counter() - begin

@@ -301,7 +301,7 @@ def main() -> None:
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True)
     seeds = 1 if asked.quick else SEEDS
-    wanted = asked.only or (["adult", "flights"] if asked.quick else list(POOLS))
+    wanted = asked.only or (["adult"] if asked.quick else list(POOLS))
     pools = {key: make(data) for key, make in POOLS.items() if key in wanted}
     peers = None
     if asked.only and asked.seeds:

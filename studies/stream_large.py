@@ -27,7 +27,7 @@ import miscal
 from studies.harness import temporary_folder
 
 RESULTS = Path(__file__).parent / "results"
-QUICK_ROWS = 1 << 15
+QUICK_ROWS = 1 << 18
 GROUP = 1 << 20
 LEVELS = 100_000
 LEAST_NS = 0.05  # stages below are left out of the table
