@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -196,10 +197,12 @@ def run(wanted: list[str], workers: int = 2, *, separate: bool = False) -> list[
         os.environ.pop(name, None)
     # Before numpy is imported: a script has one thread, and figures are drawn without a screen.
     os.environ.update(dict.fromkeys(THREADS, "1"), MPLBACKEND="Agg", SPARK_LOCAL_IP="127.0.0.1")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # processes of scripts would each compile the library again
     if not separate:
         for name in PRELOADED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        gc.freeze()  # a script that collects rubbish need not look through the libraries
     waiting, running, found = list(wanted), dict[int, tuple[str, float]](), dict[str, Outcome]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -13,7 +13,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from studies.stream_large import AUDIT, QUICK_ROWS, RESULTS, generate, measured
+from studies.stream_large import AUDIT, QUICK_MEMORY, QUICK_ROWS, RESULTS, generate, measured
 
 ROWS = (4_000_000, 10_000_000)
 
@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--quick", action="store_true", help="few rows; nothing is recorded")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.memory = QUICK_MEMORY
     with tempfile.TemporaryDirectory() as name:
         runs = study(arguments.folder or Path(name), Path(name), arguments)
     record = {"memory": arguments.memory, "runs": runs}

@@ -95,12 +95,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few generated rows in place of a file")
     arguments = parser.parse_args()
     if arguments.quick:
-        from studies.stream_large import QUICK_ROWS, generate
+        from studies.stream_large import QUICK_MEMORY, QUICK_ROWS, generate
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "table.parquet"
             generate(path, QUICK_ROWS)
-            stages_of(str(path), arguments.memory, arguments.effort)
+            stages_of(str(path), QUICK_MEMORY, arguments.effort)
     elif arguments.file:
         stages_of(arguments.file, arguments.memory, arguments.effort)
     else:

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from studies.harness import images_folder
@@ -68,7 +69,7 @@ def small_page(folder: Path) -> Path:
     from miscal.datasets import flights
 
     table = flights()
-    table = table.take(range(0, table.num_rows, 8))
+    table = table.take(np.arange(0, table.num_rows, 8))
     page = folder / "report.html"
     miscal.audit(table, outcome="late", probability="probability", time="date", ignore=["month", "day"]).to_html(page)
     return page
