@@ -206,6 +206,8 @@ def run(wanted: list[str], workers: int = 2, *, separate: bool = False) -> list[
     waiting, running, found = list(wanted), dict[int, tuple[str, float]](), dict[str, Outcome]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        (folder / "temporary").mkdir()  # of the scripts: a fork that ends removes nothing itself
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "temporary")
         while waiting or running:
             while waiting and len(running) < workers:
                 script = waiting.pop(0)

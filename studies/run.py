@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from studies.needs import NOT_RUN
+
 HERE = Path(__file__).parent
 BLOCK = '\nif __name__ == "__main__":'
 # Scripts that have a command of their own, are run in another environment, or start others.
@@ -24,17 +26,16 @@ def names() -> list[str]:
 
 
 def run(scripts: list[str], arguments: list[str]) -> int:
-    """Run scripts one after the other; the exit status is 1 when any failed."""
+    """Run scripts one after the other; the exit status is 1 when any failed.
+
+    One that lacks what it needs (`studies/needs.py`) says so itself, and has not failed.
+    """
     failed = []
     for name in scripts:
         start = time.perf_counter()
         print(f"\n== {name}", flush=True)
-        if (
-            subprocess.run(
-                [sys.executable, "-m", f"studies.{name}", *arguments], cwd=HERE.parent, check=False
-            ).returncode
-            != 0
-        ):
+        command = [sys.executable, "-m", f"studies.{name}", *arguments]
+        if subprocess.run(command, cwd=HERE.parent, check=False).returncode not in {0, NOT_RUN}:
             failed.append(name)
         print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
     if failed:
