@@ -2,10 +2,10 @@
 
     MISCAL_DATA=folder python -m studies.as_printed [paper_000 ...] [--write]
 
-Each module `paper_*.py` here lists published numbers as `PrintedValue`s: where the number stands in the paper, the call
-that gives it, and the number as printed. The calls are Python expressions over the names that the module's `namespace()`
-returns, so that the documentation shows exactly what is run. `--write` renews the table on the paper's page between its
-two marks; a test runs every call and compares the page.
+Each module `paper_*.py` here lists published numbers as `PrintedValue`s: where the number stands in the paper, the
+call that gives it, and the number as printed. The calls are Python expressions over the names that the module's
+`namespace()` returns, so that the documentation shows exactly what is run. `--write` renews the table on the paper's
+page between its two marks; a test runs every call and compares the page.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def namespace_of(name: str, folder: Path) -> Mapping[str, Any]:
 
 def computed(name: str, value: PrintedValue, folder: Path) -> str:
     """What the call of one printed number gives, rounded as it is printed."""
-    return value.rounded(float(eval(value.call, dict(namespace_of(name, folder)))))  # noqa: S307
+    return value.rounded(float(eval(value.call, dict(namespace_of(name, folder)))))
 
 
 def table(name: str) -> str:
