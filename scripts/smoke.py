@@ -13,6 +13,7 @@ lists and that this machine lacks; or it failed. Writing into the repository is 
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import importlib
@@ -203,6 +204,7 @@ def run(wanted: list[str], workers: int = 2, *, separate: bool = False) -> list[
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
         gc.freeze()  # a script that collects rubbish need not look through the libraries
+        atexit.register(gc.unfreeze)  # so that libraries end as they expect to
     waiting, running, found = list(wanted), dict[int, tuple[str, float]](), dict[str, Outcome]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
