@@ -1,7 +1,10 @@
 """README's jobs by two builds in turns: `python benchmarks/before_after.py OLD NEW`, folders that hold a `miscal`.
 
+    python benchmarks/before_after.py --quick
+
 Each round starts a process of the one and a process of the other; a process does its job once to warm up and gives the
-least CPU seconds of five. The interpreter must have what both builds need.
+least CPU seconds of five. The interpreter must have what both builds need. A quick run does each job once on few rows,
+with the installed build.
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ JOBS = {
 }
 
 
-def call(job: str):
+def call(job: str, size: int | None = None):
     """What is timed."""
     from miscal import metrics
 
-    size = JOBS[job]
+    size = size or JOBS[job]
     if "levels" in job:
         z, p, y = field.made(size, 500 if "500" in job else 10**5)
         return lambda: metrics.field_calibration_error(y, p, z)
@@ -67,7 +70,10 @@ def main(old: str, new: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--job":
+    if sys.argv[1:] == ["--quick"]:
+        for name in JOBS:
+            print(name, call(name, 20_000)())
+    elif sys.argv[1] == "--job":
         print(harness.timed({"": call(sys.argv[2])}, repeats=5)[""]["cpu_s"])
     else:
         main(*sys.argv[1:])

@@ -98,11 +98,11 @@ def three_sums(z, p, y):
 
 
 def code_rows(quick):
-    size, levels = (10**6, 10**5) if quick else (10**7, 10**5)
+    size, levels = (10**5, 10**4) if quick else (10**7, 10**5)
     z, p, y = made(size, levels)
     peers = one_sum(z, p, y, levels)
     goals = dict.fromkeys(peers, 5.0) | {"np.bincount, three sums": 3.0, "np.bincount, one sum, int64 codes": np.nan}
-    options = {"repeats": 2 if quick else 6, "note": f"{levels:,} levels"}
+    options = {"repeats": 1 if quick else 6, "note": f"{levels:,} levels"}
 
     def ours():
         return field_calibration_error(y, p, z)
@@ -140,7 +140,7 @@ def string_rows(quick):
     import polars as pl
     import pyarrow.parquet as pq
 
-    size, levels = (5 * 10**5, 10**4) if quick else (5 * 10**6, 10**4)
+    size, levels = (10**5, 10**3) if quick else (5 * 10**6, 10**4)
     link = one_thread()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "rows.parquet")
@@ -165,7 +165,7 @@ def string_rows(quick):
             ours,
             peers,
             goals=dict.fromkeys(peers, 1.0),
-            repeats=2 if quick else 8,
+            repeats=1 if quick else 8,
             note=f"{levels:,} levels",
         )
 
@@ -175,10 +175,10 @@ def stream_rows(quick):
     from miscal.auditing.tallies import tally_of
     from miscal.engines.roles import Roles
 
-    levels = 10**5
+    levels = 10**3 if quick else 10**5
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for size in (10**5, 10**6) if quick else (10**6, 10**7):
+        for size in (10**4, 10**5) if quick else (10**6, 10**7):
             path = str(Path(folder) / f"{size}.parquet")
             text_table(size, levels, path)
 
@@ -191,15 +191,15 @@ def stream_rows(quick):
 
 
 def fairlearn_rows(quick):
-    size, levels = (10**5, 500) if quick else (10**6, 500)
+    size, levels = (10**4, 500) if quick else (10**6, 500)
     z, p, y = made(size, levels)
     note = f"{levels} levels"
-    try:
-        from fairlearn.metrics import MetricFrame
-    except ImportError:
+    if harness.lacks("package fairlearn"):
         return harness.against(
             "Field-ECE", size, lambda: field_calibration_error(y, p, z), {}, note=f"{note}; fairlearn is not installed"
         )
+
+    from fairlearn.metrics import MetricFrame
 
     def theirs():
         frame = MetricFrame(metrics={"d": lambda a, b: (a - b).sum()}, y_true=y, y_pred=p, sensitive_features=z)
@@ -211,7 +211,7 @@ def fairlearn_rows(quick):
         lambda: field_calibration_error(y, p, z),
         {"fairlearn MetricFrame": theirs},
         goals={"fairlearn MetricFrame": 100.0},
-        repeats=6,
+        repeats=1 if quick else 6,
         note=note,
     )
 
@@ -223,7 +223,7 @@ def fit_rows(quick):
     import miscal
     from miscal.recalibrate import IsotonicLinePlotScaling
 
-    size = 10**5 if quick else 10**6
+    size = 10**4 if quick else 10**6
     z, p, y = made(size, size // 10)
     data = miscal.Predictions(y, p, columns={"z": z})
     return [

@@ -16,6 +16,7 @@ import os
 import platform
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,10 @@ from typing import Any
 # Before numpy is imported: libraries read these once. A benchmark therefore imports this module first.
 for _name in ("MISCAL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
+
+sys.path.append(str(Path(__file__).parents[1]))  # a benchmark is run by its path
+
+from studies.needs import lacks, need  # noqa: E402, F401
 
 Shown = Callable[[list[dict[str, Any]]], str]
 RESULTS = Path(__file__).parent / "results"
@@ -243,8 +248,6 @@ def _plain(value: Any) -> Any:
 
 def main(name: str, rows: Callable[..., list[dict[str, Any]]], shown: Shown | None = None) -> None:
     """Run one benchmark as a script: `--quick` for small sizes, which writes nothing."""
-    import sys
-
     quick = "--quick" in sys.argv
     found = rows(quick=quick)
     print(f"load {machine()['load']}\n\n{(shown or table)(found)}\n")

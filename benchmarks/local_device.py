@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 
 from miscal.kernels import neighbours
@@ -162,9 +163,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out")
     options = parser.parse_args()
+    harness.need("a CUDA device")
     found = rows(options.quick)
-    if not found:
-        print("no GPU that torch can use")
     for row in found:
         print(json.dumps(row))
     if options.out:

@@ -1,4 +1,4 @@
-"""Local regression with 95% bands beside skmisc's `loess`: `python benchmarks/loess.py`, one run, CPU seconds.
+"""Local regression with 95% bands beside skmisc's `loess`, in CPU seconds: `python benchmarks/loess.py [--quick]`.
 
 skmisc is run up to 10,000 rows only: its bands take minutes at 20,000 and it aborts from 46,000.
 """
@@ -107,4 +107,5 @@ def main(sizes):
 
 
 if __name__ == "__main__":
-    main([int(float(size)) for size in sys.argv[1:]] or [1_000, 10_000, 100_000, 1_000_000])
+    quick = sys.argv[1:] == ["--quick"]
+    main([1_000] if quick else [int(float(size)) for size in sys.argv[1:]] or [1_000, 10_000, 100_000, 1_000_000])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import harness
 import numpy as np
 
+PEERS = ("package relplot", "package netcal", "package MCGrad", "package MAPIE")
+QUICK_ROWS = 20_000
 SIZES = (100_000, 1_000_000, 10_000_000)
 BINS = 15
 
@@ -41,22 +46,47 @@ def numpy_kuiper(outcome, score, weight=None):
 
 def rows(quick: bool = False) -> list[dict]:
     """Every size in turn, the larger ones with fewer repeats."""
-    return [row for size in (SIZES[:2] if quick else SIZES) for row in rows_at(size)]
+    if not quick:
+        harness.need(*PEERS)
+    return [row for size in ((QUICK_ROWS,) if quick else SIZES) for row in rows_at(size, quick)]
 
 
-def rows_at(size: int) -> list[dict]:
-    from mapie.metrics.calibration import kuiper_statistic
-    from mcgrad.metrics import ecce
-    from netcal.metrics import ECE
-    from relplot.metrics import binnedECE, smECE
+def peers() -> dict[str, Callable[..., Any]]:
+    """The peers' functions by name; those that are not installed are left out, and a line says so."""
+    found: dict[str, Callable[..., Any]] = {}
+    if not harness.lacks("package relplot"):
+        from relplot.metrics import binnedECE, smECE
+
+        found |= {"binnedECE": binnedECE, "smECE": smECE}
+    if not harness.lacks("package netcal"):
+        from netcal.metrics import ECE
+
+        found["ECE"] = ECE
+    if not harness.lacks("package MCGrad"):
+        from mcgrad.metrics import ecce
+
+        found["ecce"] = ecce
+    if not harness.lacks("package MAPIE"):
+        from mapie.metrics.calibration import kuiper_statistic
+
+        found["kuiper_statistic"] = kuiper_statistic
+    return found
+
+
+def with_peer(name: str, function: str, known: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:
+    """A peer's call under its name, nothing where it is not installed."""
+    return {name: lambda: call(known[function])} if function in known else {}
+
+
+def rows_at(size: int, quick: bool = False) -> list[dict]:
     from sklearn.calibration import calibration_curve
 
     from miscal import metrics
 
-    found = []
+    found, known = [], peers()
     y, p, w = data(size)
     real = y.astype(np.float64)  # what relplot and scikit-learn would otherwise convert
-    repeats = 40 if size <= 100_000 else 9 if size <= 1_000_000 else 5
+    repeats = 1 if quick else 40 if size <= 100_000 else 9 if size <= 1_000_000 else 5
     once = {"repeats": repeats, "budget": 20.0 if size <= 1_000_000 else 45.0}
     last = size == SIZES[-1]
     found += harness.against(
@@ -64,9 +94,9 @@ def rows_at(size: int) -> list[dict]:
         size,
         lambda: metrics.expected_calibration_error(y, p),
         {
-            "relplot": lambda: binnedECE(p, real, BINS),
+            **with_peer("relplot", "binnedECE", known, lambda peer: peer(p, real, BINS)),
             "scikit-learn": lambda: calibration_curve(y, p, n_bins=BINS),
-            "netcal": lambda: ECE(BINS).measure(p, y),
+            **with_peer("netcal", "ECE", known, lambda peer: peer(BINS).measure(p, y)),
             "numpy bincount": lambda: numpy_binned(y, p),
         },
         goals={"relplot": 2.0, "scikit-learn": 15.0} if last else None,
@@ -93,7 +123,7 @@ def rows_at(size: int) -> list[dict]:
         "SmoothECE",
         size,
         lambda: metrics.smooth_calibration_error(y, p),
-        {"relplot": lambda: smECE(p, real)},
+        with_peer("relplot", "smECE", known, lambda peer: peer(p, real)),
         goals={"relplot": 20.0} if last else None,
         **once,
     )
@@ -102,8 +132,8 @@ def rows_at(size: int) -> list[dict]:
         size,
         lambda: metrics.kuiper_calibration_error(y, p),
         {
-            "MCGrad": lambda: ecce(y, p),
-            "MAPIE": lambda: kuiper_statistic(y, p),
+            **with_peer("MCGrad", "ecce", known, lambda peer: peer(y, p)),
+            **with_peer("MAPIE", "kuiper_statistic", known, lambda peer: peer(y, p)),
             "numpy argsort": lambda: numpy_kuiper(real, p),
         },
         goals={"MCGrad": 12.0, "MAPIE": 12.0} if last else None,
@@ -114,7 +144,7 @@ def rows_at(size: int) -> list[dict]:
         size,
         lambda: metrics.kuiper_calibration_error(y, p, sample_weight=w),
         {
-            "MCGrad": lambda: ecce(y, p, w),
+            **with_peer("MCGrad", "ecce", known, lambda peer: peer(y, p, w)),
             "numpy argsort": lambda: numpy_kuiper(real, p, w),
         },
         **once,

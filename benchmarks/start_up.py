@@ -3,7 +3,8 @@
 A wheel is built (or that of MISCAL_WHEEL taken) and installed with what it needs, and nothing else, into an empty
 environment. Each line is a process of its own there: its CPU seconds in the first run after `pip install`, in the
 second, and in the first after an installer that leaves it to Python to compile the modules, as uv does unless
-UV_COMPILE_BYTECODE=1. The peers are those of the environment that runs this file.
+UV_COMPILE_BYTECODE=1. The peers are those of the environment that runs this file. A quick run installs nothing: this
+interpreter runs each line once.
 """
 
 from __future__ import annotations
@@ -106,8 +107,9 @@ def against_peers(operation: str, ours: float, folder: Path, repeats: int) -> li
 
 
 def rows(quick: bool = False) -> list[dict]:
-    repeats = 1 if quick else 3
-    found = []
+    if quick:
+        return rows_here()
+    repeats, found = 3, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = installed(folder)
@@ -127,6 +129,14 @@ def rows(quick: bool = False) -> list[dict]:
     largest = json.dumps({package: round(size) for package, size in list(sizes.items())[:6]})
     found.append(row("installation", math.nan, goal=said, note=f"{total:.0f} MB with bytecode: {largest}"))
     return found
+
+
+def rows_here() -> list[dict]:
+    """Each line once, by the interpreter that runs this file."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cpu_seconds(sys.executable, ["-c", TABLE], folder)
+        return [row(what, cpu_seconds(sys.executable, run, folder)) for what, (run, _) in OURS.items()]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often `choose` touches probabilities that are right as they are.
 
-    python -m studies.choose_false_alarms [--sets 200] [--first 0]
+    python -m studies.choose_false_alarms [--quick] [--sets 200] [--first 0]
 
 Every data set is calibrated by design, with columns that say nothing: 1,000 rows, four numeric columns and a field of
 eight levels. Data set number k is made from seed k. `--first` goes on where an earlier call stopped.
@@ -35,7 +35,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="one data set; nothing is written")
     options = parser.parse_args()
+    if options.quick:
+        print(touched(0))
+        return
     taken = [touched(seed) for seed in range(options.first, options.first + options.sets)]
     kept = harness.RESULTS / f"{NAME}.json"
     before = json.loads(kept.read_text())["taken"] if options.first and kept.exists() else []

@@ -36,8 +36,9 @@ from miscal.recalibrate import (
 )
 from studies import harness
 from studies.embedding import embedded, principal
+from studies.needs import need
 
-SEEDS, QUICK = 60, 5
+SEEDS = 60
 PATIENCE = 150
 BINS = 5
 CLIP = 1e-6  # of probabilities in the log loss
@@ -69,7 +70,12 @@ def load() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
 
 
 def train(
-    x: np.ndarray, y: np.ndarray, parts: list[np.ndarray], seed: int, kernel_weight: float = 0.0
+    x: np.ndarray,
+    y: np.ndarray,
+    parts: list[np.ndarray],
+    seed: int,
+    kernel_weight: float = 0.0,
+    patience: int = PATIENCE,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Probability of class 1 and last hidden layer of every row, and the epochs trained.
 
@@ -91,7 +97,7 @@ def train(
     loss_of = nn.CrossEntropyLoss()
     best, waited, epoch = -1.0, 0, 0
     rows = torch.from_numpy(parts[0])
-    while waited < PATIENCE and epoch < 2000:
+    while waited < patience and epoch < 2000:
         epoch += 1
         drop.train()
         for some in torch.split(rows[torch.randperm(len(rows))], 64):
@@ -179,12 +185,14 @@ def curves(q: np.ndarray, right: np.ndarray, spaces: dict[str, np.ndarray]) -> d
     return out
 
 
-def one_seed(seed: int, data: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> dict[str, Any]:
+def one_seed(
+    seed: int, data: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]], patience: int = PATIENCE
+) -> dict[str, Any]:
     """Train, recalibrate, score."""
     x, y, groups = data
     order = np.random.default_rng(seed).permutation(len(y))
     parts = [np.sort(part) for part in np.split(order, np.cumsum(SPLIT))[:3]]
-    p, hidden, epochs = train(x, y, parts, seed)
+    p, hidden, epochs = train(x, y, parts, seed, patience=patience)
     both = np.concatenate(parts[1:])
     spaces = {name: np.zeros((len(y), d)) for name, d in (("raw t-SNE", 2), ("PCA", 20))}
     spaces["raw t-SNE"][both] = embedded(hidden[both], 2, seed)
@@ -276,7 +284,7 @@ def _text(rows: list[dict[str, Any]], correlation: list[dict[str, Any]], seeds: 
     )
 
 
-def all_seeds(seeds: int) -> list[dict[str, Any]]:
+def all_seeds(seeds: int, patience: int = PATIENCE) -> list[dict[str, Any]]:
     """Results of the seeds; with MISCAL_STUDY_CACHE, a folder, each is kept there, so that several processes can share.
 
     MISCAL_STUDY_PART = "k/m" makes every m-th seed only; "done" takes what is there, in whatever number, and says so.
@@ -291,7 +299,7 @@ def all_seeds(seeds: int) -> list[dict[str, Any]]:
             continue
         if part == "done" or seed % int(part.split("/")[1]) != int(part.split("/")[0]):
             continue
-        found.append(one_seed(seed, data))
+        found.append(one_seed(seed, data, patience))
         if path is not None:
             path.write_text(json.dumps(found[-1]), encoding="utf-8")
         last = found[-1]
@@ -300,8 +308,9 @@ def all_seeds(seeds: int) -> list[dict[str, Any]]:
 
 
 def study(quick: bool = False) -> tuple[dict[str, Any], str]:
-    """All seeds."""
-    found = all_seeds(QUICK if quick else SEEDS)
+    """All seeds; a quick run has one, of a network that is hardly trained."""
+    need("MISCAL_DATA")
+    found = all_seeds(1, patience=1) if quick else all_seeds(SEEDS)
     content, text = tables(found)
     average = {
         method: {

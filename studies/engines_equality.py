@@ -1,10 +1,10 @@
 """How far the engines differ from memory: the largest relative difference over all carriers of one difficult table.
 
-    python studies/engines_equality.py
+    python studies/engines_equality.py [--quick | --no-spark]
 
 Writes studies/results/engines_equality.md. The table is that of tests/engines: ties, missing values, rare levels and
 every kind of weight. An engine that is not installed is listed with the reason why it was not run. `--no-spark` leaves
-Spark out (it takes minutes), and then nothing is written.
+Spark out (it takes minutes), and then nothing is written; `--quick` also takes fewer rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 RESULTS = Path(__file__).parent / "results"
-ROWS = 24_000
+ROWS, QUICK_ROWS = 24_000, 10_000
 WEIGHTS = (None, "whole_weight", "real_weight")
 HEAD = """Largest relative difference to memory over all carriers of a table with ties, missing values, rare levels and
 weights (`tests/engines/tables.py`, {rows:,} rows): 5,000 ranges of the score, three variables (3 to 3,000 ranges) and
@@ -121,18 +121,21 @@ def compared(made: Any, runner: Callable[[], Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out; nothing is written")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and no Spark; nothing is written")
     arguments = parser.parse_args()
+    spark = not (arguments.no_spark or arguments.quick)
+    rows = QUICK_ROWS if arguments.quick else ROWS
     from tests.engines import tables
 
-    made = tables.table(ROWS)
-    text = HEAD.format(rows=ROWS)
+    made = tables.table(rows)
+    text = HEAD.format(rows=rows)
     print(text, end="")
     with tempfile.TemporaryDirectory() as name:
-        for words, runner in engines(made, Path(name), spark=not arguments.no_spark):
+        for words, runner in engines(made, Path(name), spark=spark):
             line = f"| {words} | " + " | ".join(compared(made, runner)) + " |\n"
             print(line, end="", flush=True)
             text += line
-    if not arguments.no_spark:
+    if spark:
         (RESULTS / "engines_equality.md").write_text(text)
 
 

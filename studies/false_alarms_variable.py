@@ -85,7 +85,7 @@ def run(trials: int) -> list[dict[str, Any]]:
 
 def study(quick: bool = False, sets: int = 1000) -> tuple[dict[str, Any], str]:
     """Every kind of score and variable."""
-    trials = 50 if quick else sets
+    trials = 2 if quick else sets
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", miscal.MiscalWarning)
         rows = run(trials)

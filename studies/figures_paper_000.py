@@ -1,12 +1,11 @@
 """Figures 2, 5, 6, 9 and 10 of Kelly & Smyth redrawn from the authors' own model outputs, in docs/images.
 
-MISCAL_DATA=folder python -m studies.figures_paper_000
+MISCAL_DATA=folder python -m studies.figures_paper_000 [--quick]
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -19,8 +18,10 @@ import miscal
 from miscal.plots import ScoreAndVariableDisplay, VariableComparisonDisplay, VariableDisplay
 from miscal.plots.base import pyplot
 from studies import reproduce_paper_000 as paper
+from studies.harness import images_folder
+from studies.needs import need
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+IMAGES = images_folder()
 ADULT = ("Uncalibrated", "Beta calibration", "Variable-based calibration")
 CIFAR = ("Uncalibrated", "Dirichlet calibration", "Variable-based calibration")
 
@@ -64,15 +65,13 @@ def draw(task: paper.Task, found: dict[str, np.ndarray], variable: str, stem: st
 
 def main() -> None:
     """Draw for the Adult model by age, with augmented beta too, and for the CIFAR-10H model by reaction time."""
-    named = os.environ.get("MISCAL_DATA")
-    if not named:
-        sys.exit("MISCAL_DATA is not set: the published data are not part of the repository")
-    IMAGES.mkdir(exist_ok=True)
-    adult = paper.adult(Path(named))
+    need("MISCAL_DATA")
+    folder = Path(os.environ["MISCAL_DATA"])
+    adult = paper.adult(folder)
     found = paper.adult_results(adult)
     compared = {name: found[name] for name in (*ADULT, "Augmented beta")}
     draw(adult, compared, "age", "adult", ADULT)
-    cifar = paper.cifar(Path(named))
+    cifar = paper.cifar(folder)
     found = paper.cifar_results(cifar)
     draw(cifar, {name: found[name] for name in CIFAR}, "median_rt", "cifar", CIFAR)
 

@@ -1,12 +1,11 @@
 """Draw the figures of the multi-calibration page from the bundled flights.
 
-python -m studies.figures_subpopulation [folder]
+python -m studies.figures_subpopulation [--quick]
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import matplotlib as mpl
 
@@ -19,6 +18,7 @@ from miscal.datasets import flights_predictions
 from miscal.plots import SubpopulationDisplay
 from miscal.recalibrate import AugmentedLogistic, IsotonicCalibration, MulticalibrationBoost
 from studies.displays import RepairedSubpopulationsDisplay
+from studies.harness import images_folder
 
 COLUMNS = ["carrier", "origin", "month", "hour", "distance"]
 
@@ -29,11 +29,13 @@ def halves(p: miscal.Predictions) -> tuple[miscal.Predictions, miscal.Prediction
     return p.take(order[: p.rows // 2]), p.take(order[p.rows // 2 :])
 
 
-def main(folder: Path) -> None:
-    p = flights_predictions()
+def main(quick: bool) -> None:
+    folder, p, simulations = images_folder(), flights_predictions(), 499
+    if quick:
+        p, simulations = p.take(np.arange(0, p.rows, 40)), 19
     columns = [name for name in COLUMNS if name in p.columns]
     learn, test = halves(p)
-    result = miscal.by_subpopulation(test, columns, simulations=499)
+    result = miscal.by_subpopulation(test, columns, simulations=simulations)
     print(result.sentence())
     SubpopulationDisplay(result).plot().figure_.savefig(folder / "subpopulation-cumulative.png", dpi=130)
     SubpopulationDisplay(result, "worst").plot().figure_.savefig(folder / "subpopulation-worst.png", dpi=130)
@@ -47,10 +49,10 @@ def main(folder: Path) -> None:
     ):
         repair.fit(learn.probability, learn.outcome, table)
         repaired = test.with_probability(repair.predict_proba(test.probability, beside)[:, 1])
-        results[name] = miscal.by_subpopulation(repaired, columns, simulations=499)
+        results[name] = miscal.by_subpopulation(repaired, columns, simulations=simulations)
         print(name, results[name].sentence())
     RepairedSubpopulationsDisplay(results).plot().figure_.savefig(folder / "subpopulation-repaired.png", dpi=130)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images")
+    main("--quick" in sys.argv)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 import matplotlib as mpl
 
@@ -20,9 +19,10 @@ import numpy as np
 import miscal
 from miscal.plots import VariationDisplay
 from miscal.plots.base import BAND, INK, QUIET, SERIES
+from studies.harness import images_folder
 from studies.variation_experiment import RESULTS, sample
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+IMAGES = images_folder()
 NAMES = {
     "variation": ("Variation error", SERIES[0], "o"),
     "expected": ("Expected error, top label", SERIES[2], "s"),
@@ -128,8 +128,9 @@ def ranks(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=float, default=1e7)
-    rows = int(parser.parse_args().rows)
-    IMAGES.mkdir(exist_ok=True)
+    parser.add_argument("--quick", action="store_true", help="few rows, figures in a temporary folder")
+    options = parser.parse_args()
+    rows = 10_000 if options.quick else int(options.rows)
     results = json.loads((RESULTS / "variation_experiment.json").read_text())
     by_rows(results, "uniform", IMAGES / "variation-equal-width.png")
     by_rows(results, "quantile", IMAGES / "variation-equal-frequency.png")

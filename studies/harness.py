@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,24 @@ import miscal
 from miscal.inference.aggregates import NullSummary
 
 RESULTS = Path(__file__).parent / "results"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 CONFIDENCE = 0.999
+_temporary: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def temporary_folder() -> Path:
+    """A folder that is removed when the process ends."""
+    if not _temporary:
+        _temporary.append(tempfile.TemporaryDirectory())
+    return Path(_temporary[0].name)
+
+
+def images_folder() -> Path:
+    """Where a script leaves its figures: docs/images, or a temporary folder in a quick run."""
+    if "--quick" in sys.argv:
+        return temporary_folder()
+    IMAGES.mkdir(exist_ok=True)
+    return IMAGES
 
 
 def as_published(recalibrator: Any) -> Any:

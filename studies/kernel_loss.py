@@ -44,7 +44,7 @@ def one_seed(seed: int, weights: tuple[float, ...]) -> dict[str, dict[str, float
     fit, test = parts[1:]
     found = {}
     for weight in weights:
-        p, _, epochs = crime.train(x, y, parts, seed, weight)
+        p, _, epochs = crime.train(x, y, parts, seed, kernel_weight=weight)
         name = f"log loss + {weight:g} MMCE" if weight else "log loss"
         label = (p > 0.5).astype(int)
         right = (label == y).astype(int)[test]

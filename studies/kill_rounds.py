@@ -48,15 +48,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--most", type=int, help="rounds of this call; the next one goes on")
     parser.add_argument("--rows", type=int, default=400_000)
-    parser.add_argument("--quick", action="store_true", help="six rounds; nothing is recorded")
+    parser.add_argument("--quick", action="store_true", help="two rounds of a small table; nothing is recorded")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rows = 20_000
     before = {"rounds": 0} if arguments.quick else recorded(arguments.rows)
-    left = 6 if arguments.quick else arguments.rounds - before["rounds"]
+    left = 2 if arguments.quick else arguments.rounds - before["rounds"]
     rounds = min(left, arguments.most or left)
     if rounds <= 0:
         raise SystemExit(f"{before['rounds']} rounds are recorded already")
     with tempfile.TemporaryDirectory() as name:
-        record = run(Path(name), rounds, arguments.rows, random.Random(before["rounds"]), before["rounds"])
+        chance, warm = random.Random(before["rounds"]), not arguments.quick
+        record = run(Path(name), rounds, arguments.rows, chance, before["rounds"], warm)
     for word in ("rounds", *COUNTED):
         record[word] += before.get(word, 0)
     record["final_identical"] &= before.get("final_identical", True)
@@ -98,7 +101,7 @@ def markdown(record: dict) -> str:
     )
 
 
-def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int = 0) -> dict:
+def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int = 0, warm: bool = True) -> dict:
     from miscal.recalibrate import IsotonicCalibration
 
     source = folder / "t.parquet"
@@ -118,7 +121,7 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int 
     whole, lasted = {}, {}
     for name, (command, ending) in jobs.items():
         out = folder / f"whole{ending}"
-        for _ in range(2):  # the second run finds its kernels compiled
+        for _ in range(1 + warm):  # the second run finds its kernels compiled
             begin = time.perf_counter()
             subprocess.run([str(out) if part == "OUT" else part for part in command], check=True, capture_output=True)
             lasted[name] = time.perf_counter() - begin

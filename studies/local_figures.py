@@ -19,11 +19,12 @@ from matplotlib import pyplot
 import miscal
 from miscal import datasets, metrics
 from miscal.plots import BandwidthDisplay, NeighbourhoodDisplay, RewardDisplay
+from studies.harness import images_folder
 from studies.wave import local_wave
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent
-IMAGES = HERE.parent / "docs" / "images"
+IMAGES = images_folder()
 QUICK = "--quick" in sys.argv
 
 

@@ -36,6 +36,7 @@ from miscal.recalibrate import (
 )
 from studies import harness
 from studies.embedding import embedded, principal
+from studies.needs import need
 
 ROWS = 3000
 BANDWIDTHS = np.geomspace(0.01, 10.0, 13)
@@ -66,7 +67,7 @@ def data(name: str) -> Path:
     return Path(os.environ["MISCAL_DATA"]) / f"{name}.parquet"
 
 
-def cifar(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def cifar(name: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Probabilities, labels, features, rows to recalibrate and rows to test."""
     import pandas as pd
 
@@ -78,13 +79,13 @@ def cifar(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np
         p /= p.sum(axis=1, keepdims=True)
         known = np.flatnonzero(frame["split"].astype(str).str.startswith("val"))
         others = np.setdiff1d(np.arange(len(frame)), known)
-        fit, test = rng.choice(known, ROWS, replace=False), rng.choice(others, ROWS, replace=False)
+        fit, test = rng.choice(known, size, replace=False), rng.choice(others, size, replace=False)
         return p, frame["label"].to_numpy(int), logits, np.sort(fit), np.sort(test)
     frame = pd.read_parquet(data("netcal_densenet_bc_100_cifar_100"))
     p = frame[[f"prob_{k}" for k in range(100)]].to_numpy(float)
     p = p / p.sum(axis=1, keepdims=True)
-    order = rng.permutation(len(frame))[: 2 * ROWS]
-    return p, frame["label"].to_numpy(int), np.log(np.maximum(p, 1e-8)), np.sort(order[:ROWS]), np.sort(order[ROWS:])
+    order = rng.permutation(len(frame))[: 2 * size]
+    return p, frame["label"].to_numpy(int), np.log(np.maximum(p, 1e-8)), np.sort(order[:size]), np.sort(order[size:])
 
 
 def confidences(
@@ -117,9 +118,9 @@ def confidences(
     }
 
 
-def one(name: str) -> dict[str, Any]:
+def one(name: str, size: int = ROWS) -> dict[str, Any]:
     """Table and curves of one data set."""
-    p, y, features, fit, test = cifar(name)
+    p, y, features, fit, test = cifar(name, size)
     both = np.concatenate([fit, test])
     wanted = 9 if features.shape[1] == 10 else 20
     spaces = {key: np.zeros((len(y), d)) for key, d in (("t-SNE", 2), ("PCA", wanted))}
@@ -151,7 +152,7 @@ def one(name: str) -> dict[str, Any]:
             curves[method][f"largest {space}"] = error.max(axis=1).tolist()
             curves[method][f"average {space}"] = error.mean(axis=1).tolist()
         reward[method] = [reward_of(right, q, ratio) for ratio in RATIOS]
-    keep = np.random.default_rng(1).choice(len(test), 1500, replace=False)
+    keep = np.random.default_rng(1).choice(len(test), min(1500, len(test)), replace=False)
     sample = {
         "x": spaces["t-SNE"][test][keep].tolist(), "confidence": out["none"][keep].tolist(),
         "right": right[keep].tolist(),
@@ -238,14 +239,15 @@ def kept(name: str, make: Callable[[], Any]) -> Any:
 
 
 def study(quick: bool = False) -> tuple[dict[str, Any], str]:
-    """Both parts."""
+    """Both parts; a quick run takes few rows of the first data set."""
+    need("MISCAL_DATA")
     warnings.simplefilter("ignore")
     content: dict[str, Any] = {"bandwidths": BANDWIDTHS.tolist(), "ratios": RATIOS.tolist(), "rows": ROWS}
     parts = ["# Local recalibration on images (paper 002)"]
     for name in ("CIFAR-10",) if quick else ("CIFAR-10", "CIFAR-100"):
-        content[name] = kept(name, lambda name=name: one(name))
+        content[name] = one(name, 300) if quick else kept(name, lambda name=name: one(name))
         parts += [f"{name}, {ROWS:,} test rows (paper: ImageNet, Table 4)", harness.markdown(content[name]["table"])]
-    content["stand-in"] = kept("stand-in", lambda: stand_in(1 if quick else SPLITS))
+    content["stand-in"] = stand_in(1) if quick else kept("stand-in", lambda: stand_in(SPLITS))
     parts += [
         f"Stand-in for settings 2 and 3: ImageNet by groups, mean of {1 if quick else SPLITS} random halves.",
         harness.markdown(content["stand-in"]),

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from miscal.recalibrate import choose
 from studies import harness
+from studies.needs import need
 
 NAME = "out_of_time"
 ROWS = {"train": 20_000, "repair": 15_000, "test": 30_000}
@@ -111,12 +112,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tables", nargs="*")
     options = parser.parse_args()
-    tables = options.tables or ["sba_loans", "nycflights13", "credit_default_taiwan", "obd_zozo_clicks"]
+    need("MISCAL_DATA")
+    quick = ["credit_default_taiwan"] if options.quick else None
+    tables = options.tables or quick or ["sba_loans", "nycflights13", "credit_default_taiwan", "obd_zozo_clicks"]
     rows = []
     for name in tables:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            rows.append(compare(name, 0.2 if options.quick else 1.0))
+            rows.append(compare(name, 0.1 if options.quick else 1.0))
         print({key: round(value, 5) if isinstance(value, float) else value for key, value in rows[-1].items()})
     if options.quick or options.tables:
         return

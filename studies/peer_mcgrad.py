@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -18,10 +19,26 @@ import pandas as pd
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 
-from mcgrad.methods import MCGrad  # noqa: E402
+
+def quick() -> None:
+    """Recalibrate a small split."""
+    from studies.needs import need
+
+    need("package MCGrad")
+    rng = np.random.default_rng(0)
+    score = rng.random(600)
+    columns = {"x": rng.random(600), "group": rng.choice(["a", "b"], 600)}
+    y = (rng.random(600) < score**1.3).astype(int)
+    with tempfile.TemporaryDirectory() as name:
+        frame = pd.DataFrame({"part": ["fit", "test"] * 300, "score": score, "y": y, **columns})
+        frame.to_parquet(Path(name) / "split-000.parquet")
+        main(Path(name))
+        print(np.load(Path(name) / "split-000.npy")[:5])
 
 
 def main(folder: Path) -> None:
+    from mcgrad.methods import MCGrad
+
     warm = None
     for path in sorted(folder.glob("split-*.parquet")):
         data = pd.read_parquet(path)
@@ -40,4 +57,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if "--quick" in sys.argv:
+        quick()
+    else:
+        main(Path(sys.argv[1]))

@@ -35,6 +35,7 @@ from miscal.recalibrate import (
     MulticalibrationBoost,
     PlattScaling,
 )
+from studies.needs import need
 
 warnings.filterwarnings("ignore")
 RESULTS = Path(__file__).parent / "results"
@@ -177,6 +178,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=list(TABLES), help="this table alone; the others keep their results")
     options = parser.parse_args()
+    need("MISCAL_DATA")
     folder, python = Path(os.environ["MISCAL_DATA"]), os.environ.get("MISCAL_PEERS", "")
     names = ["COMPAS"] if options.quick else ["COMPAS", "credit default", "ACS income"]
     rows = []
@@ -184,7 +186,7 @@ def main():
         kept = json.loads((RESULTS / "repair_subpopulations.json").read_text())
         rows, names = [row for row in kept if row["table"] != options.only], [options.only]
     for name in names:
-        rows += study(name, folder, 3 if options.quick else 10, python)
+        rows += study(name, folder, 2 if options.quick else 10, python)
         if not options.quick:
             RESULTS.mkdir(exist_ok=True)
             (RESULTS / "repair_subpopulations.json").write_text(json.dumps(rows, indent=1) + "\n")

@@ -11,7 +11,6 @@ the original label. "consistent" is the library's: own bins, own labels. Errors 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from studies import harness
+from studies.needs import need
 
 BINS = 10
 LEAST = 1e-280  # the authors' beta calibration holds no score off 0
@@ -251,10 +251,8 @@ def mean_by(key: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 
 def main() -> int:
-    folder = Path(os.environ.get("MISCAL_DATA", ""))
-    if not (folder / "adult_kelly_mlp_test.parquet").is_file():
-        print("set MISCAL_DATA to the folder that holds adult_kelly_mlp_test.parquet", file=sys.stderr)
-        return 2
+    need("MISCAL_DATA")
+    folder = Path(os.environ["MISCAL_DATA"])
     income = adult(folder)
     results = adult_results(income)
     table_1(income, results["Beta calibration"])

@@ -33,6 +33,7 @@ from miscal.inference.maxima import deviations, kuiper_errors, scaled_errors
 from miscal.metrics.subpopulation_errors import Asked
 from miscal.pairs import Pair
 from miscal.recalibrate import Augmentation
+from studies.needs import need
 
 warnings.filterwarnings("ignore")
 RESULTS = Path(__file__).parent / "results"
@@ -141,6 +142,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    need("MISCAL_DATA")
     folder = Path(os.environ["MISCAL_DATA"])
     targets = {"y_owner": "owns the home", "y_multigen": "several generations", "y_nonenglish": "not English at home"}
     tables = []

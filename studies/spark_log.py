@@ -1,4 +1,9 @@
-"""Run the tests of Spark on a cluster of two executors and keep their log: studies/results/spark_test.log."""
+"""Run the tests of Spark on a cluster of two executors and keep their log: studies/results/spark_test.log.
+
+    python -m studies.spark_log [--quick]
+
+A quick run only has pytest list the tests.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,18 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from studies.needs import need
+
 ROOT = Path(__file__).resolve().parents[1]
 LOG = ROOT / "studies" / "results" / "spark_test.log"
 KEPT = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED)|s (call|setup|teardown) |passed|failed")
 
 
 def main() -> None:
+    need("Java")
+    quick = "--quick" in sys.argv
     command = [sys.executable, "-m", "pytest", "tests/engines/test_spark.py", "-v", "-n", "0", "--durations=12"]
+    command += ["--collect-only"] * quick
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()[0]
     machine = f"{os.cpu_count()} processors with a load of {os.getloadavg()[0]:.0f}"
@@ -23,6 +33,8 @@ def main() -> None:
     lines = [head, *(line for line in done.stdout.splitlines() if KEPT.search(line))]
     text = "\n".join(lines).replace(f"{ROOT}/", "") + "\n"
     print(text)
+    if quick:
+        sys.exit(done.returncode)
     if done.returncode or "SKIPPED" in text:  # an earlier log of tests that ran is worth more
         sys.exit(done.stderr or done.stdout[-2000:] or "not all tests ran: nothing is recorded")
     LOG.write_text(text)

@@ -24,19 +24,22 @@ from pathlib import Path
 import numpy as np
 
 import miscal
+from studies.harness import temporary_folder
 
 RESULTS = Path(__file__).parent / "results"
+QUICK_ROWS, QUICK_MEMORY = 1 << 18, "400MB"
 GROUP = 1 << 20
 LEVELS = 100_000
 LEAST_NS = 0.05  # stages below are left out of the table
 
 
 def generate(path: Path, rows: int) -> None:
-    """Write the table, a row group at a time."""
+    """Write the table, a row group at a time; a small one has a hundredth of the levels."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = pa.array([f"advertiser {i:05d}" for i in range(LEVELS)])
+    levels = LEVELS if rows > QUICK_ROWS else LEVELS // 100
+    names = pa.array([f"advertiser {i:05d}" for i in range(levels)])
     writer = None
     temporary = path.with_suffix(".part")
     for start in range(0, rows, GROUP):
@@ -45,7 +48,7 @@ def generate(path: Path, rows: int) -> None:
         p = rng.beta(1.2, 12.0, size)
         age = rng.normal(45.0, 14.0, size)
         truth = np.where((age > 60.0) & (age < 65.0), np.minimum(1.25 * p, 1.0), p)
-        codes = (LEVELS * rng.random(size) ** 1.5).astype(np.int32)
+        codes = (levels * rng.random(size) ** 1.5).astype(np.int32)
         table = pa.table(
             {
                 "y": (rng.random(size) < truth).astype(np.uint8),
@@ -83,6 +86,8 @@ def measured(code: str, threads: int, folder: Path) -> dict:
 
 def environment(folder: Path) -> dict[str, str]:
     """This one, with a place for compiled modules: an installed library has its own compiled."""
+    if "--quick" in sys.argv:
+        return dict(os.environ)
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
@@ -118,7 +123,7 @@ found = {{
     'passes': passes,
     'kuiper': found_audit.score['kuiper'],
     'expected': found_audit.score['expected'],
-    'first_finding': found_audit.findings[0].where,
+    'first_finding': next((f.where for f in found_audit.findings), None),
     'findings': [f.where for f in found_audit.findings if f.real][:5],
     'levels': len(found_audit.document['sections']['field'][0]['table']['label']),
 }}
@@ -149,14 +154,15 @@ def study(path: Path, arguments: argparse.Namespace, folder: Path) -> dict:
     """Audit, decode what the audit's passes read, and tell the stages apart."""
     memory, counts = arguments.memory, [int(count) for count in arguments.counts.split(",")]
     source = Path(miscal.__file__).parent
-    subprocess.run([sys.executable, "-m", "compileall", "-q", source], check=True, env=environment(folder))
-    small = folder / "small.parquet"
-    generate(small, 1 << 20)
-    measured(AUDIT.format(path=str(small), memory=memory), 2, folder)
+    if not arguments.quick:  # so that no audit that is timed compiles anything
+        subprocess.run([sys.executable, "-m", "compileall", "-q", source], check=True, env=environment(folder))
+        small = folder / "small.parquet"
+        generate(small, 1 << 20)
+        measured(AUDIT.format(path=str(small), memory=memory), 2, folder)
     runs = {}
     for number in counts:
         audits, decodes = [], []
-        for _ in range(3):  # one after the other: what else the machine does falls on both
+        for _ in range(1 if arguments.quick else 3):  # one after the other: what else the machine does falls on both
             audits.append(measured(AUDIT.format(path=str(path), memory=memory), number, folder))
             decodes.append(decoded(path, audits[0]["passes"], number, folder))
         audit, decode = least(audits), least(decodes)
@@ -173,7 +179,7 @@ def main() -> None:
     parser.add_argument("--name", default="stream_large", help="of the files that the results are written to")
     parser.add_argument("--counts", default="1,2", help="numbers of threads, such as 1,2")
     parser.add_argument("--no-stages", action="store_true", help="leave the table of stages out: one audit less")
-    parser.add_argument("--quick", action="store_true", help="two million rows; nothing is recorded")
+    parser.add_argument("--quick", action="store_true", help="few rows, one run each; nothing is recorded")
     parser.add_argument("--table", action="store_true", help="write the table of what is recorded again")
     parser.add_argument("--keep", action="store_true", help="leave the table where it was written")
     arguments = parser.parse_args()
@@ -181,8 +187,11 @@ def main() -> None:
         record = json.loads((RESULTS / f"{arguments.name}.json").read_text())
         (RESULTS / f"{arguments.name}.md").write_text(markdown(record))
         return
-    rows = 2_000_000 if arguments.quick else arguments.rows
-    path = arguments.folder / f"stream_{rows}.parquet"
+    if arguments.quick:
+        arguments.rows, arguments.counts, arguments.memory = QUICK_ROWS, "1", QUICK_MEMORY
+    rows = arguments.rows
+    folder = temporary_folder() if arguments.quick else arguments.folder
+    path = folder / f"stream_{rows}.parquet"
     begin = time.perf_counter()
     if not path.exists():
         generate(path, rows)

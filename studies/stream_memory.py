@@ -13,7 +13,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from studies.stream_large import AUDIT, RESULTS, generate, measured
+from studies.stream_large import AUDIT, QUICK_MEMORY, QUICK_ROWS, RESULTS, generate, measured
 
 ROWS = (4_000_000, 10_000_000)
 
@@ -22,8 +22,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, help="where tables are kept between runs; a temporary one by default")
     parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--quick", action="store_true", help="one million rows; nothing is recorded")
+    parser.add_argument("--quick", action="store_true", help="few rows; nothing is recorded")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.memory = QUICK_MEMORY
     with tempfile.TemporaryDirectory() as name:
         runs = study(arguments.folder or Path(name), Path(name), arguments)
     record = {"memory": arguments.memory, "runs": runs}
@@ -36,12 +38,13 @@ def main() -> None:
 def study(folder: Path, compiled: Path, arguments: argparse.Namespace) -> list[dict]:
     """Every audit once; the first, of a small table, compiles what there is to compile."""
     small = compiled / "small.parquet"
-    generate(small, 1 << 20)
+    generate(small, QUICK_ROWS if arguments.quick else 1 << 20)
     runs = []
     for effort in ("quick", "normal"):
         code = AUDIT.replace("effort='quick'", f"effort='{effort}'")
-        measured(code.format(path=str(small), memory=arguments.memory), 2, compiled)
-        for rows in (1_000_000,) if arguments.quick else ROWS:
+        if not arguments.quick:
+            measured(code.format(path=str(small), memory=arguments.memory), 2, compiled)
+        for rows in (QUICK_ROWS,) if arguments.quick else ROWS:
             path = folder / f"stream_{rows}.parquet"
             if not path.exists():
                 generate(path, rows)

@@ -1,6 +1,7 @@
 """Where the processor time of a streamed audit goes: a table of passes and stages.
 
     python -m studies.stream_stages FILE --memory 1GB
+    python -m studies.stream_stages --quick
 
 The audit runs in this process, on one thread, with a clock around each stage (the processor time of the thread that
 works). `studies/stream_large.py` runs it and records what it prints. What is left of a pass after its stages is the
@@ -13,9 +14,11 @@ import argparse
 import functools
 import json
 import os
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 METHODS = (
@@ -86,10 +89,26 @@ def watch(clock: Clock) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("file")
+    parser.add_argument("file", nargs="?", help="a Parquet file with the columns y and p")
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--effort", default="quick", help="quick: no pairs of columns and no subpopulations")
+    parser.add_argument("--quick", action="store_true", help="few generated rows in place of a file")
     arguments = parser.parse_args()
+    if arguments.quick:
+        from studies.stream_large import QUICK_MEMORY, QUICK_ROWS, generate
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table.parquet"
+            generate(path, QUICK_ROWS)
+            stages_of(str(path), QUICK_MEMORY, arguments.effort)
+    elif arguments.file:
+        stages_of(arguments.file, arguments.memory, arguments.effort)
+    else:
+        parser.error("name a FILE, or ask for --quick")
+
+
+def stages_of(file: str, memory: str, effort: str) -> None:
+    """Audit a file and print the table of stages, at last as JSON."""
     os.environ["MISCAL_THREADS"] = "1"
     begin = time.process_time()
     import miscal
@@ -97,11 +116,11 @@ def main() -> None:
     clock = Clock()
     watch(clock)
     audit = clock.timed("everything else", miscal.audit)
-    audit(arguments.file, outcome="y", probability="p", memory=arguments.memory, effort=arguments.effort)
+    audit(file, outcome="y", probability="p", memory=memory, effort=effort)
     total = time.process_time() - begin
     import pyarrow.parquet as pq
 
-    rows = pq.ParquetFile(arguments.file).metadata.num_rows
+    rows = pq.ParquetFile(file).metadata.num_rows
     clock.seconds[0, "imports"] = total - sum(clock.seconds.values())
     stages = [
         {"pass": part, "stage": stage, "cpu_s": spent, "ns_a_row": 1e9 * spent / rows}

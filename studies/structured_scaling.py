@@ -1,6 +1,6 @@
 """StructuredScaling beside its authors' package, probmetrics: the same probabilities, and the time of a fit.
 
-    PYTHONPATH=src:SITE_PACKAGES_OF_THE_PEER python -m studies.structured_scaling
+    PYTHONPATH=src:SITE_PACKAGES_OF_THE_PEER python -m studies.structured_scaling [--quick]
 
 Sharpened and shifted Dirichlet rows. Theirs mixes 1/(n + 1) of the uniform into the tempered probabilities before it
 takes logarithms, in single precision; ours does not.
@@ -8,6 +8,7 @@ takes logarithms, in single precision; ours does not.
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from miscal.metrics import log_loss
 from miscal.recalibrate import StructuredScaling
 from studies import harness
+from studies.needs import lacks, need
 
-NAME = "structured_scaling"
+NAME, PEER = "structured_scaling", "package probmetrics"
 
 
 def rows(classes: int, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +30,25 @@ def rows(classes: int, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return sharp / sharp.sum(axis=1, keepdims=True), y
 
 
+def quick() -> None:
+    """A few rows of three classes, beside the peer where it is installed."""
+    p, y = rows(3, 500, 3)
+    for structure in ("vector", "matrix"):
+        ours = StructuredScaling(structure).fit(p, y).predict_proba(p)
+        print(structure, log_loss(y, ours))
+    if not lacks(PEER):
+        from probmetrics.calibrators import SMSCalibrator, SVSCalibrator
+
+        for peer in (SVSCalibrator, SMSCalibrator):
+            theirs = np.asarray(peer().fit(p, y).predict_proba(p), dtype=np.float64)
+            print(peer.__name__, log_loss(y, theirs / theirs.sum(axis=1, keepdims=True)))
+
+
 def main() -> None:
+    if "--quick" in sys.argv:
+        quick()
+        return
+    need(PEER)
     from probmetrics.calibrators import SMSCalibrator, SVSCalibrator
 
     found = []

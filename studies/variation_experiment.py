@@ -24,6 +24,7 @@ from miscal.metrics import (
 )
 
 RESULTS = Path(__file__).parent / "results"
+QUICK_ROWS = 10**4
 REPEATS = {10**4: 100, 10**5: 30, 10**6: 6, 10**7: 2}
 METRICS = ("expected", "variation", "uncertainty", "classwise")
 BINS = 10
@@ -69,11 +70,11 @@ def run(quick):
     for classes in (3, 10):
         for shape in ("flat", "skewed"):
             for size, repeats in REPEATS.items():
-                if quick and size > 10**5:
+                if quick and size > QUICK_ROWS:
                     continue
                 found = {"uniform": [], "quantile": []}
                 start = time.process_time()
-                for seed in range(min(repeats, 5) if quick else repeats):
+                for seed in range(min(repeats, 2) if quick else repeats):
                     y, p = sample(size, classes, shape, seed)
                     for strategy, values in found.items():
                         values.append(errors(y, p, strategy))

@@ -99,7 +99,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    repeats = 50 if quick else 1000
+    repeats = 2 if quick else 1000
     results = {}
     for name, (make, options) in SETTINGS.items():
         results[name] = {"alarms": int(alarms(make, options, repeats)), "repeats": repeats}

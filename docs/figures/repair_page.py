@@ -2,37 +2,40 @@
 
 Needs Chromium, playwright and pillow.
 
-python docs/figures/repair_page.py
+python -m docs.figures.repair_page [--quick]
 """
 
 from __future__ import annotations
 
 import io
-import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 from miscal.auditing.repair import repair_table
 from miscal.datasets import flights
+from studies.harness import images_folder
+from studies.needs import chromium, need
 
-IMAGE = Path(__file__).parents[1] / "images" / "repair-page.png"
 COLUMNS = ["hour", "carrier", "origin", "temperature", "month"]
 
 
 def main() -> None:
     """Repair the flights and take the picture."""
+    need("Chromium")
+    from playwright.sync_api import sync_playwright
+
     table = flights()
-    table = table.take(np.arange(0, table.num_rows, 8))  # every eighth row is enough for a picture
+    step = 80 if "--quick" in sys.argv else 8  # every eighth row is enough for a picture
+    table = table.take(np.arange(0, table.num_rows, step))
     done = repair_table(table, outcome="late", probability="probability", by=COLUMNS, source="Flights, late 2013")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page = Path(folder) / "page.html"
         done.record.to_html(page)
-        program = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         view = browser.new_page(viewport={"width": 1200, "height": 620}, color_scheme="light")
         view.goto(page.as_uri())
         shots = [view.screenshot()]
@@ -44,7 +47,7 @@ def main() -> None:
         for part in parts:
             whole.paste(part, ((1200 - part.width) // 2, top))
             top += part.height
-        whole.quantize(128).save(IMAGE, optimize=True)
+        whole.quantize(128).save(images_folder() / "repair-page.png", optimize=True)
         browser.close()
 
 

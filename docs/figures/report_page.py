@@ -1,21 +1,24 @@
 """Pictures of pages. Needs Chromium, playwright and pillow.
 
-python docs/figures/report_page.py miscal-demo/report.html          # the demo: light, dark, phone, paper, sections
-python docs/figures/report_page.py --tables FOLDER                  # every page of studies/audit_pages.py
+python -m docs.figures.report_page miscal-demo/report.html          # the demo: light, dark, phone, paper, sections
+python -m docs.figures.report_page --tables FOLDER                  # every page of studies/audit_pages.py
+python -m docs.figures.report_page --quick                          # a page of few flights, pictures left nowhere
 """
 
 from __future__ import annotations
 
 import io
-import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
-IMAGES = Path(__file__).parents[1] / "images"
+from studies.harness import images_folder
+from studies.needs import chromium, need
+
 SHOTS = {
     "report": {"width": 1200, "height": 1150},
     "report-dark": {"width": 1200, "height": 1400},
@@ -40,7 +43,7 @@ def save(picture: bytes, name: str) -> None:
     counted = sorted(shown.getcolors(shown.width * shown.height), reverse=True)[:COLOURS]
     palette = Image.new("P", (1, 1))
     palette.putpalette([channel for _, colour in counted for channel in colour])
-    shown.quantize(palette=palette, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+    shown.quantize(palette=palette, dither=Image.Dither.NONE).save(images_folder() / f"{name}.png", optimize=True)
 
 
 def demo(browser: Any, page: Path) -> None:
@@ -60,13 +63,29 @@ def demo(browser: Any, page: Path) -> None:
     save(view.locator("#findings").screenshot(), "report-closer")
 
 
+def small_page(folder: Path) -> Path:
+    """The page of an audit of one flight in eight."""
+    import miscal
+    from miscal.datasets import flights
+
+    table = flights()
+    table = table.take(np.arange(0, table.num_rows, 8))
+    page = folder / "report.html"
+    miscal.audit(table, outcome="late", probability="probability", time="date", ignore=["month", "day"]).to_html(page)
+    return page
+
+
 def main(arguments: list[str]) -> None:
     """Take the pictures asked for."""
+    need("Chromium")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=["--no-sandbox"]
-        )
-        if arguments[0] != "--tables":
+        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        if arguments[0] == "--quick":
+            with tempfile.TemporaryDirectory() as folder:
+                demo(browser, small_page(Path(folder)))
+        elif arguments[0] != "--tables":
             demo(browser, Path(arguments[0]))
         for name in TABLES if arguments[0] == "--tables" else ():
             view = browser.new_page(viewport=TABLE, color_scheme="light")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from studies.needs import need
 
 HERE = Path(__file__).parent
 PAGES = HERE.parents[1] / "docs" / "papers"
@@ -120,10 +121,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="renew the tables on the papers' pages")
     parser.add_argument("--quick", action="store_true", help="run the first three calls of each paper")
     options = parser.parse_args()
-    folder = Path(os.environ.get("MISCAL_DATA", ""))
-    if not os.environ.get("MISCAL_DATA") or not folder.is_dir():
-        print("MISCAL_DATA must name the folder with the published data", file=sys.stderr)
-        return 2
+    need("MISCAL_DATA")
+    folder = Path(os.environ["MISCAL_DATA"])
     differences = 0
     for name in options.names or papers():
         for value in module_of(name).VALUES[: 3 if options.quick else None]:
