@@ -98,11 +98,20 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 def train(
-    model: Calibration, rows: Rows, held: Array, how: "NeuralCalibration"
+    model: nn.Module, rows: Rows, held: Array, how: "NeuralCalibration"
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
-    `how` says how many, how large and how fast.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Called with the first four parts of `Rows`, it gives log-weights of the classes, (n, K).
+    rows : Rows
+        The rows trained on and those held out.
+    held : (m,) array of int
+        Places of the rows held out; empty for none.
+    how : NeuralCalibration
+        Its parameters say how many epochs, how large the batches and how fast.
 
     Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
     latter is the loss before training.
@@ -143,17 +152,18 @@ def train(
     return fitted, checked
 
 
-def mean_loss(model: Calibration, rows: Rows) -> float:
+def mean_loss(model: nn.Module, rows: Rows) -> float:
     """Weighted mean loss of rows."""
     outputs, outcome = torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome)
     return float(np.average(cross_entropy(outputs, outcome, reduction="none"), weights=rows.weight))
 
 
-def outputs_of(model: Calibration, rows: Rows) -> Array:
+def outputs_of(model: nn.Module, rows: Rows) -> Array:
     """Log-weights of the classes of all rows, in chunks, where the model is."""
     model.eval()
     with torch.no_grad():
-        batches = rows.batches(np.arange(len(rows.outcome)), model.first.device)
+        device = next(model.parameters()).device
+        batches = rows.batches(np.arange(len(rows.outcome)), device)
         return np.concatenate([model(*batch[:4]).double().cpu().numpy() for batch in batches])
 
 
